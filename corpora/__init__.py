@@ -1,0 +1,31 @@
+"""Documents and data sets: reading them, cutting them, searching them.
+
+    jsonl file ──► readers ──► Question, Passage ──► splits: train, dev, test
+                                   │
+                                   └──► bm25, given (sources) ──► chunking ──► tokens
+
+Importing this package loads no library; `SOURCES` and `DATASETS` name what a recipe can ask for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something a recipe can name: its id and one line about it."""
+
+    id: str
+    about: str
+
+
+SOURCES: tuple[Entry, ...] = (
+    Entry("bm25", "keyword search over a corpus file, indexed in memory, scored as Lucene does"),
+    Entry("given", "the passages that come with each question (`context_ids`), ranked by BM25"),
+)
+
+DATASETS: tuple[Entry, ...] = (
+    Entry("jsonl", "your own files: questions with answers, and a corpus; JSON lines, may be gzipped"),
+    Entry("pydocs", "questions about Python, answered from the language reference inside the interpreter"),
+)

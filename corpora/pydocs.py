@@ -1,0 +1,250 @@
+"""`pydocs`: questions about Python, answered from the language reference inside the interpreter.
+
+The corpus is `pydoc_data.topics`, which every CPython carries: nothing is downloaded and nothing
+of it is kept here. The questions are ours, in `pydocs/questions.jsonl`. The reference changes a
+little from version to version, so a question names its evidence by short quotes, and the ids of
+the passages that hold them are found when the questions are loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from pydoc_data.topics import topics
+
+from ragc.errors import DataError
+from ragc.records import Passage, Question
+
+TARGET_WORDS, MAX_WORDS = 110, 160
+
+_QUESTIONS = Path(__file__).parent / "pydocs" / "questions.jsonl"
+_UNDERLINES = '*=-~^"'
+_HEADING = re.compile(r"^(?:(\S.*)\n([*=\-~^\"])\2{2,}|-\[ Footnotes \]-)$", re.MULTILINE)
+_MARKER = re.compile(r" *(\*|\d+\.|[IVX]+\.|\[\d+\]) ")
+_ASIDES = ("New in ", "Added in ", "Changed in ", "Deprecated ", "Raises an auditing")
+_FREE, _ITEM, _SENTENCE, _CODE, _TERM = 0, 400, 1500, 6000, 60000
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A piece that is never cut, what joins it to the one before, the price of a cut there, and its signature."""
+
+    text: str
+    price: int
+    joint: str = "\n\n"
+    term: str = ""
+
+
+def normalise(text: str) -> str:
+    """`text` as lower-case words: case, spacing, footnote marks, quotes and punctuation dropped."""
+    return " ".join(re.findall(r"\w+", re.sub(r"(^|\s)\[\d+\]", " ", text).casefold()))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _reflow(lines: Iterable[str]) -> str:
+    """The lines as one; a word broken at its hyphen is joined again."""
+    joined = re.sub(r"(?<=\w-)\n(?=\w)", "", "\n".join(line.strip() for line in lines))
+    return re.sub(r"\s+", " ", joined)
+
+
+def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The pieces of a topic, each with the headings above it, outermost first."""
+    path: tuple[str, ...] = ()
+    start = 0
+    for heading in _HEADING.finditer(topic):
+        yield path, topic[start : heading.start()]
+        name, underline = heading.groups()
+        path = (*path[: _UNDERLINES.index(underline)], name) if name else (*path[:1], "Footnotes")
+        start = heading.end()
+    yield path, topic[start:]
+
+
+def _table(chunk: Sequence[str]) -> Iterator[str]:
+    """The rows of a drawn table, each on one line, cells parted by ` | `."""
+    edges = [i for i, char in enumerate(chunk[0]) if char == "+"]
+    row: list[str] = []
+    for line in chunk[1:]:
+        if line.lstrip().startswith(("+", "|=")):
+            cells = (_reflow(part[a + 1 : b] for part in row) for a, b in pairwise(edges))
+            yield " | ".join(cell.strip() for cell in cells if cell.strip())
+            row = []
+        else:
+            row.append(line)
+
+
+def _prose(chunk: Sequence[str]) -> Iterator[str]:
+    """The items of a list, the entries of a definition list, or the one paragraph of a chunk."""
+    base = _indent(chunk[0])
+    entries: list[list[str]] = []
+    defined = len(chunk) > 1 and _indent(chunk[1]) == base + 3 and not _MARKER.match(chunk[0])
+    for line in chunk:
+        if not entries or _MARKER.match(line) or (defined and _indent(line) == base):
+            entries.append([])
+        entries[-1].append(line)
+    for entry in entries:
+        named = defined and len(entry) > 1
+        yield f"{entry[0].strip()}\n{_reflow(entry[1:])}" if named else _reflow(entry)
+
+
+def _cut(text: str) -> list[str]:
+    """A paragraph cut into sentences, or, for a code block, into lines, if it is too long."""
+    if len(text.split()) <= MAX_WORDS:
+        return [text]
+    if text.startswith("    "):
+        return text.split("\n")
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z\"“(*])|(?<=;)\s+", text)
+
+
+def _is_term(chunk: Sequence[str], following: Sequence[str]) -> bool:
+    """Whether the chunk is a signature, or another short head, that the next chunk describes."""
+    return (
+        _indent(following[0]) == _indent(chunk[0]) + 3
+        and not following[0].strip().startswith(">>>")
+        and not re.search(r"([.:;,]|\b(to|code))$", chunk[-1])
+        and (len(chunk[0].split()) <= 4 or bool(re.search(r"[(\[]", chunk[0])))
+    )
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The pieces of a section, in order. Code is what stands three columns right of its prose."""
+    left, code_left, term, term_left, lead = 0, -1, "", 0, _FREE
+    chunks = [run.split("\n") for run in re.split(r"\n\s*\n", text.strip("\n")) if run]
+    for chunk, following in zip_longest(chunks, chunks[1:], fillvalue=[""]):
+        first, indent = chunk[0].strip(), _indent(chunk[0])
+        term = term if indent > term_left else ""
+        listed = code_left < 0 and _MARKER.match(chunk[0])
+        deeper = indent >= (code_left if code_left >= 0 else left + 3) and not listed
+        if first.startswith("+--"):
+            code_left = -1
+            for number, part in enumerate(part for row in _table(chunk) for part in _cut(row)):
+                yield _Block(part, _ITEM if number else max(lead, _SENTENCE), "\n", term)
+            lead = _FREE
+        elif deeper or first.startswith(">>>") or any("::=" in line for line in chunk):
+            base = indent if code_left < 0 else min(code_left, indent)
+            code_left = base if deeper else -1
+            code = "\n".join("    " + line[base:] for line in chunk)
+            for number, part in enumerate(_cut(code)):
+                yield _Block(part, _CODE, "\n" if number else "\n\n", term)
+            lead = _FREE
+        elif _is_term(chunk, following):
+            left, code_left, term, term_left = indent + 3, -1, first, indent
+            yield _Block("\n".join(line.strip() for line in chunk), lead, "\n\n", term)
+            lead = _TERM
+        else:
+            marker = _MARKER.match(chunk[-1])
+            left, code_left = len(marker.group()) if marker else _indent(chunk[-1]), -1
+            lead = max(lead, _SENTENCE if first.startswith(_ASIDES) else _ITEM if term else _FREE)
+            for number, entry in enumerate(_prose(chunk)):
+                item = number > 0 or bool(_MARKER.match(entry))
+                for nth, part in enumerate(_cut(entry)):
+                    price = max(lead, _SENTENCE if nth else _ITEM if item else _FREE)
+                    yield _Block(part, price, " " if nth else "\n" if item else "\n\n", term)
+                    lead = _FREE
+            aside = first.endswith(":") and len(first.split()) < 3
+            lead = _TERM if aside else _SENTENCE if chunk[-1].endswith(":") else _FREE
+
+
+def _pack(blocks: Sequence[_Block]) -> Iterator[Sequence[_Block]]:
+    """The blocks in runs of at most `MAX_WORDS`, near `TARGET_WORDS`, cut where it is cheapest."""
+    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+    for end in range(1, len(blocks) + 1):
+        options: list[tuple[int, tuple[int, ...]]] = []
+        words = 0
+        for start in range(end - 1, -1, -1):
+            words += len(blocks[start].text.split())
+            if words > MAX_WORDS and options:
+                break
+            price = (words - TARGET_WORDS) ** 2 + (blocks[start].price if start else 0)
+            options.append((best[start][0] + price, (*best[start][1], start)))
+        best.append(min(options))
+    for start, end in pairwise((*best[-1][1], len(blocks))):
+        yield blocks[start:end]
+
+
+def _slug(text: str) -> str:
+    words = re.sub(r"\W+", " ", text.replace("*", " star ").casefold().replace("_", " ")).split()
+    return "-".join(words[1:] if words[:1] == ["the"] and len(words) > 1 else words)[:48].strip("-")
+
+
+def _name(term: str) -> str:
+    """A signature without its arguments; a debugger command such as `b(reak) [...]` in full."""
+    name = re.sub(r"^(\w+)\((\w+)\)(?= \[)", r"\1\2", term).partition(" [")[0]
+    return re.sub(r"\(.*", "()", name.removeprefix("class").removeprefix("method").strip())
+
+
+def _drafts(topic: str, text: str) -> Iterator[Passage]:
+    """The passages of one topic; ids are counted within it, so a later merge does not move them."""
+    named: list[tuple[tuple[str, ...], str, str]] = []
+    for path, section in _sections(text):
+        for run in _pack(list(_blocks(section))):
+            terms = {block.term for block in run}
+            term = _name(terms.pop()) if len(terms) == 1 else ""
+            body = run[0].text + "".join(block.joint + block.text for block in run[1:])
+            named.append((path, term, body))
+    totals = Counter(_slug(term or path[-1]) for path, term, _ in named)
+    counts: Counter[str] = Counter()
+    for path, term, body in named:
+        slug = _slug(term or path[-1])
+        counts[slug] += 1
+        number = f"-{counts[slug]}" if totals[slug] > 1 else ""
+        yield Passage(f"{topic}/{slug}{number}", " > ".join([*path, term] if term else path), body)
+
+
+@cache
+def passages() -> tuple[Passage, ...]:
+    """The corpus, by topic and then as it reads: titled passages of at most `MAX_WORDS` words.
+
+    What several topics repeat is kept once, with the id it has in the shortest of them and the
+    title it has in the longest. A passage whose words another one contains is left out.
+    """
+    same: dict[str, list[tuple[int, Passage]]] = {}
+    for topic, text in sorted(topics.items()):
+        for passage in _drafts(topic, text):
+            same.setdefault(normalise(passage.text), []).append((len(text), passage))
+    kept: list[Passage] = []
+    for words, copies in same.items():
+        if not any(f" {words} " in f" {other} " for other in same if len(other) > len(words)):
+            owner = min(copies, key=lambda copy: copy[0])[1]
+            kept.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
+    return tuple(sorted(kept, key=lambda passage: passage.id.partition("/")[0]))
+
+
+def fingerprint() -> str:
+    """A SHA-256, in hex, of all ids, titles and texts: equal where the corpus is equal."""
+    rows = [[passage.id, passage.title, passage.text] for passage in passages()]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+@cache
+def questions() -> tuple[Question, ...]:
+    """All questions, as they stand in the file, with the passages that hold their evidence as gold.
+
+    `extra` holds the `kind`: `one` passage answers it, `two` are needed, or a `false_premise` makes
+    it unanswerable. Raises `DataError` with every row whose evidence no passage holds.
+    """
+    corpus = {passage.id: f" {normalise(passage.text)} " for passage in passages()}
+    found: list[Question] = []
+    problems: list[str] = []
+    for number, line in enumerate(_QUESTIONS.read_text(encoding="utf-8").splitlines(), start=1):
+        row = json.loads(line)
+        gold: dict[str, None] = {}
+        for quote in row["evidence"]:
+            ids = [pid for pid, text in corpus.items() if f" {normalise(quote)} " in text]
+            gold.update(dict.fromkeys(ids))
+            if not ids:
+                problems.append(f"line {number}: {row['id']}: no passage says {quote!r}")
+        kind = {"kind": row["kind"]}
+        found.append(Question(row["id"], row["question"], tuple(row["answers"]), row["split"], tuple(gold), extra=kind))
+    if problems:
+        raise DataError(str(_QUESTIONS), problems)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Optimizers: from a recipe to a compiled program, through a study that can be killed at any moment."""

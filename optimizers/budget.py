@@ -1,0 +1,100 @@
+"""The ledger: hard limits on what a study may spend, kept across kills.
+
+Each distinct request is charged once, whether it was sent or replayed. A request is checked before
+it is sent, with the most it can cost set aside until its real cost is known.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ragc.errors import BudgetExhausted
+from ragc.recipe import Budget
+
+
+class FileLedger:
+    """Charges kept in an append-only file, one line a request, so that a resumed study knows them."""
+
+    def __init__(self, path: Path | None, budget: Budget) -> None:
+        self.budget = budget
+        self.calls = 0
+        self.tokens = 0
+        self.usd = 0.0
+        self._charged: set[str] = set()
+        self._reserved: dict[str, int] = {}
+        self._held = 0
+        self._spent_before = 0.0
+        self._started = time.monotonic()
+        self._file: Any = None
+        if path is not None:
+            if path.exists():
+                self._read(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a", encoding="utf-8")
+
+    def _read(self, path: Path) -> None:
+        """Take up what an earlier process charged; a last line cut by a kill is passed over."""
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+                if "minutes" in row:
+                    self._spent_before = max(self._spent_before, float(row["minutes"]))
+                else:
+                    self._add(str(row["key"]), int(row["tokens"]), float(row["usd"]))
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _add(self, key: str, tokens: int, usd: float) -> bool:
+        if key in self._charged:
+            return False
+        self._charged.add(key)
+        self.calls += 1
+        self.tokens += tokens
+        self.usd += usd
+        return True
+
+    @property
+    def minutes(self) -> float:
+        """Minutes spent on the study so far, by this process and those before it."""
+        return self._spent_before + (time.monotonic() - self._started) / 60
+
+    def hold(self, calls: int) -> None:
+        """Keep `calls` LM calls back for later; 0 frees them."""
+        self._held = calls
+
+    def reserve(self, key: str, tokens: int) -> None:
+        """Set aside one call of at most `tokens`; raises BudgetExhausted when it would not fit."""
+        if key in self._charged or key in self._reserved:
+            return
+        limits = self.budget
+        calls = self.calls + len(self._reserved) + self._held + 1
+        if limits.lm_calls is not None and calls > limits.lm_calls:
+            raise BudgetExhausted(f"The budget of {limits.lm_calls} LM calls is spent; raise budget.lm_calls to go on.")
+        due = self.tokens + sum(self._reserved.values()) + tokens
+        if limits.tokens is not None and due > limits.tokens:
+            raise BudgetExhausted(f"The budget of {limits.tokens} tokens is spent; raise budget.tokens to go on.")
+        if limits.usd is not None and self.usd >= limits.usd:
+            raise BudgetExhausted(f"The budget of {limits.usd:g} dollars is spent; raise budget.usd to go on.")
+        if limits.minutes is not None and self.minutes >= limits.minutes:
+            raise BudgetExhausted(f"The budget of {limits.minutes:g} minutes is spent; raise budget.minutes to go on.")
+        self._reserved[key] = tokens
+
+    def settle(self, key: str, tokens: int, usd: float) -> None:
+        """Charge what the request cost; a request charged before costs nothing again."""
+        self._reserved.pop(key, None)
+        if self._add(key, tokens, usd) and self._file is not None:
+            row = {"key": key, "tokens": tokens, "usd": usd}
+            self._file.write(json.dumps(row) + "\n" + json.dumps({"minutes": round(self.minutes, 4)}) + "\n")
+            self._file.flush()
+
+    def release(self, key: str) -> None:
+        """Give back what was set aside for a request that failed."""
+        self._reserved.pop(key, None)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()

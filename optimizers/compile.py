@@ -1,0 +1,256 @@
+"""Compile: search on dev, one look at test, a compiled program with proof.
+
+    prepare ─► study on dev ─► baseline and winner on test ─► verdict ─► CompiledProgram
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ragc import loop
+from ragc.counters import Counters, counting
+from ragc.errors import BudgetExhausted, UsageError
+from ragc.fingerprint import digest, pretty
+from ragc.metrics.significance import Interval, paired, power_note, summarise, verdict
+from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.study import Study
+from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.trials import Tried
+from ragc.paths import cache_home
+from ragc.progress import Progress, Silent
+from ragc.recipe import Recipe
+from ragc.store import CallStore
+
+SILENT = Silent()
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile` gives back.
+
+    `baseline` and `test` hold an interval a metric on the test split; both are empty, and the verdict
+    says so, when there is no test split or the budget ran out. `example` is one answered dev question.
+    """
+
+    path: Path
+    program: CompiledProgram
+    verdict: str
+    baseline: Mapping[str, Interval]
+    test: Mapping[str, Interval]
+    differences: Mapping[str, Mapping[str, Any]]
+    note: str
+    counters: Mapping[str, float]
+    example: Row | None = field(default=None, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `ragc compile --json` prints."""
+        return {
+            "compiled": str(self.path),
+            "verdict": self.verdict,
+            "baseline": intervals(self.baseline),
+            "test": intervals(self.test),
+            "differences": {name: dict(value) for name, value in self.differences.items()},
+            "counters": dict(self.counters),
+        }
+
+
+def intervals(scores: Mapping[str, Interval]) -> dict[str, Any]:
+    """`{metric: {mean, ci, n}}` as JSON values."""
+    return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
+
+
+def open_store() -> CallStore:
+    """The call store of this user."""
+    return CallStore(cache_home() / "store")
+
+
+def study_directory(out: Path) -> Path:
+    """Where the study of the compiled program at `out` keeps its state."""
+    return cache_home() / "studies" / f"{out.name}-{digest(str(out.resolve()))[:12]}"
+
+
+def compile(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    store: CallStore | None = None,
+    progress: Progress = SILENT,
+) -> Compiled:
+    """Search, measure and write the compiled program of `recipe` to the directory `out`.
+
+    `resume` goes on with a study that was cut off, or starts one when there is none; without it an
+    earlier study of `out` is begun anew, its calls replayed from the store. Raises RagcError; nothing
+    is written to `out` before the end.
+    """
+    target = Path(out)
+    refuse_foreign(target)
+    with _study_of(target, recipe, resume) as directory:
+        task = prepare(recipe, store=store or open_store(), charges=directory / "charges.jsonl")
+        try:
+            return loop.run(_compile(task, target, directory, progress))
+        finally:
+            task.ledger.close()
+
+
+@contextmanager
+def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
+    """The study's directory, locked; a changed recipe is refused on resume."""
+    directory = study_directory(out)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{directory}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"Another process is compiling to {out}; wait for it or choose another --out.") from None
+    try:
+        text = recipe.to_toml()
+        written = directory / "recipe.toml"
+        if not resume:
+            shutil.rmtree(directory, ignore_errors=True)
+        elif written.exists() and written.read_text("utf-8") != text:
+            raise UsageError(
+                f"The recipe changed since the study of {out} began ({_first_difference(written.read_text('utf-8'), text)}); "
+                "undo the change, or leave --resume out to begin anew."
+            )
+        directory.mkdir(parents=True, exist_ok=True)
+        written.write_text(text, "utf-8")
+        yield directory
+    finally:
+        lock.release()
+
+
+def _first_difference(before: str, after: str) -> str:
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if old != new:
+            return f"was {old!r}, is {new!r}"
+    return "one is longer than the other"
+
+
+async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
+    progress.phase("opening the model", None)
+    for target in task.runtime.targets.values():
+        await target.open()
+    limit = asyncio.Semaphore(task.in_flight)
+    started = time.monotonic()
+    with counting(Counters()) as spent:
+        study = Study(task, directory, limit, progress)
+        winner = await study.run()
+        base = study.trials[0]
+        best = await study.program(winner.candidate)
+        before, after = await _look_at_test(task, study, winner, limit, progress)
+    seconds = time.monotonic() - started
+    rows = dict(zip(("baseline", "winner"), (before, after), strict=True))
+    scored = {name: _summaries(task, found) for name, found in rows.items()}
+    differences, decided, note = _compare(task, before, after)
+    provenance = {
+        **task.facts,
+        "dev": {"baseline": _dev(task, base), "winner": _dev(task, winner), "candidate": winner.candidate.to_json()},
+        "test": {name: intervals(found) for name, found in scored.items()} | {"differences": differences},
+        "verdict": decided,
+        "trials": len(study.trials) - 1,
+        "stopped": sum(not tried.complete for tried in study.trials),
+        "budget": study.spent,
+        "counters": _invariant(study, (*before, *after)),
+    }
+    run = {
+        "sent": spent.sent,
+        "replayed": spent.replayed,
+        "seconds": round(seconds, 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
+        "base": str(task.recipe.base.resolve()),
+    }
+    compiled = CompiledProgram.of(best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
+    compiled.save(out, best)
+    (directory / "trials.json").write_text(pretty([t.to_json() for t in study.trials]), "utf-8")
+    progress.close()
+    cost = {"sent": spent.sent, "replayed": spent.replayed, "tokens": spent.tokens, "usd": spent.usd, "seconds": seconds}
+    example = next((row for row in after if row.prediction), None)
+    return Compiled(
+        out, compiled, decided, scored["baseline"], scored["winner"], differences, note, cost, example
+    )
+
+
+async def _look_at_test(
+    task: Task, study: Study, winner: Tried, limit: asyncio.Semaphore, progress: Progress
+) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Baseline and winner on the test split; empty when there is none or the budget is spent."""
+    if not task.test:
+        return (), ()
+    found: list[tuple[Row, ...]] = []
+    try:
+        for name, tried in (("baseline", study.trials[0]), ("winner", winner)):
+            progress.phase(f"{name} on test", len(task.test))
+            program = await study.program(tried.candidate)
+            found.append(
+                await evaluate(program, task.test, task.metrics, limit=limit, done=lambda row: progress.step())
+            )
+    except BudgetExhausted as error:
+        progress.note(f"test not measured: {error}")
+        return (), ()
+    return found[0], found[1]
+
+
+def _summaries(task: Task, rows: Sequence[Row]) -> dict[str, Interval]:
+    if not rows:
+        return {}
+    made = {m.id: summarise(m, [row.scores[m.id] for row in rows], seed=task.seed).interval for m in task.metrics}
+    return {name: interval for name, interval in made.items() if interval is not None}
+
+
+def _dev(task: Task, tried: Tried) -> dict[str, Any]:
+    kept = {m.id: summarise(m, [s[m.id] for s in tried.scores], seed=task.seed).interval for m in task.metrics}
+    return intervals({name: interval for name, interval in kept.items() if interval is not None})
+
+
+def _compare(
+    task: Task, before: Sequence[Row], after: Sequence[Row]
+) -> tuple[dict[str, dict[str, Any]], str, str]:
+    """Paired differences a metric, and the verdict on the first objective."""
+    differences: dict[str, dict[str, Any]] = {}
+    decided, note = NOT_MEASURED, ""
+    for metric in task.metrics:
+        pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
+        kept = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if not kept:
+            continue
+        old, new = zip(*kept, strict=True)
+        result = paired(old, new, seed=task.seed, bounds=metric.bounds)
+        differences[metric.id] = {"mean": result.diff, "ci": [result.low, result.high], "p": result.p, "n": result.n}
+        if metric.id == task.objectives[0].metric.id:
+            sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
+            decided, note = sides.get(found := verdict(result), found), power_note(result)
+    return differences, decided, note
+
+
+def _invariant(study: Study, rows: Sequence[Row]) -> dict[str, float]:
+    """What the study cost, replayed or not: trials, demonstrations and the look at test."""
+    total = Counters()
+    for tried in study.trials:
+        total.add(**tried.counters)
+    for cost in study.demo_costs():
+        total.add(**cost)
+    for row in rows:
+        total.add(**{name: row.counters.get(name, 0) for name in total.to_json()})
+    return total.invariant()
+
+
+def read_trials(out: Path) -> list[dict[str, Any]]:
+    """The finished trials of the study of `out`, as JSON objects."""
+    path = study_directory(out) / "trials.json"
+    return list(json.loads(path.read_text("utf-8"))) if path.exists() else []

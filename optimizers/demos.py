@@ -1,0 +1,160 @@
+"""Demonstration sets: runs on train questions that scored, collected by DSPy's BootstrapFewShot.
+
+The train questions are first answered concurrently, block by block, until enough of them score;
+DSPy then replays exactly those from the store, so its choice is its own and costs no requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from ragc import counters
+from ragc.counters import Counters
+from ragc.metrics import Metric, Outcome
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.programs.base import RagProgram
+from ragc.programs.demos import plain
+from ragc.records import Question
+
+Demo = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Demonstrations by predictor, each list in the order of the train questions that earned them.
+
+    `earned` are the scores of those questions, `asked` how many questions were tried for them and
+    `counters` what that cost.
+    """
+
+    demos: Mapping[str, tuple[Demo, ...]]
+    earned: tuple[float, ...]
+    asked: int
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        return {
+            "demos": {name: [dict(d) for d in demos] for name, demos in self.demos.items()},
+            "earned": list(self.earned),
+            "asked": self.asked,
+            "counters": dict(self.counters),
+        }
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Pool:
+        """The pool that `to_json` described."""
+        demos = {name: tuple(demos) for name, demos in value["demos"].items()}
+        return cls(demos, tuple(value["earned"]), int(value["asked"]), dict(value["counters"]))
+
+    @property
+    def size(self) -> int:
+        """The most demonstrations that any predictor has."""
+        return max((len(demos) for demos in self.demos.values()), default=0)
+
+    def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
+        """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
+
+        The same arguments give the same sets. Predictors are cut alike, so that the demonstrations
+        of one question stay together where each predictor has one for it.
+        """
+        made = []
+        for number in range(count):
+            chosen = {}
+            for name, demos in self.demos.items():
+                order = list(range(len(demos)))
+                if number:
+                    rng = random.Random(f"demos {seed} {number}")
+                    rng.shuffle(order)
+                chosen[name] = [demos[i] for i in order[:size]]
+            made.append(chosen)
+        return made
+
+
+async def bootstrap(
+    program: RagProgram,
+    train: Sequence[Question],
+    metric: Metric,
+    *,
+    wanted: int,
+    threshold: float,
+    limit: asyncio.Semaphore,
+    block: int = 16,
+    done: Callable[[Row], None] = lambda row: None,
+) -> Pool:
+    """Demonstrations from the train questions on which `program` scores at least `threshold`.
+
+    Stops after the block of `block` questions that brings `wanted` of them. A pool may be smaller,
+    or empty, when the questions run out.
+    """
+    earned: list[tuple[Question, float]] = []
+    asked = 0
+    spent = Counters()
+    while asked < len(train) and len(earned) < wanted:
+        rows = await evaluate(program, train[asked : asked + block], [metric], limit=limit, done=done)
+        asked += len(rows)
+        for row in rows:
+            spent.add(**{name: row.counters.get(name, 0) for name in spent.to_json()})
+            score = row.scores[metric.id]
+            if score is not None and score >= threshold:
+                earned.append((row.question, score))
+    earned = earned[:wanted]
+    demos = await asyncio.to_thread(_collect, program, [q for q, _ in earned], metric, threshold)
+    return Pool(demos, tuple(score for _, score in earned), asked, spent.invariant())
+
+
+def _collect(
+    program: RagProgram, questions: Sequence[Question], metric: Metric, threshold: float
+) -> dict[str, tuple[Demo, ...]]:
+    """Let DSPy bootstrap on `questions`, which the store answers."""
+    if not questions:
+        return {name: () for name, _ in program.named_predictors()}
+    examples = [_example(question) for question in questions]
+    by_id = {question.id: question for question in questions}
+
+    def scored(example: dspy.Example, prediction: Any, trace: Any = None) -> float:
+        outcome = Outcome.of(by_id[example.id], str(prediction.answer), prediction.passages, prediction.counters)
+        return metric.score(outcome) or 0.0
+
+    teleprompter = dspy.BootstrapFewShot(
+        metric=scored,
+        metric_threshold=threshold,
+        max_bootstrapped_demos=len(examples),
+        max_labeled_demos=0,
+        max_rounds=1,
+    )
+    counters.current.set(())  # replays of calls that were counted when the questions were answered
+    log = logging.getLogger("dspy.teleprompt.bootstrap")
+    before, muted = log.level, io.StringIO()
+    log.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stderr(muted), contextlib.redirect_stdout(muted):
+            compiled = teleprompter.compile(program.deepcopy(), trainset=examples)
+    finally:
+        log.setLevel(before)
+    return {name: tuple(plain(demo) for demo in p.demos) for name, p in compiled.named_predictors()}
+
+
+def _example(question: Question) -> dspy.Example:
+    values: dict[str, Any] = {"id": question.id, "question": question.question}
+    if question.context_ids:
+        values["context_ids"] = list(question.context_ids)
+    if question.query_time:
+        values["query_time"] = question.query_time
+    return dspy.Example(**values, answers=list(question.answers)).with_inputs(*values)
+
+
+def show(program: RagProgram, demos: Mapping[str, Sequence[Demo]]) -> RagProgram:
+    """`program` with `demos` given to its predictors by name; predictors not named get none."""
+    for name, predictor in program.named_predictors():
+        predictor.demos = [dict(demo) for demo in demos.get(name, ())]
+    return program

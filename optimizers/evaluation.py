@@ -1,0 +1,102 @@
+"""Running a program over questions: many in flight, results in the order of the questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import ParseFailure
+from ragc.metrics import Metric, Outcome
+from ragc.programs.base import RagProgram
+from ragc.programs.trace import Event
+from ragc.records import Passage, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One question answered and scored.
+
+    `scores` has every metric; None where it does not apply. `failure` says why there is no
+    prediction: the reply could not be read, which scores 0 and is counted.
+    """
+
+    question: Question
+    prediction: str | None
+    passages: tuple[Passage, ...]
+    scores: Mapping[str, float | None]
+    counters: Mapping[str, float]
+    trace: tuple[Event, ...] = ()
+    failure: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only, one row of `ragc eval --out`."""
+        return {
+            "id": self.question.id,
+            "question": self.question.question,
+            "answers": list(self.question.answers),
+            "prediction": self.prediction,
+            "passages": [p.id for p in self.passages],
+            "gold_ids": list(self.question.gold_ids),
+            "scores": dict(self.scores),
+            "counters": {k: v for k, v in self.counters.items() if k != "latency"},
+            "failure": self.failure,
+            "trace": [event.to_json() for event in self.trace],
+        }
+
+
+async def answer(program: RagProgram, question: Question, metrics: Sequence[Metric]) -> Row:
+    """Answer and score one question.
+
+    A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
+    """
+    inputs = {"context_ids": question.context_ids, "query_time": question.query_time, "id": question.id}
+    try:
+        said = await program.acall(question=question.question, **{k: v for k, v in inputs.items() if v})
+        prediction, passages, counters = str(said.answer), tuple(said.passages), dict(said.counters)
+        events, failure = said.trace, ""
+    except ParseFailure as error:
+        prediction, passages, counters, events, failure = None, (), {}, (), str(error)
+    outcome = Outcome.of(question, prediction, passages, counters)
+    scores = {metric.id: metric.score(outcome) for metric in metrics}
+    return Row(question, prediction, passages, scores, counters, events, failure)
+
+
+async def evaluate(
+    program: RagProgram,
+    questions: Sequence[Question],
+    metrics: Sequence[Metric],
+    *,
+    limit: asyncio.Semaphore,
+    done: Callable[[Row], None] = lambda row: None,
+) -> tuple[Row, ...]:
+    """Every question answered, in the order given, with as many in flight as `limit` allows.
+
+    Questions start in order. The first error stops the rest and is raised.
+    """
+
+    async def one(question: Question) -> Row:
+        async with limit:
+            row = await answer(program, question, metrics)
+        done(row)
+        return row
+
+    tasks = [asyncio.ensure_future(one(question)) for question in questions]
+    try:
+        return tuple(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
+    """The mean of each metric over the questions it applies to; absent when it applies to none."""
+    out: dict[str, float] = {}
+    for metric in metrics:
+        values = [v for row in rows if (v := row.scores[metric.id]) is not None]
+        if values:
+            out[metric.id] = sum(values) / len(values)
+    return out

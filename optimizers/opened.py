@@ -1,0 +1,126 @@
+"""Opening what the command line was pointed at: a compiled program or a recipe, ready to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc import loop, recipe
+from ragc.counters import Counters, counting
+from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.significance import Interval, summarise
+from ragc.optimizers.compile import intervals, open_store
+from ragc.optimizers.compiled import CompiledProgram, load
+from ragc.optimizers.evaluation import Row, answer, evaluate
+from ragc.optimizers.task import Task, prepare
+from ragc.programs.base import RagProgram
+from ragc.progress import Progress, Silent
+from ragc.records import Question
+from ragc.store import CallStore
+
+SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A program on its runtime. `compiled` is None when it comes from a recipe alone."""
+
+    task: Task
+    program: RagProgram
+    compiled: CompiledProgram | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A program scored on a split: rows in the order of the questions, means with intervals."""
+
+    rows: tuple[Row, ...]
+    metrics: Mapping[str, Interval]
+    counters: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `ragc eval --json` prints."""
+        return {
+            "n": len(self.rows),
+            "metrics": intervals(self.metrics),
+            "failures": sum(bool(row.failure) for row in self.rows),
+            "counters": dict(self.counters),
+        }
+
+
+def open_program(
+    path: str | Path, sets: Sequence[str] = (), *, questions: bool = True, store: CallStore | None = None
+) -> Opened:
+    """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
+
+    A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
+    Raises UsageError and its kin.
+    """
+    where, store = Path(path), store or open_store()
+    if where.is_dir():
+        compiled = load(where)
+        resolved = _recipe_of(compiled, sets)
+        task = prepare(resolved, store=store, questions=questions)
+        return Opened(task, compiled.build(task.runtime), compiled)
+    if not where.exists():
+        raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
+    task = prepare(recipe.load(where, sets), store=store, questions=questions)
+    return Opened(task, task.method.build(task.runtime, dict(task.recipe.knobs)), None)
+
+
+def _recipe_of(compiled: CompiledProgram, sets: Sequence[str]) -> recipe.Recipe:
+    base = Path(str(compiled.run.get("base", "."))) if compiled.run else Path()
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "recipe.toml"
+        text.write_text(compiled.recipe, "utf-8")
+        return recipe.load(text, sets, base=base)
+
+
+def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """Answer one question."""
+
+    async def work() -> Row:
+        await _open(opened.task, SILENT)
+        asked = Question("", question, (), **dict(context or {}))
+        return await answer(opened.program, asked, ())
+
+    if not question.strip():
+        raise UsageError("The question is empty; write it as one argument, in quotes.")
+    return loop.run(work())
+
+
+def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
+    """Score the program on `split` with the metrics of its recipe."""
+    task = opened.task
+    questions = task.splits.get(split, ())
+    if not questions:
+        found = ", ".join(name for name, held in task.splits.items() if held) or "none"
+        raise UsageError(f"Split {split!r} is empty; this data has: {found}.")
+
+    async def work() -> tuple[tuple[Row, ...], Counters, float]:
+        await _open(task, progress)
+        progress.phase(f"answering {split}", len(questions))
+        started = asyncio.get_running_loop().time()
+        with counting(Counters()) as spent:
+            limit = asyncio.Semaphore(task.in_flight)
+            rows = await evaluate(
+                opened.program, questions, task.metrics, limit=limit, done=lambda row: progress.step()
+            )
+        return rows, spent, asyncio.get_running_loop().time() - started
+
+    rows, spent, seconds = loop.run(work())
+    progress.close()
+    made = {m.id: summarise(m, [r.scores[m.id] for r in rows], seed=task.seed).interval for m in task.metrics}
+    kept = {name: interval for name, interval in made.items() if interval is not None}
+    cost = spent.to_json() | {"tokens": spent.tokens, "seconds": seconds}
+    return Evaluation(rows, kept, cost)
+
+
+async def _open(task: Task, progress: Progress) -> None:
+    progress.phase("opening the model", None)
+    for target in task.runtime.targets.values():
+        await target.open()

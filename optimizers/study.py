@@ -1,0 +1,221 @@
+"""The study: Optuna ask/tell over candidates, raced on the dev questions, safe against kills.
+
+Trials run in batches of a fixed size. Results of a batch are written down together before any is
+told, so a study killed between two tells goes on as if it had not been. Before each ask the sampler
+is seeded from the number of finished trials; trials that were running when a process died are failed
+and asked again, with the same outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from ragc.errors import BudgetExhausted, StoreError
+from ragc.fingerprint import digest
+from ragc.optimizers.demos import Pool, bootstrap, show
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.racing import hopeless
+from ragc.optimizers.suggest import Candidate, sampler
+from ragc.optimizers.task import DEMO_SETS, Task
+from ragc.optimizers.trials import Tried, best, finished
+from ragc.progress import Progress
+from ragc.programs.base import RagProgram
+
+BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+"""Shares of the dev questions after which a trial may be stopped."""
+
+
+
+class Study:
+    """One search for the best candidate of a task.
+
+    `directory` holds Optuna's storage. `limit` bounds the questions in flight.
+    """
+
+    def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        self.order = list(task.dev)
+        random.Random(f"dev {task.seed}").shuffle(self.order)
+        self.trials: list[Tried] = []
+        self.spent = ""
+        self._pools: dict[str, asyncio.Task[Pool]] = {}
+        self._study = _storage(directory, len(task.objectives))
+        self._take_up()
+
+    @property
+    def looks(self) -> list[int]:
+        """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
+        n = len(self.order)
+        return sorted({max(1, round(n * share)) for share in BLOCKS} | {n})
+
+    def _take_up(self) -> None:
+        """Finish what a killed process left: tell recorded batches, fail trials that were running."""
+        told = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
+        records = sorted((k, v) for k, v in self._study.user_attrs.items() if k.startswith("batch:"))
+        for _, record in records:
+            for value in record:
+                tried = Tried.of(value)
+                self.trials.append(tried)
+                if tried.number not in told:
+                    self._study.tell(tried.number, list(tried.values))
+        for trial in self._study.get_trials(deepcopy=False):
+            if not trial.state.is_finished():
+                self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+    async def run(self) -> Tried:
+        """Search until the trials or the budget are spent; the best complete trial."""
+        if not self.trials:
+            self.progress.phase("baseline on dev", len(self.order))
+            await self._batch([self.task.space.baseline()])
+        calls = self.trials[0].counters["lm_calls"] / max(1, len(self.order))
+        self.task.ledger.hold(round(2 * calls * len(self.task.test)))
+        wanted = self.task.trials + 1 if self.task.space.size else 1
+        try:
+            while len(self.trials) < wanted:
+                await self._batch([None] * min(self.task.batch, wanted - len(self.trials)))
+        except BudgetExhausted as error:
+            self.spent = str(error)
+            self.progress.note(self.spent)
+        self.task.ledger.hold(0)
+        return best(self.trials)
+
+    async def _batch(self, chosen: Sequence[Candidate | None]) -> None:
+        """Ask, race and tell one batch; None lets the sampler choose."""
+        done, asked = len(self.trials), []
+        incumbent = best(self.trials) if self.trials else None
+        for position, candidate in enumerate(chosen):
+            self._study.sampler = sampler(self.task.seed, done, position, trials=self.task.trials)
+            if candidate is not None:
+                self._study.enqueue_trial(self.task.space.enqueued(candidate))
+            trial = self._study.ask()
+            suggested = self.task.space.suggest(trial)
+            asked.append((trial, candidate or suggested))
+        races = [
+            asyncio.ensure_future(self._race(trial.number, candidate, incumbent, done + place))
+            for place, (trial, candidate) in enumerate(asked)
+        ]
+        try:
+            results = await asyncio.gather(*races)
+        except BaseException:
+            for race in races:
+                race.cancel()
+            await asyncio.gather(*races, return_exceptions=True)
+            raise
+        self._study.set_user_attr(f"batch:{done:06d}", [tried.to_json() for tried in results])
+        for tried in results:
+            self._study.tell(tried.number, list(tried.values))
+        self.trials.extend(results)
+
+    async def _race(self, number: int, candidate: Candidate, incumbent: Tried | None, index: int) -> Tried:
+        """Evaluate `candidate` block by block until it is done or cannot win."""
+        for earlier in self.trials:
+            if earlier.candidate.mark == candidate.mark and earlier.complete:
+                return Tried(number, candidate, earlier.scores, earlier.values, True, earlier.counters)
+        program = await self.program(candidate)
+        rows: list[Row] = []
+        task, stopped = self.task, False
+        for end in self.looks:
+            block = self.order[len(rows) : end]
+            rows += await evaluate(
+                program, block, task.metrics, limit=self.limit, done=lambda row: self.progress.step()
+            )
+            if end < len(self.order) and self._hopeless(rows, incumbent):
+                stopped = True
+                break
+        tried = finished(number, candidate, rows, task.objectives, incumbent, complete=not stopped)
+        top = max([t.values[0] for t in (*self.trials, tried) if t.complete], default=tried.values[0])
+        about = self.describe(candidate) + (f", stopped after {len(rows)}" if stopped else "")
+        self.progress.trial(index, task.trials, tried.values[0], top, about)
+        return tried
+
+    def _hopeless(self, rows: Sequence[Row], incumbent: Tried | None) -> bool:
+        """Whether `rows` show that their trial cannot beat `incumbent`; never with several objectives."""
+        if incumbent is None or len(self.task.objectives) > 1:
+            return False
+        objective = self.task.objectives[0]
+        mine = [objective.of(row.scores) for row in rows]
+        return hopeless(mine, incumbent.series(objective), best=1.0 if objective.sign > 0 else 0.0)
+
+    def describe(self, candidate: Candidate) -> str:
+        """How `candidate` differs from the baseline, in a few words."""
+        base = self.task.space.baseline().knobs
+        parts = [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
+        if candidate.demos:
+            parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
+        return " ".join(parts) or "baseline"
+
+    async def demos(self, candidate: Candidate) -> Mapping[str, Any]:
+        """The demonstrations that `candidate` shows, by predictor."""
+        if not candidate.demos:
+            return {}
+        pool = await self._pool(candidate)
+        chosen = pool.sets(DEMO_SETS, candidate.demos, self.task.seed)
+        return chosen[candidate.demo_set]
+
+    async def program(self, candidate: Candidate) -> RagProgram:
+        """The program of `candidate`, demonstrations included."""
+        demos = await self.demos(candidate)
+        built = await asyncio.to_thread(self.task.method.build, self.task.runtime, candidate.knobs)
+        return show(built, demos)
+
+    async def _pool(self, candidate: Candidate) -> Pool:
+        """The demonstrations collected under the setting that fits `candidate`, made once a study."""
+        method = self.task.method
+        shape = {name: candidate.knobs[name] for name in method.demo_shape}
+        setting = {**self.task.space.baseline().knobs, **method.demo_knobs, **shape}
+        name = f"pool:{digest(setting)[:16]}"
+        if name not in self._pools:
+            self._pools[name] = asyncio.ensure_future(self._collected(name, setting))
+        return await asyncio.shield(self._pools[name])
+
+    async def _collected(self, name: str, setting: Mapping[str, Any]) -> Pool:
+        kept = self._study.user_attrs.get(name)
+        if kept is not None:
+            return Pool.of(kept)
+        task = self.task
+        built = await asyncio.to_thread(task.method.build, task.runtime, setting)
+        pool = await bootstrap(
+            built,
+            task.train,
+            task.demo_metric,
+            wanted=max(8, 2 * task.space.demos),
+            threshold=task.demo_threshold,
+            limit=self.limit,
+            done=lambda row: self.progress.step(),
+        )
+        self.progress.note(f"{pool.size} demonstrations from {pool.asked} train questions")
+        self._study.set_user_attr(name, pool.to_json())
+        return pool
+
+    def demo_costs(self) -> list[Mapping[str, float]]:
+        """What each collection of demonstrations cost."""
+        kept = sorted((name, value) for name, value in self._study.user_attrs.items() if name.startswith("pool:"))
+        return [Pool.of(value).counters for _, value in kept]
+
+
+def _storage(directory: Path, objectives: int) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return optuna.create_study(
+                storage=f"sqlite:///{directory / 'study.db'}",
+                study_name="ragc",
+                directions=["maximize"] * objectives,
+                load_if_exists=True,
+            )
+    except Exception as error:
+        raise StoreError(
+            f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
+            "may hold it, or the disk may be full."
+        ) from error
+
+

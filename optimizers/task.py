@@ -1,0 +1,213 @@
+"""A task: a recipe with its questions read, its sources indexed and its targets made."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ragc import corpora, metrics, targets
+from ragc.corpora import pydocs
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.given import GivenSource
+from ragc.corpora.readers import read_corpus, read_questions
+from ragc.corpora.source import Source
+from ragc.corpora.splits import check_disjoint, draw
+from ragc.errors import DataError, UnknownName, UsageError
+from ragc.fingerprint import digest
+from ragc.metrics import Metric
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.suggest import Space
+from ragc.optimizers.trials import Objective
+from ragc.programs import Method
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe, SourceSpec
+from ragc.records import Passage, Question
+from ragc.store import CallStore
+from ragc.targets.base import Role, Target
+
+DEMO_SETS = 4
+"""Orderings of the demonstration pool that a study may choose from."""
+
+DEMO_THRESHOLD = 0.75
+"""The least score of a train question that earns a demonstration."""
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a study needs. `metrics` are those reported and those optimised, each once."""
+
+    recipe: Recipe
+    runtime: Runtime
+    ledger: FileLedger
+    splits: Mapping[str, tuple[Question, ...]]
+    metrics: tuple[Metric, ...]
+    objectives: tuple[Objective, ...]
+    space: Space
+    demo_threshold: float = DEMO_THRESHOLD
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> Method:
+        """The method that is compiled."""
+        return self.recipe.method
+
+    @property
+    def train(self) -> tuple[Question, ...]:
+        """Questions that demonstrations come from."""
+        return self.splits.get("train", ())
+
+    @property
+    def dev(self) -> tuple[Question, ...]:
+        """Questions that candidates are compared on."""
+        return self.splits.get("dev", ())
+
+    @property
+    def test(self) -> tuple[Question, ...]:
+        """Questions that only the baseline and the winner are measured on."""
+        return self.splits.get("test", ())
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return self.recipe.seed
+
+    @property
+    def trials(self) -> int:
+        """How many candidates are tried, the baseline not counted."""
+        limit = self.recipe.budget.trials
+        return self.recipe.search.trials if limit is None else min(limit, self.recipe.search.trials)
+
+    @property
+    def batch(self) -> int:
+        """Candidates asked together."""
+        return self.recipe.search.batch
+
+    @property
+    def demo_metric(self) -> Metric:
+        """What earns a demonstration its place: the first objective that is a share, else the first share."""
+        shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
+        return next((m for m in shares if m.unit == "share"), shares[0])
+
+    @property
+    def in_flight(self) -> int:
+        """Questions answered at the same time."""
+        if self.recipe.concurrency is not None:
+            return self.recipe.concurrency
+        return max((target.concurrency for target in self.runtime.targets.values()), default=1)
+
+
+def prepare(recipe: Recipe, *, store: CallStore, charges: Path | None = None, questions: bool = True) -> Task:
+    """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
+
+    `charges` is the file of the budget's ledger. `questions` False leaves every split empty, for
+    answering questions that are not in the data. Raises DataError and UsageError.
+    """
+    passages = {name: _passages(recipe, spec) for name, spec in recipe.sources.items()}
+    known = frozenset(p.id for corpus in passages.values() for p in corpus)
+    splits = _splits(recipe, known or None) if questions else {}
+    made: dict[Role, Target] = {role: targets.build(spec) for role, spec in recipe.targets.items()}
+    sources = {
+        name: _source(spec, passages[name], splits) for name, spec in recipe.sources.items()
+    }  # fmt: skip
+    ledger = FileLedger(charges, recipe.budget)
+    runtime = Runtime(made, sources, store=store, ledger=ledger)
+    runtime.require(recipe.method)
+    signed = [(name.removeprefix("-"), name.startswith("-")) for name in recipe.search.objectives]
+    objectives = tuple(_objective(name, minus) for name, minus in signed)
+    wanted = dict.fromkeys((*recipe.report, *(name for name, _ in signed)))
+    space = Space(
+        recipe.space(),
+        recipe.method.knobs,
+        fixed=dict(recipe.knobs),
+        demos=recipe.search.demos,
+        demo_sets=DEMO_SETS,
+    )
+    if questions and space.demos and not splits.get("train"):
+        raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+    return Task(
+        recipe,
+        runtime,
+        ledger,
+        splits,
+        tuple(metrics.get(name) for name in wanted),
+        objectives,
+        space,
+        facts=_facts(recipe, splits, sources, made),
+    )
+
+
+def _objective(name: str, minus: bool) -> Objective:
+    metric = metrics.get(name)
+    if minus == metric.higher_is_better:
+        better = "more" if metric.higher_is_better else "less"
+        raise UsageError(
+            f"Of {name!r} {better} is better; write {name if metric.higher_is_better else '-' + name!r} in objectives."
+        )
+    return Objective(metric, -1 if minus else 1)
+
+
+def _passages(recipe: Recipe, spec: SourceSpec) -> tuple[Passage, ...]:
+    path = spec.corpus or recipe.data.corpus
+    if path:
+        return read_corpus(recipe.path(path))
+    if recipe.data.dataset == "pydocs":
+        return pydocs.passages()
+    raise UsageError(f"A source of kind {spec.kind!r} needs a corpus; add corpus = \"FILE\" to its table.")
+
+
+def _source(
+    spec: SourceSpec, passages: tuple[Passage, ...], splits: Mapping[str, tuple[Question, ...]]
+) -> Source:
+    if spec.kind == "bm25":
+        return Bm25Source(passages, **spec.options)
+    if spec.kind == "given":
+        return GivenSource(passages)
+    raise UnknownName("source kind", spec.kind, [entry.id for entry in corpora.SOURCES])
+
+
+def _splits(recipe: Recipe, corpus_ids: frozenset[str] | None) -> dict[str, tuple[Question, ...]]:
+    """The questions of each split, drawn with the seed or read from a file of their own."""
+    asked = {name: getattr(recipe.data, name) for name in SPLITS}
+    files = {name: value for name, value in asked.items() if isinstance(value, str)}
+    out = {name: read_questions(recipe.path(value), corpus_ids=corpus_ids) for name, value in files.items()}
+    rest = {name: value for name, value in asked.items() if name not in files}
+    if recipe.data.dataset == "pydocs":
+        pool: tuple[Question, ...] = pydocs.questions()
+    elif recipe.data.questions:
+        pool = read_questions(recipe.path(recipe.data.questions), corpus_ids=corpus_ids)
+    else:
+        pool = ()
+    named = {question.split for question in pool}
+    sizes = {name: value for name, value in rest.items() if value is not None}
+    whole = {name: sum(q.split == name for q in pool) for name, value in rest.items() if value is None and name in named}
+    out |= draw(pool, {**sizes, **whole}, recipe.seed)
+    check_disjoint(out)
+    if not out.get("dev"):
+        raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
+    return {name: out[name] for name in SPLITS if name in out}
+
+
+def _facts(
+    recipe: Recipe,
+    splits: Mapping[str, tuple[Question, ...]],
+    sources: Mapping[str, Source],
+    made: Mapping[Role, Target],
+) -> dict[str, Any]:
+    """What provenance says of the inputs: fingerprints and names, no secrets and no absolute paths."""
+    names = ("ragc", "dspy", "optuna")
+    return {
+        "versions": {name: version(name) for name in names} | {"python": platform.python_version()},
+        "seed": recipe.seed,
+        "data": {
+            name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
+            for name, qs in splits.items()
+        },
+        "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
+        "targets": {role: {"kind": recipe.targets[role].kind, "name": t.name} for role, t in made.items()},
+    }

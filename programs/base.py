@@ -1,0 +1,132 @@
+"""RagProgram: the base of every method, a DSPy module that is asynchronous at heart.
+
+A method implements `async aforward(question, **context)` and awaits searches and typed calls;
+this class records them, counts what they cost, and lets synchronous callers wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from ragc import counters, loop
+from ragc.corpora.given import current_question
+from ragc.corpora.neutral import neutral
+from ragc.counters import Counters
+from ragc.errors import SourceError
+from ragc.programs import trace
+from ragc.programs.knobs import Knobs
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.records import Hit, Passage, Question
+from ragc.targets.base import Role, Sampling
+
+if TYPE_CHECKING:
+    from ragc.corpora.source import Source
+    from ragc.programs.method import Method
+
+
+def shown(passage: Passage) -> str:
+    """A passage as it stands in a prompt: title, then text, with markers defused."""
+    title, text = neutral(passage.title), neutral(passage.text)
+    return f"{title}\n{text}" if title else text
+
+
+class RagProgram(dspy.Module):
+    """A method on a runtime with its knobs set.
+
+    The prediction has `answer` (str), `passages` (tuple of Passage, as shown to the last call),
+    `trace` (tuple of events in call-graph order) and `counters`. Knobs are fixed at construction;
+    `Method.build` makes a program with others.
+    """
+
+    method: Method
+
+    def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
+        super().__init__()
+        self.runtime = runtime
+        self.knobs: Any = knobs
+
+    def predictor(self, signature: Any, *, role: Role = "main", max_tokens: int, **more: Any) -> RagPredict:
+        """A typed call with this program's layout, sampling and number of demonstrations."""
+        knobs = self.knobs
+        return RagPredict(
+            signature,
+            self.runtime,
+            role=role,
+            layout=knobs.layout,
+            sampling=Sampling(temperature=knobs.temperature, top_p=knobs.top_p, max_tokens=max_tokens),
+            max_demos=knobs.icl_n,
+            **more,
+        )
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question`; `context` may hold `id`, `context_ids` and `query_time`."""
+        raise NotImplementedError(f"{type(self).__name__} has no aforward")
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        """Answer and wait; safe in any number of threads."""
+        return loop.run(self._recorded(self.aforward, inputs))
+
+    async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
+        """Answer; may be awaited on any loop."""
+        return await loop.bridge(self._recorded(super().acall, inputs))
+
+    async def _recorded(
+        self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]
+    ) -> dspy.Prediction:
+        for name, predictor in self.named_predictors():
+            predictor.name = name
+        asked = Question(
+            id=str(inputs.get("id", "")),
+            question=inputs["question"],
+            answers=(),
+            context_ids=tuple(inputs.get("context_ids") or ()),
+            query_time=str(inputs.get("query_time") or ""),
+        )
+        started = time.monotonic()
+        token = current_question.set(asked)
+        try:
+            with trace.recording() as run, counters.counting(Counters()) as cost:
+                prediction = await answer(**inputs)
+        finally:
+            current_question.reset(token)
+        prediction.trace = run.events
+        prediction.counters = {
+            **cost.to_json(), "tokens": cost.tokens, "latency": time.monotonic() - started
+        }  # fmt: skip
+        if dspy.settings.trace is not None:
+            dspy.settings.trace.extend(run.predictions)
+        return prediction
+
+    async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
+        """At most `k` hits of the source called `name`, labelled with it.
+
+        A search that cannot be made gives nothing, is noted in the trace and counted.
+        """
+        spot = trace.place()
+        counters.count(searches=1)
+        event: trace.Event
+        try:
+            found = await (source or self.runtime.source(name)).search(query, k)
+            hits = tuple(hit.from_source(name) for hit in found)
+            event = trace.Search(name, query, k, hits)
+        except SourceError as error:
+            counters.count(failed_searches=1)
+            hits, event = (), trace.Note(f"search {name}", f"failed: {error}")
+        if spot is not None:
+            spot[0].add(spot[1], event)
+        return hits
+
+    def fitting(self, call: RagPredict, passages: Sequence[Passage], **inputs: Any) -> tuple[Passage, ...]:
+        """As many of the first `passages` as fit the context of `call`; the rest are counted as trimmed."""
+        room = self.runtime.target(call.role).context_tokens
+        kept = tuple(passages)
+        while kept and call.size(**inputs, passages=[shown(p) for p in kept]) > room:
+            kept = kept[:-1]
+        if len(kept) < len(passages):
+            counters.count(trimmed=len(passages) - len(kept))
+        return kept

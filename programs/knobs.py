@@ -1,0 +1,149 @@
+"""Knobs: the numbers and switches of a program, declared once with range, default and source.
+
+A method's knobs are one frozen dataclass. Each field is declared with `integer`, `real`,
+`switch` or `choice`; study, command line and docs are generated from the declaration. This
+module knows nothing of Optuna and imports no LM library, so listing knobs is quick.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ragc.errors import UnknownName, UsageError
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The condition under which a knob matters: another knob is one of `values`, or is above `above`."""
+
+    knob: str
+    values: tuple[Value, ...] = ()
+    above: float | None = None
+
+    def holds(self, value: Value) -> bool:
+        """Whether the other knob's `value` meets the condition."""
+        if self.above is not None:
+            return not isinstance(value, str) and value > self.above
+        return value in self.values
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`."""
+        return {"knob": self.knob} | ({"is": list(self.values)} if self.above is None else {"above": self.above})
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One declared knob.
+
+    `low` and `high` are inclusive bounds of an `int` or `float` knob, `step` its grid (None:
+    continuous). `options` lists the values of a `choice`; a `switch` has False and True.
+    `when` is the condition under which the knob matters; None means always.
+    `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
+    """
+
+    name: str
+    kind: Literal["int", "float", "switch", "choice"]
+    default: Value
+    about: str
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    options: tuple[Value, ...] = ()
+    when: When | None = None
+    searched: bool = True
+    paper: str = ""
+
+    def check(self, value: object) -> Value:
+        """`value` as this knob's type; raises UsageError saying what the range is."""
+        if self.kind in ("switch", "choice"):
+            options = (False, True) if self.kind == "switch" else self.options
+            for option in options:
+                if type(option) is type(value) and option == value:
+                    return option
+            raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
+        wanted = int if self.kind == "int" else float
+        if isinstance(value, bool) or not isinstance(value, int | float) or wanted(value) != value:
+            raise UsageError(f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, found {value!r}")
+        if self.low is not None and value < self.low or self.high is not None and value > self.high:
+            raise UsageError(f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {value!r}")
+        return wanted(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with `id`, for `ragc list knobs --json`."""
+        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        out["id"] = out.pop("name")
+        out["options"] = [False, True] if self.kind == "switch" else list(self.options)
+        out["when"] = None if self.when is None else self.when.to_json()
+        return out
+
+
+def integer(default: int, low: int, high: int, about: str, *, step: int = 1, **more: Any) -> Any:
+    """A field holding an integer in [low, high]."""
+    return _field(Knob("", "int", default, about, low=low, high=high, step=step, **more))
+
+
+def real(default: float, low: float, high: float, about: str, *, step: float | None = None, **more: Any) -> Any:
+    """A field holding a number in [low, high]."""
+    return _field(Knob("", "float", float(default), about, low=low, high=high, step=step, **more))
+
+
+def switch(default: bool, about: str, **more: Any) -> Any:
+    """A field that is on or off."""
+    return _field(Knob("", "switch", default, about, **more))
+
+
+def choice(default: Value, options: tuple[Value, ...], about: str, **more: Any) -> Any:
+    """A field holding one of `options`."""
+    return _field(Knob("", "choice", default, about, options=options, **more))
+
+
+def _field(knob: Knob) -> Any:
+    return dataclasses.field(default=knob.default, metadata={"knob": knob})
+
+
+class Knobs:
+    """Base of every method's knobs: a frozen dataclass whose fields are all declared knobs."""
+
+    @classmethod
+    def declared(cls) -> tuple[Knob, ...]:
+        """All knobs in the order of declaration."""
+        return tuple(
+            dataclasses.replace(f.metadata["knob"], name=f.name)
+            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        )
+
+    @classmethod
+    def knob(cls, name: str) -> Knob:
+        """The knob called `name`; raises UnknownName."""
+        for knob in cls.declared():
+            if knob.name == name:
+                return knob
+        raise UnknownName("knob", name, [k.name for k in cls.declared()])
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Any:
+        """An instance with `values` over the defaults; raises UnknownName or UsageError."""
+        return cls(**{name: cls.knob(name).check(value) for name, value in values.items()})
+
+    def __post_init__(self) -> None:
+        for knob in type(self).declared():
+            object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
+
+    def with_values(self, values: Mapping[str, object]) -> Any:
+        """A copy with `values` replaced."""
+        return type(self).of({**self.to_json(), **values})
+
+    def to_json(self) -> dict[str, Value]:
+        """Every knob with its value."""
+        return {knob.name: getattr(self, knob.name) for knob in type(self).declared()}
+
+    def active(self) -> Iterator[Knob]:
+        """The knobs that matter under the present values of the others."""
+        for knob in type(self).declared():
+            if knob.when is None or knob.when.holds(getattr(self, knob.when.knob)):
+                yield knob

@@ -1,0 +1,88 @@
+"""Layouts: how a signature's instructions, demonstrations and inputs become chat messages.
+
+`json`, `chat` and `xml` are DSPy's adapters as they are. `minimal` says the same in fewer tokens:
+labelled inputs, numbered lists, one JSON object back. Replies of `json` and `minimal` are JSON
+objects that a target can enforce; those of `chat` and `xml` are parsed by their adapter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import dspy
+from dspy.adapters.utils import serialize_for_json, translate_field_type
+
+from ragc.errors import UnknownName
+from ragc.programs.shared_knobs import LAYOUTS
+
+JSON_LAYOUTS = frozenset({"minimal", "json"})
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+class MinimalAdapter(dspy.JSONAdapter):
+    """The shortest prompt that still names every field.
+
+    Demonstrations must hold every input and output field to be shown in full; DSPy's rule for
+    incomplete ones applies unchanged.
+    """
+
+    def format_system_message(self, signature: Any) -> str:
+        """Instructions, then one line for each output field."""
+        wanted = "\n".join(self._wanted(name, info) for name, info in signature.output_fields.items())
+        return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
+
+    @staticmethod
+    def _wanted(name: str, info: Any) -> str:
+        desc = (info.json_schema_extra or {}).get("desc") or ""
+        about = "" if desc == f"${{{name}}}" else f": {desc}"
+        _, _, note = translate_field_type(name, info).partition("# note: the value you produce ")
+        return f'- "{name}"{about}' + (f" ({note})" if note else "")
+
+    def format_user_message_content(
+        self,
+        signature: Any,
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,
+    ) -> str:
+        """One labelled section for each input that is present."""
+        sections = [self._section(name, inputs[name]) for name in signature.input_fields if name in inputs]
+        return "\n".join(part for part in (prefix, *sections, suffix) if part)
+
+    @staticmethod
+    def _section(name: str, value: Any) -> str:
+        if isinstance(value, list | tuple):
+            items = [v if isinstance(v, str) else json.dumps(serialize_for_json(v), ensure_ascii=False) for v in value]
+            lines = "\n".join(f"[{i}] {item}" for i, item in enumerate(items, 1)) or "none"
+            return f"{_label(name)}:\n{lines}"
+        plain = serialize_for_json(value)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        return f"{_label(name)}: {text}"
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: dict[str, Any], missing_field_message: Any = None
+    ) -> str:
+        """The JSON object that a reply should be."""
+        values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
+        return json.dumps(serialize_for_json(values), ensure_ascii=False)
+
+
+@cache
+def adapter(layout: str) -> Any:
+    """The DSPy adapter of `layout`; raises UnknownName."""
+    makers: Mapping[str, Any] = {
+        "minimal": MinimalAdapter,
+        "json": dspy.JSONAdapter,
+        "chat": lambda: dspy.ChatAdapter(use_json_adapter_fallback=False),
+        "xml": dspy.XMLAdapter,
+    }
+    if layout not in makers:
+        raise UnknownName("layout", layout, LAYOUTS)
+    return makers[layout]()

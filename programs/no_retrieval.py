@@ -1,0 +1,30 @@
+"""NoRetrieval: the model answers from what it knows.
+
+Paper: the no-retrieval row of every paper's tables (METHODS section 6).
+Differs: one short-answer prompt for all data sets; `cot` turns it into the CoT baseline.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import AnswerKnobs
+from ragc.signatures.answers import ClosedBookAnswer, reasoned
+
+
+class NoRetrieval(RagProgram):
+    """One typed call, no search."""
+
+    def __init__(self, runtime: Runtime, knobs: AnswerKnobs) -> None:
+        super().__init__(runtime, knobs)
+        signature = reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer
+        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question` in one call."""
+        said = await self.answer.acall(question=question)
+        return dspy.Prediction(answer=said.answer, passages=())

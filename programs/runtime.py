@@ -1,0 +1,61 @@
+"""What a program runs on: its targets and sources by role, and the gateway they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ragc.corpora.source import Source
+from ragc.errors import CapabilityMissing, UsageError
+from ragc.store import CallStore
+from ragc.targets.base import Role, Target
+from ragc.targets.gateway import Gateway, Ledger
+
+if TYPE_CHECKING:
+    from ragc.programs.method import Method
+
+
+class Runtime:
+    """Targets and sources by role. Copying a program shares its runtime."""
+
+    def __init__(
+        self,
+        targets: Mapping[Role, Target],
+        sources: Mapping[str, Source] | None = None,
+        *,
+        store: CallStore | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.targets = dict(targets)
+        self.sources = dict(sources or {})
+        self.gateway = Gateway(store or CallStore(None), ledger)
+
+    def __deepcopy__(self, memo: object) -> Runtime:
+        return self
+
+    def target(self, role: Role) -> Target:
+        """The target with `role`; raises UsageError naming the roles that are configured."""
+        if role not in self.targets:
+            found = ", ".join(self.targets) or "none"
+            raise UsageError(f"A target with the role {role!r} is needed, found {found}; add [targets.{role}].")
+        return self.targets[role]
+
+    def source(self, name: str) -> Source:
+        """The source called `name`; raises UsageError naming the sources that are configured."""
+        if name not in self.sources:
+            found = ", ".join(self.sources) or "none"
+            raise UsageError(f"A source named {name!r} is needed, found {found}; add [sources.{name}].")
+        return self.sources[name]
+
+    def require(self, method: Method) -> None:
+        """Check, before anything is sent, that `method` finds what it needs."""
+        for role in method.roles:
+            target = self.target(role)
+            missing = sorted(set(method.capabilities) - target.capabilities)
+            if missing:
+                raise CapabilityMissing(
+                    f"Program {method.id!r} needs {', '.join(missing)} from [targets.{role}], and "
+                    f"{target.name} does not offer it; choose another target."
+                )
+        for name in method.sources:
+            self.source(name)

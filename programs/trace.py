@@ -1,0 +1,156 @@
+"""The record of one run: typed calls and searches in call-graph order.
+
+Concurrent branches are numbered before they start, so the order never depends on which of them
+finishes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ragc.records import Hit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One typed call: the predictor's name, the role that answered, what went in and came out."""
+
+    name: str
+    role: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    truncated: bool = False
+    repaired: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; inputs and outputs as DSPy would serialise them."""
+        return {
+            "call": self.name,
+            "role": self.role,
+            "inputs": dict(self.inputs),
+            "outputs": dict(self.outputs),
+            "truncated": self.truncated,
+            "repaired": self.repaired,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: the source's name, the query, how many were wanted, and what was found."""
+
+    source: str
+    query: str
+    k: int
+    hits: tuple[Hit, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; passages by id."""
+        hits = [{"id": h.passage.id, "score": round(h.score, 6)} for h in self.hits]
+        return {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A decision of the program worth showing: what it was about and how it went."""
+
+    about: str
+    outcome: str
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {"note": self.about, "outcome": self.outcome}
+
+
+Event = Call | Search | Note
+
+
+@dataclass(slots=True)
+class Run:
+    """Collects the events of one question, and the predictions behind them for DSPy's own trace."""
+
+    _events: list[tuple[tuple[int, ...], Event, Any]] = field(default_factory=list)
+
+    def add(self, path: tuple[int, ...], event: Event, prediction: Any = None) -> None:
+        """Record `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
+        self._events.append((path, event, prediction))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All events in call-graph order."""
+        return tuple(event for _, event, _ in self._sorted())
+
+    @property
+    def predictions(self) -> list[Any]:
+        """DSPy's trace entries in call-graph order."""
+        return [made for _, _, made in self._sorted() if made is not None]
+
+    def _sorted(self) -> list[tuple[tuple[int, ...], Event, Any]]:
+        return sorted(self._events, key=lambda entry: entry[0])
+
+
+class _Branch:
+    """A place in the call graph that numbers its children in the order they are started."""
+
+    __slots__ = ("next", "path", "run")
+
+    def __init__(self, run: Run, path: tuple[int, ...] = ()) -> None:
+        self.run, self.path, self.next = run, path, 0
+
+    def child(self) -> tuple[int, ...]:
+        self.next += 1
+        return (*self.path, self.next)
+
+
+_here: ContextVar[_Branch | None] = ContextVar("ragc_branch", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[Run]:
+    """Record everything that happens inside; an enclosing recording is suspended meanwhile."""
+    run = Run()
+    token = _here.set(_Branch(run))
+    try:
+        yield run
+    finally:
+        _here.reset(token)
+
+
+def place() -> tuple[Run, tuple[int, ...]] | None:
+    """The run and the next free path in this context; None when nothing is recorded."""
+    branch = _here.get()
+    return None if branch is None else (branch.run, branch.child())
+
+
+def record(event: Event) -> None:
+    """Add `event` at the next free path; nothing happens when nothing is recorded."""
+    if spot := place():
+        spot[0].add(spot[1], event)
+
+
+async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """Await all of `work` at once; results and trace keep the order of the arguments.
+
+    When one fails the others are cancelled and its error is raised.
+    """
+    branch = _here.get()
+    paths: Sequence[tuple[int, ...] | None] = [branch.child() if branch else None for _ in work]
+
+    async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T:
+        if branch is not None and path is not None:
+            _here.set(_Branch(branch.run, path))
+        return await one
+
+    tasks = [asyncio.ensure_future(on_branch(path, one)) for path, one in zip(paths, work, strict=True)]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise

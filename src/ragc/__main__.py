@@ -1,0 +1,9 @@
+"""`python -m ragc` is the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from ragc.cli import main
+
+sys.exit(main())

@@ -1,0 +1,66 @@
+"""The public functions behind the command line; each imports what it needs when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.compiled import CompiledProgram
+    from ragc.optimizers.evaluation import Row
+    from ragc.optimizers.opened import Evaluation
+    from ragc.progress import Progress
+
+
+def compile(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile the recipe file `recipe` to the directory `out` (default `compiled/<recipe name>`).
+
+    `sets` are overrides, `key.path=value`. Raises RagcError.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers import compile as compiling
+
+    resolved = recipes.load(recipe, sets)
+    target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
+    return compiling.compile(resolved, target, resume=resume, progress=progress or compiling.SILENT)
+
+
+def plan(recipe: str | Path, *, sets: Sequence[str] = ()) -> dict[str, Any]:
+    """Check everything about the recipe and estimate what compiling it sends at most; sends nothing."""
+    from ragc.optimizers.plan import estimate
+    from ragc.recipe import load as read
+
+    return estimate(read(recipe, sets))
+
+
+def load(path: str | Path) -> CompiledProgram:
+    """The compiled program in the directory `path`. Raises ArtefactError."""
+    from ragc.optimizers.compiled import load as read
+
+    return read(path)
+
+
+def ask(path: str | Path, question: str, *, sets: Sequence[str] = (), context: Mapping[str, Any] | None = None) -> Row:
+    """Answer `question` with the compiled program or recipe at `path`."""
+    from ragc.optimizers import opened
+
+    return opened.ask(opened.open_program(path, sets, questions=False), question, context=context)
+
+
+def evaluate(
+    path: str | Path, *, split: str = "test", sets: Sequence[str] = (), progress: Progress | None = None
+) -> Evaluation:
+    """Score the compiled program or recipe at `path` on a split of its data."""
+    from ragc.optimizers import opened
+
+    found = opened.open_program(path, sets)
+    return opened.score(found, split, progress=progress or opened.SILENT)

@@ -1,0 +1,145 @@
+"""The command line: each command parses, calls one public function, and prints.
+
+Errors of use exit 2, errors of the run exit 1, an interrupt exits 130; each says one thing clearly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragc import console
+from ragc.errors import RagcError
+
+KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
+    )
+    top.add_argument("--version", action="version", version=f"ragc {_version()}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    compiling = _command(commands, "compile", "search for the best program of a recipe and prove it on test", _compile)
+    compiling.add_argument("recipe", metavar="RECIPE")
+    _sets(compiling)
+    compiling.add_argument("--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)")
+    compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
+    compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
+
+    asking = _command(commands, "ask", "answer one question", _ask)
+    asking.add_argument("program", metavar="COMPILED|RECIPE")
+    asking.add_argument("question", metavar="QUESTION")
+    _sets(asking)
+    asking.add_argument("--trace", action="store_true", help="show every search and call")
+
+    scoring = _command(commands, "eval", "score a program on a split", _eval)
+    scoring.add_argument("program", metavar="COMPILED|RECIPE")
+    _sets(scoring)
+    scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
+    scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+
+    listing = _command(commands, "list", "names that recipes can use", _list)
+    listing.add_argument("kind", choices=KINDS)
+    listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
+
+    _command(commands, "doctor", "check this machine: libraries, cache, weights", _doctor)
+    return top
+
+
+def _command(
+    commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    made.add_argument("--json", action="store_true", help="one JSON document on stdout and nothing else there")
+    made.set_defaults(run=run)
+    return made
+
+
+def _sets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="override a recipe's key"
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("ragc")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    args = parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        return status
+    except RagcError as error:
+        console.error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        again = " Run the same command with --resume to go on." if args.command == "compile" else ""
+        console.error(f"Interrupted; every finished request is kept.{again}")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def _emit(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _compile(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.dry_run:
+        found = api.plan(args.recipe, sets=args.sets)
+        _emit(found) if args.json else console.plan(found)
+        return 0
+    with console.watching() as progress:
+        compiled = api.compile(args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress)
+    _emit(compiled.to_json()) if args.json else console.compiled(compiled)
+    return 0
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    row = api.ask(args.program, args.question, sets=args.sets)
+    _emit(row.to_json()) if args.json else console.answered(row, trace=args.trace)
+    return 0
+
+
+def _eval(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    with console.watching() as progress:
+        found = api.evaluate(args.program, split=args.split, sets=args.sets, progress=progress)
+    if args.out:
+        lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in found.rows]
+        Path(args.out).write_text("\n".join(lines) + "\n", "utf-8")
+    _emit(found.to_json()) if args.json else console.evaluated(found)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from ragc import listing
+
+    rows = listing.rows(args.kind, args.program)
+    _emit(rows) if args.json else console.table(rows)
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from ragc import doctor
+
+    checks = doctor.examine()
+    _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)
+    return 0 if all(check.ok or not check.needed for check in checks) else 1

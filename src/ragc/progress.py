@@ -1,0 +1,48 @@
+"""What long work tells whoever watches; the silent watcher is the default."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told of phases, of single steps in them, and of finished trials. Calls must be cheap."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """Work called `name` begins; it has `total` steps, None when unknown."""
+        ...
+
+    def step(self, n: int = 1) -> None:
+        """`n` more steps of the present phase are done."""
+        ...
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Trial `index` of `of` ended with `score`; `best` is the best so far, `what` describes it."""
+        ...
+
+    def note(self, text: str) -> None:
+        """One line worth keeping."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        ...
+
+
+class Silent:
+    """A watcher that ignores everything."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """Ignored."""
+
+    def step(self, n: int = 1) -> None:
+        """Ignored."""
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Ignored."""
+
+    def note(self, text: str) -> None:
+        """Ignored."""
+
+    def close(self) -> None:
+        """Ignored."""

@@ -1,0 +1,118 @@
+"""Reading recipes: `load` turns a TOML file into a `Recipe`.
+
+A recipe that cannot be run raises one `RecipeError` that lists every problem with its line. Nothing
+here imports an LM library, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragc.errors import RecipeError, UsageError
+from ragc.recipe_lines import Keys, locate
+from ragc.recipe_read import read
+from ragc.recipe_search import OPTIMIZERS
+from ragc.recipe_spec import Budget, Data, Recipe, Search, SourceSpec
+from ragc.recipe_table import Notes, Table, missing_file
+
+__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse"]
+
+_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def load(
+    path: str | Path, sets: Sequence[str] = (), *, base: Path | None = None, files: bool = True
+) -> Recipe:
+    """The recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
+
+    Relative paths lead from `base`, or from the recipe's folder. `files=False` leaves out the check that
+    the files it names exist. Raises UsageError when `path` cannot be read and RecipeError with all
+    problems of what it says.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise UsageError(missing_file(f"the recipe {str(path)!r}", str(path), Path())) from None
+    except OSError as error:
+        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
+    return parse(text, sets, where=str(path), base=path.parent if base is None else base, files=files)
+
+
+def parse(
+    text: str, sets: Sequence[str] = (), *, where: str = "recipe", base: Path = Path(), files: bool = True
+) -> Recipe:
+    """The recipe that the TOML `text` describes; `where` names it in errors. Otherwise as `load`."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
+    lines, places = locate(text), dict[Keys, str]()
+    notes = Notes(lines, places)
+    for expression in sets:
+        problem = _override(values, expression, lines, places)
+        if problem:
+            notes.add_set(expression, problem)
+    recipe = read(Table(notes, values), base, files=files)
+    if problems := notes.listed():
+        raise RecipeError(where, problems)
+    return recipe
+
+
+def _syntax_problem(message: str, text: str) -> str:
+    """What TOML's reader says, with the line first."""
+    place = _TOML_PLACE.search(message)
+    line = int(place[1]) if place and place[1] else text.count("\n") + 1
+    said = message[: place.start()] if place else message
+    return f"line {line}: this is not TOML: {said[:1].lower()}{said[1:]}"
+
+
+def _override(
+    values: dict[str, object], expression: str, lines: dict[Keys, int], places: dict[Keys, str]
+) -> str:
+    """Write one `key.path=value` into `values` and its place into `places`; the problem, or ""."""
+    left, equals, right = expression.partition("=")
+    keys = _dotted(left)
+    if not equals or not keys:
+        return "write it as key.path=value"
+    table = values
+    for end, name in enumerate(keys[:-1], 1):
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return f"{'.'.join(keys[:end])} is not a table"
+        table = inner
+    table[keys[-1]] = _scalar(right.strip())
+    for place in [place for place in lines if place[: len(keys)] == keys]:
+        del lines[place]
+    for place in [place for place in places if place[: len(keys)] == keys]:
+        del places[place]
+    places[keys] = expression
+    return ""
+
+
+def _dotted(text: str) -> tuple[str, ...]:
+    """The names of a dotted key, or () when it is none."""
+    keys: list[str] = []
+    try:
+        found: object = tomllib.loads(f"{text.strip()} = 0") if "\n" not in text else None
+    except tomllib.TOMLDecodeError:
+        return ()
+    while isinstance(found, dict) and len(found) == 1:
+        name, found = next(iter(found.items()))
+        keys.append(name)
+    return tuple(keys)
+
+
+def _scalar(text: str) -> object:
+    """`text` as a TOML value, or as plain text when it is none."""
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return found["value"] if len(found) == 1 else text

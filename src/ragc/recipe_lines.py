@@ -1,0 +1,128 @@
+"""Where each key of a TOML text stands.
+
+The standard library's reader says nothing of lines, so this scanner walks a text that reader has
+already accepted and notes the line of every table, key and array item. It checks nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_right
+
+Keys = tuple[str | int, ...]
+"""The way to a value: table and key names, and indexes from 0 inside arrays."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r"""\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\])*"|'[^']*'""",
+    re.DOTALL,
+)
+_PLAIN = re.compile(r"[^,\]}#\n]*")
+
+
+def locate(text: str) -> dict[Keys, int]:
+    """The line, counted from 1, of every table, key and array item of the valid TOML `text`."""
+    return _Scanner(text).scan()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.lines: dict[Keys, int] = {}
+        self.arrays: dict[Keys, int] = {}
+
+    def scan(self) -> dict[Keys, int]:
+        table: Keys = ()
+        while self.skip(_BLANK) < len(self.text):
+            if self.text.startswith("[[", self.at):
+                table = self.header(2)
+            elif self.text[self.at] == "[":
+                table = self.header(1)
+            else:
+                self.pair(table)
+        return self.lines
+
+    def skip(self, pattern: re.Pattern[str]) -> int:
+        """Move past `pattern`, which may match nothing; the new position."""
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return self.at
+
+    def note(self, keys: Keys, start: int) -> None:
+        """Remember the line of `keys` and of the tables around them, the first time each is seen."""
+        line = bisect_right(self.starts, start)
+        for end in range(1, len(keys) + 1):
+            self.lines.setdefault(keys[:end], line)
+
+    def header(self, brackets: int) -> Keys:
+        """Read `[a.b]` or `[[a.b]]`; the table that the following pairs belong to."""
+        start = self.at
+        self.at += brackets
+        names = self.keys()
+        self.at += brackets
+        table: Keys = ()
+        for name in names[:-1]:
+            table = self.last_item((*table, name))
+        table = (*table, names[-1])
+        if brackets == 2:
+            self.arrays[table] = self.arrays.get(table, -1) + 1
+        table = self.last_item(table)
+        self.note(table, start)
+        return table
+
+    def last_item(self, table: Keys) -> Keys:
+        """`table`, or its newest item when it is an array of tables."""
+        return (*table, self.arrays[table]) if table in self.arrays else table
+
+    def keys(self) -> tuple[str, ...]:
+        """Read a dotted key and stop behind it and its spaces."""
+        names: list[str] = []
+        while True:
+            start = self.skip(_SPACE)
+            if self.text[start] in "\"'":
+                raw = self.text[start : self.skip(_STRING)]
+                names.append(str(tomllib.loads(f"key = {raw}")["key"]))
+            else:
+                names.append(self.text[start : self.skip(_BARE_KEY)])
+            self.skip(_SPACE)
+            if self.text[self.at : self.at + 1] != ".":
+                return tuple(names)
+            self.at += 1
+
+    def pair(self, table: Keys) -> None:
+        """Read `key = value` inside `table`."""
+        start = self.at
+        keys: Keys = (*table, *self.keys())
+        self.note(keys, start)
+        self.at += 1
+        self.skip(_SPACE)
+        self.value(keys)
+
+    def value(self, keys: Keys) -> None:
+        """Read one value, noting what stands inside it."""
+        opening = self.text[self.at]
+        if opening in "\"'":
+            self.skip(_STRING)
+        elif opening in "[{":
+            self.at += 1
+            self.items(keys, "]" if opening == "[" else "}")
+        else:
+            self.skip(_PLAIN)
+
+    def items(self, keys: Keys, closing: str) -> None:
+        """Read the items of an array or the pairs of an inline table, up to and with `closing`."""
+        count = 0
+        while self.text[self.skip(_BLANK)] != closing:
+            if self.text[self.at] == ",":
+                self.at += 1
+            elif closing == "}":
+                self.pair(keys)
+            else:
+                self.note((*keys, count), self.at)
+                self.value((*keys, count))
+                count += 1
+        self.at += 1

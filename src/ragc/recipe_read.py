@@ -1,0 +1,170 @@
+"""From the tables of a recipe to its records, section by section.
+
+Every check that needs no network stands here or in the room that owns the thing: knobs check their own
+values, targets their own options. What is wrong is noted, never raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, cast
+
+from ragc import corpora, targets
+from ragc.errors import UnknownName, UsageError
+from ragc.programs import METHODS, Method, method
+from ragc.recipe_search import read_knobs, read_report, read_search
+from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
+from ragc.recipe_table import Table
+from ragc.targets.base import ROLES, Role, TargetSpec
+
+NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
+"""Kinds of sources that search a corpus file."""
+BUILT_IN = frozenset({"pydocs"})
+"""Data sets that bring their own questions and passages."""
+
+_MAX_SEED = 2**32 - 1
+
+
+def read(table: Table, base: Path, *, files: bool) -> Recipe:
+    """The recipe in `table`; it can be used only when nothing was noted."""
+    found = base if files else None
+    chosen = _program(table)
+    seed = table.integer("seed", 0, low=0, high=_MAX_SEED)
+    concurrency = table.integer("concurrency", None, low=1)
+    knobs = read_knobs(table.table("knobs"), chosen)
+    report = read_report(table.table("metrics"))
+    data = _data(table.table("data"), found)
+    recipe = Recipe(
+        program=chosen.id if chosen else "",
+        seed=seed,
+        concurrency=concurrency,
+        knobs=knobs,
+        search=read_search(table.table("search"), chosen, knobs, report),
+        data=data,
+        sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
+        targets=_targets(table.table("targets"), found),
+        report=report,
+        budget=_budget(table.table("budget")),
+        base=base,
+    )
+    table.close()
+    if chosen:
+        _note_needs(table, chosen)
+    return recipe
+
+
+def _program(table: Table) -> Method | None:
+    if "program" not in table.values:
+        table.note("program", 'a recipe needs a program; add, for example, program = "vanilla"')
+    name = table.one_of("program", [entry.id for entry in METHODS], "program")
+    return method(name) if name else None
+
+
+def _note_needs(table: Table, chosen: Method) -> None:
+    """Note the target roles and sources that the program needs and the recipe does not have."""
+    for family, names, example in (
+        ("targets", chosen.roles, 'with kind = "embedded", "vllm" or "hosted"'),
+        ("sources", chosen.sources, 'with kind = "bm25" and a corpus'),
+    ):
+        configured = table.values.get(family, {})
+        for name in names:
+            if not isinstance(configured, dict) or name not in configured:
+                need = f"program {chosen.id!r} needs [{family}.{name}]; add [{family}.{name}] {example}"
+                table.note("program", need)
+
+
+def _data(table: Table, base: Path | None) -> Data:
+    known = [entry.id for entry in corpora.DATASETS]
+    data = Data(
+        dataset=table.one_of("dataset", known, "data set", "jsonl"),
+        questions=table.path("questions", base),
+        corpus=table.path("corpus", base),
+        train=_split(table, "train", base),
+        dev=_split(table, "dev", base),
+        test=_split(table, "test", base),
+    )
+    table.close()
+    if data.dataset not in BUILT_IN and not data.questions and "questions" not in table.values:
+        sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
+        if sizes:
+            table.note(sizes[0], f"{table.name(sizes[0])} is drawn from a question file; add data.questions")
+        elif "dataset" in table.values and not any((data.train, data.dev, data.test)):
+            table.note("dataset", f"data set {data.dataset!r} needs a question file; add data.questions")
+    return data
+
+
+def _split(table: Table, key: str, base: Path | None) -> int | str | None:
+    """A number of questions or the path of a file."""
+    if isinstance(table.values.get(key), str):
+        return table.path(key, base) or None
+    return table.integer(key, None, low=0, wanted="a number of questions, 0 or more, or the path of a file")
+
+
+def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
+    kind = _kind(table, [entry.id for entry in corpora.SOURCES], "source kind")
+    corpus = table.path("corpus", base)
+    options = table.options("options")
+    table.close("What one kind understands goes into an `options` table.")
+    if kind in NEED_CORPUS:
+        corpus = corpus or data.corpus
+        if not corpus and "corpus" not in table.values and data.dataset not in BUILT_IN:
+            table.note("kind", f"a source of kind {kind!r} needs a corpus; add {table.name('corpus')}")
+    return SourceSpec(kind, corpus, options)
+
+
+def _kind(table: Table, known: list[str], kind: str) -> str:
+    if "kind" not in table.values:
+        table.note("kind", f"{table.name('kind')} is missing. Known: {', '.join(known)}.")
+    return table.one_of("kind", known, kind)
+
+
+def _targets(table: Table, base: Path | None) -> dict[Role, TargetSpec]:
+    found: dict[Role, TargetSpec] = {}
+    for name, inner in table.tables():
+        spec = _target(inner, base)
+        if name in ROLES:
+            found[name] = spec
+        else:
+            table.note(name, str(UnknownName("target role", name, ROLES)))
+    return found
+
+
+def _target(table: Table, base: Path | None) -> TargetSpec:
+    kind = _kind(table, list(targets.TARGETS), "target kind")
+    weights = kind == "embedded"  # a GGUF file, while the others name a model
+    model = table.path("model", base) if weights else table.text("model")
+    url = table.text("base_url")
+    options = table.options("options")
+    table.close(
+        "What only one kind understands goes into an `options` table; keys come from the environment."
+    )
+    if "@" in url:
+        name = table.name("base_url")
+        table.note("base_url", f"{name} must not hold a name or password: recipes are passed on")
+    spec = TargetSpec(cast(Literal["embedded", "vllm", "hosted"], kind), model, url, options)
+    if kind:
+        _try_build(table, replace(spec, model="") if kind == "embedded" else spec)
+    return spec
+
+
+def _try_build(table: Table, spec: TargetSpec) -> None:
+    """Note what the target itself says against `spec`; nothing is opened."""
+    try:
+        targets.build(spec)
+    except UsageError as error:
+        table.notes.add(table.keys, f"[{'.'.join(map(str, table.keys))}]: {error}")
+    except ImportError:
+        pass  # its extra is not installed: `open` says so, and a recipe may be checked elsewhere
+
+
+def _budget(table: Table) -> Budget:
+    budget = Budget(
+        lm_calls=table.integer("lm_calls", None, low=1),
+        tokens=table.integer("tokens", None, low=1),
+        usd=table.amount("usd"),
+        minutes=table.amount("minutes"),
+        trials=table.integer("trials", None, low=1),
+    )
+    table.close()
+    return budget

@@ -1,0 +1,162 @@
+"""The part of a recipe that names knobs: which are fixed, which are searched, and to what end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ragc import metrics
+from ragc.errors import UnknownName, UsageError
+from ragc.programs import Method
+from ragc.programs.knobs import Knob, Value
+from ragc.recipe_spec import Search
+from ragc.recipe_table import Table
+
+OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
+
+
+def read_knobs(table: Table, chosen: Method | None) -> dict[str, Value]:
+    """The fixed knobs, in the order of declaration."""
+    if chosen is None:
+        return {}
+    fixed: dict[str, Value] = {}
+    for name, value in table.values.items():
+        if knob := _find(table, chosen, name, name):
+            try:
+                fixed[name] = _checked(knob, value)
+            except UsageError as error:
+                table.note(name, str(error))
+    try:
+        chosen.knobs.of(fixed)
+    except UsageError as error:  # values that cannot hold together
+        table.notes.add(table.keys, str(error))
+    return {knob.name: fixed[knob.name] for knob in chosen.knobs.declared() if knob.name in fixed}
+
+
+def read_search(
+    table: Table, chosen: Method | None, fixed: Mapping[str, Value], report: tuple[str, ...]
+) -> Search:
+    """What may vary. A knob with a range of its own is searched whether it is listed or not."""
+    ranges = _ranges(table.table("ranges"), chosen)
+    knobs = _searched(table, chosen, fixed, ranges)
+    objectives = _objectives(table, report)
+    search = Search(
+        knobs=knobs,
+        ranges={name: ranges[name] for name in knobs if name in ranges},
+        demos=table.integer("demos", 0, low=0),
+        instructions=table.integer("instructions", 0, low=0),
+        trials=table.integer("trials", 30, low=1),
+        batch=table.integer("batch", 4, low=1),
+        objectives=objectives,
+        optimizer=table.one_of("optimizer", OPTIMIZERS, "optimizer", "ragc"),
+        pick=table.one_of("pick", objectives, "objective of this recipe", objectives[0]),
+    )
+    table.close()
+    return search
+
+
+def read_report(table: Table) -> tuple[str, ...]:
+    """The metrics to report, at least one."""
+    report = table.texts("report", ("em", "f1"))
+    for index, name in enumerate(report):
+        _metric(table, "report", index, name)
+    table.close()
+    return report
+
+
+def _declared(chosen: Method | None) -> tuple[Knob, ...]:
+    return chosen.knobs.declared() if chosen else ()
+
+
+def _find(table: Table, chosen: Method, name: str, *inside: str | int) -> Knob | None:
+    """The knob called `name`; None, and a note at what stands `inside` the table, when there is none."""
+    known = {knob.name: knob for knob in chosen.knobs.declared()}
+    if name not in known:
+        table.notes.add((*table.keys, *inside), str(UnknownName(f"knob of {chosen.id}", name, known)))
+    return known.get(name)
+
+
+def _checked(knob: Knob, value: object) -> Value:
+    """`value` as the knob's type; raises UsageError."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
+    return knob.check(value)
+
+
+def _searched(
+    table: Table, chosen: Method | None, fixed: Mapping[str, Value], ranges: Mapping[str, object]
+) -> tuple[str, ...]:
+    """The names of the knobs to vary, in the order of declaration."""
+    if table.values.get("knobs") == "all":
+        table.get("knobs")
+        names = {knob.name for knob in _declared(chosen) if knob.searched and knob.name not in fixed}
+    else:
+        listed = table.texts("knobs", (), wanted='"all" or a list of knob names', empty=True)
+        names = set(listed)
+        for index, name in enumerate(listed):
+            if chosen and _find(table, chosen, name, "knobs", index) and name in fixed:
+                table.note("knobs", f"knob {name} is fixed in [knobs] and searched here; keep one", index)
+    for name in ranges:
+        if name in fixed and name not in names:
+            table.note("ranges", f"knob {name} is fixed in [knobs] and has a range here; keep one", name)
+    return tuple(knob.name for knob in _declared(chosen) if knob.name in names or knob.name in ranges)
+
+
+def _ranges(table: Table, chosen: Method | None) -> dict[str, tuple[Value, ...]]:
+    """The user's own ranges: [low, high] of numbers, options of choices and switches."""
+    found: dict[str, tuple[Value, ...]] = {}
+    if chosen is None:
+        return found
+    for name, value in table.values.items():
+        if knob := _find(table, chosen, name, name):
+            try:
+                found[name] = _range(knob, value)
+            except UsageError as error:
+                table.note(name, str(error))
+    return found
+
+
+def _range(knob: Knob, value: object) -> tuple[Value, ...]:
+    """The range that `value` gives to `knob`; raises UsageError when it cannot hold."""
+    numeric = knob.kind in ("int", "float")
+    if not isinstance(value, list) or not value or (numeric and len(value) != 2):
+        wanted = "[low, high]" if numeric else "a list of options"
+        raise UsageError(f"the range of knob {knob.name} must be {wanted}, found {value!r}")
+    limits = tuple(_checked(knob, item) for item in value)
+    if len(set(limits)) < len(limits) and not numeric:
+        raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
+    if numeric and float(limits[0]) > float(limits[1]):
+        raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
+    if numeric and knob.step and knob.low is not None:
+        for limit in limits:
+            steps = (float(limit) - knob.low) / knob.step
+            if abs(steps - round(steps)) > 1e-6:
+                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
+                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
+    return limits
+
+
+def _objectives(table: Table, report: tuple[str, ...]) -> tuple[str, ...]:
+    """What is optimized, with `-` before what should be small."""
+    objectives = table.texts("objectives", ())
+    for index, written in enumerate(objectives):
+        signed = _metric(table, "objectives", index, written.removeprefix("-"))
+        if signed and signed != written:
+            better = "less" if signed.startswith("-") else "more"
+            table.note(
+                "objectives", f"{better} of {signed.removeprefix('-')} is better: write {signed!r}", index
+            )
+    return objectives or (_metric(None, "report", 0, report[0]) or report[0],)
+
+
+def _metric(table: Table | None, key: str, index: int, name: str) -> str:
+    """The metric `name` as an objective, `-` first where less is better; "" and a note if none."""
+    try:
+        metric = metrics.get(name)
+        if name.endswith("@k"):
+            raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
+    except UsageError as error:
+        if table:
+            table.note(key, str(error), index)
+        return ""
+    return name if metric.higher_is_better else f"-{name}"

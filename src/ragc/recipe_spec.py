@@ -1,0 +1,165 @@
+"""The records of a recipe: what to compile, from what data, on which models, within which budget.
+
+`ragc.recipe` reads them from TOML; they are plain values and check nothing themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragc.programs import Method, method
+from ragc.programs.knobs import Knob, Knobs, Value
+from ragc.targets.base import Role, TargetSpec
+from ragc.toml_text import document
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the compiler may vary.
+
+    `knobs` are names in the order of declaration ("all" is already spelt out). `ranges` narrows some of
+    them: (low, high) of a number, the options of a choice or switch. `demos` and `instructions` are the
+    most per predictor; 0 keeps what the program has. `objectives` are metric ids, with `-` before those
+    where less is better; `pick` is the one that decides among equals of the front.
+    """
+
+    knobs: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    demos: int = 0
+    instructions: int = 0
+    trials: int = 30
+    batch: int = 4
+    objectives: tuple[str, ...] = ("em",)
+    optimizer: str = "ragc"
+    pick: str = "em"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where questions and passages come from; "" where nothing is named.
+
+    A split is a number of questions to draw, the path of a file, or None: not named, so whatever the
+    data set itself calls by that name.
+    """
+
+    dataset: str = "jsonl"
+    questions: str = ""
+    corpus: str = ""
+    train: int | str | None = None
+    dev: int | str | None = None
+    test: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set brings its own.
+
+    `options` holds what only one kind understands (JSON values).
+    """
+
+    kind: str
+    corpus: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Hard limits of a study; None is no limit."""
+
+    lm_calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    minutes: float | None = None
+    trials: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A recipe as resolved. Paths are kept as written and lead from `base`, which is no part of equality.
+
+    `concurrency` is the number of questions in flight, None: what the targets answer at once. `knobs`
+    holds only what the recipe fixes. `report` is never empty.
+    """
+
+    program: str
+    seed: int = 0
+    concurrency: int | None = None
+    knobs: Mapping[str, Value] = field(default_factory=dict)
+    search: Search = field(default_factory=Search)
+    data: Data = field(default_factory=Data)
+    sources: Mapping[str, SourceSpec] = field(default_factory=dict)
+    targets: Mapping[Role, TargetSpec] = field(default_factory=dict)
+    report: tuple[str, ...] = ("em", "f1")
+    budget: Budget = field(default_factory=Budget)
+    base: Path = field(default=Path(), compare=False)
+
+    @property
+    def method(self) -> Method:
+        """The record of the program."""
+        return method(self.program)
+
+    def path(self, text: str) -> Path:
+        """Where the path `text` of this recipe leads."""
+        return self.base / text
+
+    def target_specs(self) -> dict[Role, TargetSpec]:
+        """The targets, ready to be built: the weights of embedded ones lead from here, not from `base`."""
+        return {
+            role: replace(spec, model=str(self.path(spec.model)))
+            if spec.kind == "embedded" and spec.model
+            else spec
+            for role, spec in self.targets.items()
+        }
+
+    def settings(self) -> Knobs:
+        """The program's knobs: what is fixed here over the declared defaults."""
+        knobs: Knobs = self.method.knobs.of(self.knobs)
+        return knobs
+
+    def space(self) -> tuple[Knob, ...]:
+        """The knobs to vary, in the order of declaration, with the recipe's ranges over the declared."""
+        return tuple(
+            narrowed(self.method.knobs.knob(name), self.search.ranges.get(name)) for name in self.search.knobs
+        )
+
+    def to_toml(self) -> str:
+        """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
+        search = {name: value for name, value in asdict(self.search).items() if name != "ranges"}
+        top = {"program": self.program, "seed": self.seed, "concurrency": self.concurrency}
+        tables: dict[tuple[str, ...], Mapping[str, object]] = {
+            (): top,
+            ("knobs",): self.knobs,
+            ("search",): search,
+            ("search", "ranges"): self.search.ranges,
+            ("data",): {name: value for name, value in asdict(self.data).items() if value != ""},
+        }
+        specs: dict[tuple[str, str], SourceSpec | TargetSpec] = {
+            **{("sources", name): spec for name, spec in sorted(self.sources.items())},
+            **{("targets", role): target for role, target in sorted(self.targets.items())},
+        }
+        for path, member in specs.items():
+            pairs = asdict(member)
+            options = pairs.pop("options")
+            tables[path] = {key: value for key, value in pairs.items() if value != ""}
+            tables[*path, "options"] = dict(sorted(options.items()))
+        tables["metrics",] = {"report": self.report}
+        tables["budget",] = asdict(self.budget)
+        return document(tables)
+
+
+def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
+    """`knob` with `limits` for its range: (low, high) of a number, else the options.
+
+    A declared default outside the limits gives way to the nearest value inside, or the first option.
+    """
+    if limits is None:
+        return knob
+    if knob.kind in ("switch", "choice"):
+        default = knob.default if knob.default in limits else limits[0]
+        return replace(knob, kind="choice", options=tuple(limits), default=default)
+    number = int if knob.kind == "int" else float
+    low, high = number(limits[0]), number(limits[1])
+    return replace(knob, low=low, high=high, default=min(max(number(knob.default), low), high))

@@ -1,0 +1,67 @@
+"""The records that flow through every room: passages, hits, questions.
+
+They are frozen, hold tuples instead of lists, and compare by value, so they can key a cache
+and travel between threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A titled piece of text that can be retrieved.
+
+    `id` is unique in its corpus. A chunk of a longer passage has the id `parent#n`, n counted
+    from 0, and `start` is its character offset in the parent's text.
+    """
+
+    id: str
+    title: str
+    text: str
+    start: int = 0
+
+    @property
+    def parent(self) -> str:
+        """The id of the passage this one was cut from; its own id when it was not cut.
+
+        A chunk is told by `#0` at the end of its id, or `#n` and an offset. So an uncut passage may have any
+        id that does not end in `#0`; `read_corpus` refuses that one.
+        """
+        whole, _, n = self.id.rpartition("#")
+        cut = n == "0" or (self.start > 0 and n.isascii() and n.isdecimal())
+        return whole if whole and cut else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found by a search. `score` is higher-is-better and comparable within one search."""
+
+    passage: Passage
+    score: float
+    source: str = ""
+
+    def from_source(self, name: str) -> Hit:
+        """The same hit, labelled with the role of the source that found it."""
+        return replace(self, source=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One item of a data set.
+
+    `answers` are interchangeable gold answers, at least one. `gold_ids` name the passages that
+    support the answer, `context_ids` the passages that come with the question; both may be empty.
+    `extra` keeps what else the file said (JSON values only).
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    split: str = ""
+    gold_ids: tuple[str, ...] = ()
+    context_ids: tuple[str, ...] = ()
+    query_time: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)

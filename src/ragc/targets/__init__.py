@@ -1,0 +1,65 @@
+"""Language-model endpoints: one description for three kinds, and the gateway in front of them.
+
+`TARGETS` is cheap to read; a target's own libraries are imported only when one is built or opened.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+
+from ragc.errors import UnknownName, UsageError
+from ragc.targets.base import Target, TargetSpec
+
+__all__ = ["TARGETS", "Target", "TargetSpec", "build"]
+
+TARGETS: Mapping[str, str] = {
+    "embedded": "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
+    "vllm": "a running server that speaks OpenAI's chat API: vLLM or llama.cpp's server",
+    "hosted": "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
+}
+
+
+def build(spec: TargetSpec) -> Target:
+    """The target that `spec` describes, not opened yet: nothing is loaded, asked or sent.
+
+    Raises UnknownName for a kind or an option that does not exist, and UsageError for values that
+    cannot be.
+    """
+    build_kind = _BUILDERS.get(spec.kind)
+    if build_kind is None:
+        raise UnknownName("target kind", spec.kind, TARGETS)
+    return build_kind(spec)
+
+
+def _embedded(spec: TargetSpec) -> Target:
+    from ragc.targets.embedded import EmbeddedTarget
+    from ragc.targets.options import check_names
+
+    if spec.base_url:
+        raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
+    known = [name for name in inspect.signature(EmbeddedTarget).parameters if name != "path"]
+    check_names(spec.kind, spec.options, known)
+    target: Target = EmbeddedTarget(path=spec.model or None, **spec.options)
+    return target
+
+
+def _vllm(spec: TargetSpec) -> Target:
+    from ragc.targets.options import VllmOptions, read_options
+    from ragc.targets.vllm import VllmTarget
+
+    return VllmTarget(spec.base_url, spec.model, read_options(VllmOptions, spec.kind, spec.options))
+
+
+def _hosted(spec: TargetSpec) -> Target:
+    from ragc.targets.hosted import HostedTarget
+    from ragc.targets.options import HostedOptions, read_options
+
+    return HostedTarget(spec.model, spec.base_url, read_options(HostedOptions, spec.kind, spec.options))
+
+
+_BUILDERS: Mapping[str, Callable[[TargetSpec], Target]] = {
+    "embedded": _embedded,
+    "vllm": _vllm,
+    "hosted": _hosted,
+}

@@ -1,0 +1,258 @@
+"""Targets as DSPy language models, so that DSPy's own optimizers and modules can use them.
+
+DSPy 3.4.1 drives a custom engine with one canonical request for one response
+(`dspy/clients/engines/base.py`). Its cache and its retries stay off here: the call store and the
+target have better ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import dspy
+from dspy import lm15
+
+from ragc import loop
+from ragc.errors import BudgetExhausted, CapabilityMissing, RagcError, TargetError, TargetUnavailable
+from ragc.fingerprint import canonical
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
+from ragc.targets.redact import is_context_error
+
+Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
+Submit = Callable[[Coroutine[Any, Any, Reply]], Reply]
+
+GREEDY = Sampling()
+
+_ROLES = {"user": "user", "assistant": "assistant", "developer": "system"}
+_UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
+_draws: ContextVar[Iterator[int] | None] = ContextVar("ragc_draws", default=None)
+
+
+def as_lm(
+    complete: Complete, target: Target, *, sampling: Sampling = GREEDY, submit: Submit = loop.run
+) -> dspy.LM:
+    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`.
+
+    `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous
+    callers and waits. `sampling` holds where a call does not say otherwise. With temperature > 0,
+    `n` and `rollout_id` become sample indices, so that repeated draws are stored apart. `min_p`
+    comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an ordinary call.
+    """
+    engine = RagEngine(complete, target, sampling=sampling, submit=submit)
+    return RagLM(
+        f"ragc/{target.model}",
+        engine=engine,
+        async_engine=AsyncRagEngine(engine),
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        cache=False,
+        num_retries=0,
+    )
+
+
+def cause(error: BaseException) -> RagcError | None:
+    """The ragc error behind one that DSPy raised, or None: DSPy wraps what an engine raises."""
+    at: BaseException | None = error
+    while at is not None and not isinstance(at, RagcError):
+        at = at.__cause__
+    return at
+
+
+class RagLM(dspy.LM):  # type: ignore[misc]
+    """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it."""
+
+    def _get_initial_kwargs(self, *, temperature: Any, max_tokens: Any, **kwargs: Any) -> dict[str, Any]:
+        # DSPy refuses these two for model names that look like OpenAI's reasoning models; whether a
+        # target takes them is the target's business.
+        return {"temperature": temperature, "max_tokens": max_tokens, **kwargs}
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        with _numbered(self.kwargs | kwargs):
+            return super().__call__(prompt, messages=messages, **kwargs)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        with _numbered(self.kwargs | kwargs):
+            return await super().acall(prompt, messages=messages, **kwargs)
+
+
+class RagEngine:
+    """DSPy's engine contract over a target; copies of it are the engine itself.
+
+    It declares what the target can do, without which JSONAdapter would send no schema.
+    """
+
+    supports_function_calling = False
+    supports_reasoning = False
+
+    def __init__(self, complete: Complete, target: Target, *, sampling: Sampling, submit: Submit) -> None:
+        self.target, self.sampling = target, sampling
+        self._complete, self._submit = complete, submit
+
+    def __deepcopy__(self, memo: object) -> RagEngine:
+        return self
+
+    @property
+    def supports_response_schema(self) -> bool:
+        """Whether replies can be held to a JSON schema."""
+        return "schema" in self.target.capabilities
+
+    @property
+    def supported_params(self) -> frozenset[str]:
+        """The OpenAI parameters that reach the target."""
+        able = self.target.capabilities
+        needs = {"response_format": "schema", "seed": "seed", "logprobs": "logprobs"}
+        named = {name for name, capability in needs.items() if capability in able}
+        return frozenset({"temperature", "max_tokens", "top_p", "top_k", "stop"} | named)
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """The response to one request; blocks, and so must not be called on the process's loop."""
+        with _translated():
+            asked = self.to_chat(request)
+            return self.to_response(self._submit(self._complete(asked)), asked)
+
+    def stream(self, request: lm15.Request) -> Iterator[Any]:
+        """The whole response as one burst of events."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close: the target is the caller's."""
+
+    def to_chat(self, request: lm15.Request) -> ChatRequest:
+        """`request` as a ChatRequest; raises lm15.UnsupportedFeatureError for what it cannot hold."""
+        config, able = request.config, self.target.capabilities
+        unused = [name for name in _UNUSED if getattr(config, name) is not None]
+        unused += sorted(set(config.extensions or {}) - {"min_p"}) + (["tools"] if request.tools else [])
+        if unused:
+            raise lm15.UnsupportedFeatureError(f"{self.target.name} takes no {', '.join(unused)}.")
+        if config.logprobs is not None and "logprobs" not in able:
+            raise lm15.UnsupportedFeatureError(f"{self.target.name} gives no logprobs.", feature="logprobs")
+        if config.logprobs:
+            raise lm15.UnsupportedFeatureError("A reply holds no top_logprobs; ask for logprobs alone.")
+        base = self.sampling
+
+        def given(value: Any, default: Any) -> Any:
+            return default if value is None else value
+
+        sampling = Sampling(
+            temperature=given(config.temperature, base.temperature),
+            top_p=given(config.top_p, base.top_p),
+            max_tokens=given(config.max_tokens, base.max_tokens),
+            top_k=given(config.top_k, base.top_k),
+            min_p=given((config.extensions or {}).get("min_p"), base.min_p),
+            seed=given(config.seed, base.seed),
+            stop=tuple(config.stop) or base.stop,
+        )
+        draws = _draws.get()
+        draw = next(draws) if draws is not None else 0
+        return ChatRequest(
+            messages=_messages(request),
+            schema=_schema(config.response_format) if "schema" in able else None,
+            sampling=sampling,
+            logprobs=config.logprobs is not None,
+            sample=draw if sampling.temperature > 0 else 0,
+        )
+
+    def to_response(self, reply: Reply, asked: ChatRequest) -> lm15.Response:
+        """`reply` as DSPy's response; its price stands in `provider_data["usd"]`."""
+        scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
+        usage = reply.usage
+        return lm15.Response(
+            id=None,
+            model=self.target.model,
+            message=lm15.Message.assistant(reply.text),
+            finish_reason=reply.finish,
+            usage=lm15.Usage(
+                input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
+            ),
+            logprobs=scored if asked.logprobs else None,
+            provider_data={"usd": reply.usd},
+        )
+
+
+class AsyncRagEngine:
+    """The awaitable counterpart of a RagEngine."""
+
+    def __init__(self, sync: RagEngine) -> None:
+        self.sync = sync
+
+    def __deepcopy__(self, memo: object) -> AsyncRagEngine:
+        return self
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        """The response to one request."""
+        with _translated():
+            asked = self.sync.to_chat(request)
+            return self.sync.to_response(await self.sync._complete(asked), asked)
+
+    async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
+        """The whole response as one burst of events."""
+        for event in lm15.response_to_events(await self.complete(request)):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing to close: the target is the caller's."""
+
+
+@contextmanager
+def _numbered(kwargs: dict[str, Any]) -> Iterator[None]:
+    """Sample indices for the draws of one call: 0, 1, …, or from 1024 times the rollout id."""
+    token = _draws.set(iter(range((kwargs.get("rollout_id") or 0) << 10, 1 << 62)))
+    try:
+        yield
+    finally:
+        _draws.reset(token)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """ragc's errors as the ones that DSPy's engine contract names; `cause` finds them again."""
+    try:
+        yield
+    except CapabilityMissing as error:
+        raise lm15.UnsupportedFeatureError(str(error)) from error
+    except TargetUnavailable as error:
+        raise lm15.TransportError(str(error)) from error
+    except TargetError as error:
+        kind = lm15.ContextLengthError if is_context_error(str(error)) else lm15.InvalidRequestError
+        raise kind(str(error)) from error
+    except BudgetExhausted as error:
+        raise lm15.BillingError(str(error)) from error
+
+
+def _messages(request: lm15.Request) -> tuple[Message, ...]:
+    messages = []
+    if request.system is not None:
+        system = request.system
+        messages.append(Message("system", system if isinstance(system, str) else _text(system)))
+    for message in request.messages:
+        role = _ROLES.get(message.role)
+        if role is None:
+            raise lm15.UnsupportedFeatureError(f"Messages of role {message.role!r} cannot be sent.")
+        messages.append(Message(role, _text(message.parts)))  # type: ignore[arg-type]
+    return tuple(messages)
+
+
+def _text(parts: Any) -> str:
+    """The parts' text in order; earlier reasoning is left out."""
+    texts = []
+    for part in parts:
+        if part.type == "text":
+            texts.append(part.text)
+        elif part.type == "data":
+            texts.append(canonical(part.value))
+        elif part.type != "thinking":
+            raise lm15.UnsupportedFeatureError(f"Only text can be sent, not a part of type {part.type!r}.")
+    return "".join(texts)
+
+
+def _schema(response_format: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The JSON schema of a response format; any object where it only asks for JSON."""
+    if response_format is None:
+        return None
+    if response_format["type"] == "json_schema":
+        schema: dict[str, Any] = response_format["schema"]
+        return schema
+    return {"type": "object"}

@@ -1,0 +1,236 @@
+"""Any model that LiteLLM knows: hosted services, and proxies in front of them.
+
+LiteLLM takes seconds to import, so that waits for `open`; its price and model tables are the ones
+it ships, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from typing import Any
+
+from ragc.errors import UsageError, nearest
+from ragc.fingerprint import digest
+from ragc.targets.base import Capability, ChatRequest, Reply
+from ragc.targets.litellm_bridge import checked_url, failure, load
+from ragc.targets.options import HostedOptions
+from ragc.targets.retry import Passing, Retry, Sleep, retried
+from ragc.targets.vllm import key_from
+from ragc.targets.wire import drawn_seed, read_reply, response_format
+
+log = logging.getLogger("ragc.targets")
+
+_UNKNOWN_CONTEXT = 8192
+_KEY_NAMES = ("KEY", "TOKEN", "SECRET")
+_KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
+"""Providers whose credentials may come from the machine's role, which no variable shows."""
+_DEFAULTS = HostedOptions()
+_open_targets: set[int] = set()
+
+
+class HostedTarget:
+    """Asks the model with LiteLLM id `model`, through `base_url` when one is given.
+
+    `capabilities` and `context_tokens` hold from `open` on. `dropped` names the parameters that the
+    model does not take and that were left out; each is logged once. `priced` turns False when
+    LiteLLM knows no price: those replies count 0 usd.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = "",
+        options: HostedOptions = _DEFAULTS,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if not model:
+            raise UsageError("A hosted target needs a LiteLLM model id, such as openai/gpt-4o-mini.")
+        self.endpoint = checked_url(base_url)
+        self.model = model
+        self.options = options
+        self.name = f"hosted {model}"
+        where = f"@{self.endpoint}" if self.endpoint else ""
+        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
+        self.identity = options.identity or f"{model}{where}{extra}"
+        self.capabilities = options.corrected(())
+        self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
+        self.concurrency = options.concurrency
+        self.dropped: set[str] = set()
+        self.priced = True
+        self._base_url = base_url
+        self._sleep = sleep
+        self._retry = Retry(options.tries, options.total)
+        self._litellm: Any = None
+        self._bare = self._provider = ""
+        self._json_object = False
+        self._takes: dict[tuple[str, str], bool] = {}
+
+    def __deepcopy__(self, memo: object) -> HostedTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"HostedTarget({self.model!r}, {self.endpoint!r})"
+
+    async def open(self) -> None:
+        """Load LiteLLM, find the provider, check that its key is set; nothing is sent.
+
+        Raises UsageError for a model id without a provider and for a key that is not set.
+        """
+        if self._litellm is not None:
+            return
+        litellm = await asyncio.to_thread(load)
+        try:
+            self._bare, self._provider, _, _ = litellm.get_llm_provider(self.model)
+        except Exception:
+            raise UsageError(
+                f"LiteLLM knows no provider for the model {self.model!r}.{self._nearest(litellm)} "
+                "Write provider/model, as in openai/gpt-4o-mini."
+            ) from None
+        self._key(litellm)
+        params = litellm.get_supported_openai_params(self._bare, custom_llm_provider=self._provider) or []
+        try:
+            info = litellm.get_model_info(self.model)
+        except Exception:
+            info = {}
+        self._json_object = "response_format" in params
+        able: set[Capability] = set()
+        if "seed" in params:
+            able.add("seed")
+        if "logprobs" in params:
+            able.add("logprobs")
+        if litellm.supports_response_schema(self._bare, custom_llm_provider=self._provider):
+            able.add("schema")
+        if info.get("supports_prompt_caching"):
+            able.add("prefix_cache")
+        options = self.options
+        self.capabilities = options.corrected(able)
+        context = info.get("max_input_tokens") or info.get("max_tokens") or _UNKNOWN_CONTEXT
+        self.context_tokens = options.context_tokens or int(context)
+        self._litellm = litellm
+        _open_targets.add(id(self))
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""
+        await self.open()
+        litellm, arguments = self._litellm, self.arguments(request)
+
+        async def attempt() -> Reply:
+            try:
+                response = await litellm.acompletion(**arguments)
+                body = response.model_dump()
+            except Exception as error:
+                raise failure(litellm, error, self._who, self.options.timeout_s) from None
+            try:
+                reply = read_reply(body, request, self.count_tokens)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
+            return Reply(reply.text, reply.finish, reply.usage, self._usd(response), reply.logprobs)
+
+        return await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Close LiteLLM's connections when this was the last hosted target that had any."""
+        litellm, self._litellm = self._litellm, None
+        _open_targets.discard(id(self))
+        if litellm is not None and not _open_targets:
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+    def arguments(self, request: ChatRequest) -> dict[str, Any]:
+        """What LiteLLM is called with; the model's own limits on parameters are applied here."""
+        sampling = request.sampling
+        wanted: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+        if sampling.top_p < 1:
+            wanted["top_p"] = sampling.top_p
+        if sampling.temperature > 0 and "seed" in self.capabilities:
+            wanted["seed"] = drawn_seed(request)
+        if sampling.stop:
+            wanted["stop"] = list(sampling.stop)
+        if request.logprobs:
+            wanted["logprobs"] = True
+        for name, value in (("top_k", sampling.top_k), ("min_p", sampling.min_p)):
+            if value is not None:
+                wanted[name] = value
+        accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
+        if request.schema is not None:
+            if "schema" in self.capabilities and request.schema.get("properties"):
+                accepted["response_format"] = response_format(request.schema)
+            elif self._json_object:
+                accepted["response_format"] = {"type": "json_object"}
+        return {
+            "model": self.model,
+            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            **accepted,
+            **self.options.body,
+            **self._key(self._litellm),
+            **({"base_url": self._base_url} if self._base_url else {}),
+            "timeout": self.options.timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+        }
+
+    @property
+    def _who(self) -> str:
+        return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
+
+    def _nearest(self, litellm: Any) -> str:
+        names = (str(name) for name in litellm.model_cost)
+        return nearest(
+            self.model,
+            {name if "/" in name else f"openai/{name}" for name in names} | set(litellm.model_cost),
+        )
+
+    def _key(self, litellm: Any) -> dict[str, str]:
+        """The key to pass, when it is not the provider's own variable that LiteLLM reads itself."""
+        if self.options.api_key_env:
+            return {"api_key": key_from(self.options.api_key_env)}
+        found = litellm.validate_environment(self.model)
+        missing = [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
+        if found["keys_in_environment"] or not missing or self._provider in _KEYLESS:
+            return {}
+        if self._base_url:
+            return {"api_key": "none"}
+        raise UsageError(
+            f"{self.model} needs the environment variable {' or '.join(missing)}, which is not set."
+        )
+
+    def _accepts(self, name: str, value: Any) -> bool:
+        """Whether the model takes a parameter; one that it does not take is named in `dropped`."""
+        at = (name, repr(value))
+        if at not in self._takes:
+            self._takes[at] = self._checked_param(name, value)
+            if not self._takes[at] and name not in self.dropped:
+                self.dropped.add(name)
+                log.warning("%s does not take %s=%r; it is left out.", self.model, name, value)
+        return self._takes[at]
+
+    def _checked_param(self, name: str, value: Any) -> bool:
+        if name in ("top_k", "min_p") and self._provider in ("openai", "azure") and not self._base_url:
+            return False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._litellm.utils.get_optional_params(
+                    model=self._bare, custom_llm_provider=self._provider, drop_params=False, **{name: value}
+                )
+        except self._litellm.exceptions.UnsupportedParamsError:
+            return False
+        return True
+
+    def _usd(self, response: Any) -> float:
+        try:
+            return float(self._litellm.completion_cost(completion_response=response, model=self.model))
+        except Exception:
+            if self.priced:
+                self.priced = False
+                near = self._nearest(self._litellm)
+                log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
+            return 0.0

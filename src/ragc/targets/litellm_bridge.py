@@ -1,0 +1,74 @@
+"""LiteLLM at arm's length: imported offline and quiet, its exceptions turned into ours."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from ragc.errors import TargetError, TargetUnavailable, UsageError
+from ragc.targets.redact import is_context_error, shorten
+from ragc.targets.retry import PASSING_STATUS, Passing, retry_after
+from ragc.targets.vllm import LOOPBACK
+
+_SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
+
+
+def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
+    """What to raise for an exception of LiteLLM's: Passing, TargetUnavailable or TargetError, no secrets.
+
+    A spent quota is final though its status is 429.
+    """
+    status = getattr(error, "status_code", None)
+    said = shorten(str(getattr(error, "message", "") or error).removeprefix("litellm."))
+    headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
+    number = headers.get("x-request-id")
+    asked = f" to request {shorten(number, 80)}" if number else ""
+    if isinstance(error, litellm.exceptions.Timeout):
+        return TargetUnavailable(f"{who} gave no answer within {timeout_s:g} s.")
+    final = is_context_error(said) or any(word in said.lower() for word in _SPENT)
+    unreadable = isinstance(error, litellm.exceptions.APIResponseValidationError)
+    if unreadable or (status in PASSING_STATUS and not final):
+        reason = f"answered {status}{asked}: {said}"
+        return Passing(reason, retry_after(headers.get("retry-after")))
+    answer = f"answered {status}{asked}" if status else f"could not be asked ({type(error).__name__})"
+    return TargetError(f"{who} {answer}: {said}.")
+
+
+def load() -> Any:
+    """LiteLLM, imported offline and quiet.
+
+    Pydantic's remark on LiteLLM's own types, made at its first calls, is silenced for good.
+    """
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import litellm
+    warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    return litellm
+
+
+def checked_url(base_url: str) -> str:
+    """`base_url` without query and fragment, to be shown; raises UsageError for one that is not safe."""
+    if not base_url:
+        return ""
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(f"base_url must be like https://proxy.example/v1, got {shorten(base_url)!r}.")
+    if url.userinfo:
+        raise UsageError("base_url of a hosted target must hold no credentials; name them in api_key_env.")
+    if url.scheme == "http" and url.host not in LOOPBACK:
+        raise UsageError(
+            f"base_url {shorten(base_url)!r} would send the key unencrypted to {url.host}: use https."
+        )
+    return str(url.copy_with(query=None, fragment=None)).rstrip("/")

@@ -1,0 +1,106 @@
+"""What a recipe may set for a target of each kind, beside its model and base URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar, get_args
+
+from ragc.errors import UnknownName, UsageError
+from ragc.targets.base import Capability
+
+T = TypeVar("T")
+
+_SAID = {str: "text", int: "whole number", float: "number", tuple: "list", dict: "table"}
+_OWNED = frozenset(
+    {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What servers and hosted models have in common.
+
+    `api_key_env` names the environment variable that holds the key. `identity` replaces model and
+    base URL as what the call store keys on. `context_tokens` 0 asks the server, or LiteLLM's table.
+    `timeout_s` bounds the wait for a reply, `total_s` all tries of one request together (0: two and
+    a half times `timeout_s`). `has` and `lacks` correct the capabilities found. `body` is merged
+    into every request and is part of the identity.
+    """
+
+    api_key_env: str = ""
+    identity: str = ""
+    concurrency: int = 64
+    context_tokens: int = 0
+    timeout_s: float = 120.0
+    connect_timeout_s: float = 10.0
+    tries: int = 4
+    total_s: float = 0.0
+    has: tuple[Capability, ...] = ()
+    lacks: tuple[Capability, ...] = ()
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "timeout_s", "connect_timeout_s", "tries"):
+            value = getattr(self, name)
+            if value <= 0:
+                raise UsageError(f"Option {name} of a target must be above 0, got {value}.")
+        for name in ("context_tokens", "total_s"):
+            value = getattr(self, name)
+            if value < 0:
+                raise UsageError(f"Option {name} of a target must not be below 0, got {value}.")
+        for capability in (*self.has, *self.lacks):
+            if capability not in get_args(Capability):
+                raise UnknownName("capability", str(capability), get_args(Capability))
+        owned = sorted(_OWNED & set(self.body))
+        if owned:
+            raise UsageError(f"Option body of a target cannot set {', '.join(owned)}.")
+
+    @property
+    def total(self) -> float:
+        """Seconds that all tries of one request may take together."""
+        return self.total_s or 2.5 * self.timeout_s
+
+    def corrected(self, found: Iterable[Capability]) -> frozenset[Capability]:
+        """The capabilities `found`, with `has` added and `lacks` taken away."""
+        return (frozenset(found) | frozenset(self.has)) - frozenset(self.lacks)
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions(ServerOptions):
+    """What a recipe may set for a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedOptions(ServerOptions):
+    """What a recipe may set for a hosted model; LiteLLM has one timeout for connecting and reading."""
+
+    concurrency: int = 16
+
+
+def check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UnknownName for the first of `given` that no option of `kind` has."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise UnknownName(f"option of {kind} targets", name, known)
+
+
+def read_options(cls: Callable[..., T], kind: str, given: Mapping[str, Any]) -> T:
+    """`cls`, a dataclass of options, from a recipe's table; each value must be of its default's type."""
+    declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    check_names(kind, given, declared)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        f = declared[name]
+        expected = type(f.default_factory() if f.default_factory is not MISSING else f.default)
+        if expected is float and type(value) is int:
+            value = float(value)
+        if expected is tuple and isinstance(value, list):
+            value = tuple(value)
+        if type(value) is not expected:
+            raise UsageError(
+                f"Option {name} of a {kind} target must be of type {_SAID[expected]}, got {value!r}."
+            )
+        values[name] = value
+    return cls(**values)

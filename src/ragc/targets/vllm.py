@@ -1,0 +1,208 @@
+"""A running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import httpx
+import orjson
+
+from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
+from ragc.fingerprint import digest
+from ragc.targets.base import Capability, ChatRequest, Reply
+from ragc.targets.options import VllmOptions
+from ragc.targets.redact import is_context_error, remember, shorten
+from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
+from ragc.targets.wire import error_message, read_reply, request_body
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_UNKNOWN_CONTEXT = 4096
+_CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
+_DEFAULTS = VllmOptions()
+
+
+class VllmTarget:
+    """Connects to `base_url` (which ends in /v1) and asks for `model`.
+
+    Credentials and query of `base_url` are sent but never shown. All calls must come from one event
+    loop at a time. Tokens are counted as a quarter of the characters; the server's own counts are
+    used where it sends them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        options: VllmOptions = _DEFAULTS,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        url = _url(base_url)
+        if not model:
+            raise UsageError(f"A vllm target needs the name of the model that {url.host} serves.")
+        plain = url.copy_with(username="", password="", query=None, fragment=None)
+        self.endpoint = str(plain).rstrip("/")
+        self.model = model
+        self.options = options
+        self.name = f"vllm {model}"
+        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
+        self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
+        self.capabilities = options.corrected(_CAPABILITIES)
+        self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
+        self.concurrency = options.concurrency
+        self._retry = Retry(options.tries, options.total)
+        self._url, self._transport, self._sleep = url, transport, sleep
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = False
+
+    def __deepcopy__(self, memo: object) -> VllmTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"VllmTarget({self.endpoint!r}, {self.model!r})"
+
+    async def open(self) -> None:
+        """Ask the server which models it has; no completion is sent.
+
+        Raises TargetUnavailable when no server answers, UnknownName when it has no such model, and
+        TargetError when it refuses.
+        """
+        if self._ready:
+            return
+
+        async def attempt() -> Any:
+            return await self._send("GET", "/models")
+
+        try:
+            listed = await retried(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
+        except TargetUnavailable as error:
+            raise TargetUnavailable(f"{str(error)[:-1]}; start the server or correct base_url.") from None
+        try:
+            cards = {str(card["id"]): card for card in listed["data"]}
+        except (KeyError, TypeError):
+            raise TargetError(
+                f"{self.endpoint}/models does not list models; base_url usually ends in /v1."
+            ) from None
+        if self.model not in cards:
+            raise UnknownName(f"model at {self.endpoint}", self.model, cards)
+        if not self.options.context_tokens:
+            self.context_tokens = _context(cards[self.model])
+        self._ready = True
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply. Connection errors, 408, 429, 5xx and unreadable bodies are tried again."""
+        content = orjson.dumps(request_body(request, self.model, self.options.body))
+
+        async def attempt() -> Reply:
+            body = await self._send("POST", "/chat/completions", content)
+            try:
+                return read_reply(body, request, self.count_tokens)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
+
+        reply = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
+        if request.logprobs and reply.text and not reply.logprobs:
+            raise TargetError(f'{self.endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
+        return reply
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Close the pooled connections; a later call opens new ones."""
+        client, self._client, self._ready = self._client, None, False
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    def _http(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            options = self.options
+            headers = {"content-type": "application/json"}
+            if options.api_key_env:
+                headers["authorization"] = f"Bearer {key_from(options.api_key_env)}"
+            url = self._url
+            self._client = httpx.AsyncClient(
+                headers=headers,
+                params=url.params,
+                auth=(url.username, url.password) if url.username or url.password else None,
+                timeout=httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None),
+                limits=httpx.Limits(
+                    max_connections=options.concurrency, max_keepalive_connections=options.concurrency
+                ),
+                transport=self._transport,
+                trust_env=url.host not in LOOPBACK,
+            )
+            self._loop = loop
+        return self._client
+
+    async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
+        """The parsed body of a 200; Passing or TargetError otherwise."""
+        try:
+            response = await self._http().request(method, self.endpoint + path, content=content)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Passing(f"does not answer ({_why(error)})") from None
+        except httpx.TimeoutException:
+            raise TargetUnavailable(
+                f"{self.endpoint} gave no answer within {self.options.timeout_s:g} s."
+            ) from None
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            raise Passing(f"broke the connection off ({_why(error)})") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise TargetError(f"{self.endpoint} could not be asked ({_why(error)}).") from None
+        if response.status_code == 200:
+            try:
+                return orjson.loads(response.content)
+            except orjson.JSONDecodeError:
+                raise Passing("sent a body that is not JSON") from None
+        said = error_message(response.content)
+        number = response.headers.get("x-request-id")
+        asked = f" to request {shorten(number, 80)}" if number else ""
+        answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
+        if response.status_code in PASSING_STATUS and not is_context_error(said):
+            raise Passing(answer, retry_after(response.headers.get("retry-after")))
+        hint = ""
+        if response.status_code in (401, 403):
+            where = self.options.api_key_env
+            hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
+        raise TargetError(f"{self.endpoint} {answer}.{hint}")
+
+
+def key_from(variable: str) -> str:
+    """The key in an environment variable; raises UsageError when there is none or it cannot be sent."""
+    key = remember(os.environ.get(variable, "").strip())
+    if not key:
+        raise UsageError(f"The environment variable {variable}, named by api_key_env, is not set.")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"The environment variable {variable} holds characters that no key has.")
+    return key
+
+
+def _url(base_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(
+            f"base_url must be like http://127.0.0.1:8000/v1, got {shorten(base_url) or 'nothing'!r}."
+        )
+    return url
+
+
+def _why(error: Exception) -> str:
+    return shorten(str(error)) or type(error).__name__
+
+
+def _context(card: Any) -> int:
+    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`."""
+    meta = card.get("meta") or {}
+    for value in (card.get("max_model_len"), meta.get("n_ctx"), meta.get("n_ctx_train")):
+        if isinstance(value, int) and value > 0:
+            return value
+    return _UNKNOWN_CONTEXT

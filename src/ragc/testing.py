@@ -1,0 +1,120 @@
+"""Fakes for tests of programs and optimizers: a target that replays a script, a source of given hits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ragc.records import Hit, Passage
+from ragc.targets.base import Capability, ChatRequest, Reply, Target, Usage
+
+Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
+
+
+class ScriptedTarget(Target):
+    """Answers from a script and keeps every request; running out of replies is a test failure.
+
+    The script is a list of replies in order, or a function of the request. A reply is a text, an
+    object that becomes JSON, or a whole `Reply`. Tokens are counted in words. `peak` is the most
+    requests ever in flight; `steps` counts the times when requests were waiting at the same moment,
+    which is the depth of the call graph when `hold` is set.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        capabilities: Sequence[Capability] = ("schema", "logprobs", "seed"),
+        context_tokens: int = 100_000,
+        concurrency: int = 64,
+        identity: str = "scripted",
+        hold: bool = False,
+    ) -> None:
+        self.name, self.model, self.identity = "scripted", "scripted", identity
+        self.capabilities = frozenset(capabilities)
+        self.context_tokens, self.concurrency = context_tokens, concurrency
+        self.requests: list[ChatRequest] = []
+        self.peak = self.steps = self._flying = 0
+        self._hold = hold
+        self._function = script if callable(script) else None
+        self._replies = [] if callable(script) else list(script)
+
+    def __deepcopy__(self, memo: object) -> ScriptedTarget:
+        return self
+
+    @property
+    def left(self) -> int:
+        """How many scripted replies have not been used."""
+        return len(self._replies)
+
+    async def open(self) -> None:
+        """Nothing to make ready."""
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """The next reply of the script."""
+        self.requests.append(request)
+        self._flying += 1
+        self.peak = max(self.peak, self._flying)
+        try:
+            if self._hold:
+                await self._together()
+            return self._next(request)
+        finally:
+            self._flying -= 1
+
+    async def _together(self) -> None:
+        before = -1
+        while before != self._flying:
+            before = self._flying
+            await asyncio.sleep(0.01)
+        if self._flying == before and not getattr(self, "_counted", False):
+            self.steps += 1
+            self._counted = True
+            asyncio.get_running_loop().call_later(0.005, setattr, self, "_counted", False)
+
+    def _next(self, request: ChatRequest) -> Reply:
+        if self._function is not None:
+            said = self._function(request)
+        elif self._replies:
+            said = self._replies.pop(0)
+        else:
+            raise AssertionError(f"LM call {len(self.requests)} has no scripted reply: {request.messages[-1].content}")
+        if isinstance(said, Reply):
+            return said
+        text = said if isinstance(said, str) else json.dumps(said)
+        words = sum(len(m.content.split()) for m in request.messages)
+        return Reply(text, usage=Usage(prompt=words, completion=len(text.split())))
+
+    def count_tokens(self, text: str) -> int:
+        """The number of words."""
+        return len(text.split())
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+
+class ListSource:
+    """A source that always finds the first `k` of the passages it was given."""
+
+    kind = "list"
+
+    def __init__(self, passages: Sequence[Passage], fingerprint: str = "list") -> None:
+        self.passages, self.fingerprint = tuple(passages), fingerprint
+
+    def __deepcopy__(self, memo: object) -> ListSource:
+        return self
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """The first `k` passages, with falling scores."""
+        return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[:k]))
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """The last `n` passages that are not excluded."""
+        free = [p for p in self.passages if p.id not in exclude and p.parent not in exclude]
+        return tuple(free[-n:]) if n else ()
+
+    def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
+        """The source itself."""
+        return self

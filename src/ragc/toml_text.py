@@ -1,0 +1,62 @@
+"""Writing TOML: the inverse of `tomllib.loads` for the values that recipes hold.
+
+The same values give the same text: tables keep the order they are given in, inline tables are sorted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def key(name: str) -> str:
+    """`name` as a TOML key, quoted only where it must be."""
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
+
+
+def value(item: object) -> str:
+    """`item` on one line: text, a number, a boolean, or sequences and mappings of them.
+
+    Raises TypeError for anything else and ValueError for a number that is not finite.
+    """
+    match item:
+        case bool():
+            return "true" if item else "false"
+        case int():
+            return str(item)
+        case float():
+            if not math.isfinite(item):
+                raise ValueError(f"{item} cannot stand in a recipe")
+            return repr(item)
+        case str():
+            return _string(item)
+        case Mapping():
+            pairs = ", ".join(f"{key(str(name))} = {value(inner)}" for name, inner in sorted(item.items()))
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case Sequence():
+            return f"[{', '.join(value(inner) for inner in item)}]"
+    raise TypeError(f"{type(item).__name__} cannot be written as TOML")
+
+
+def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:
+    """A document of `tables` in their order; the table `()` holds the keys at the top and comes first.
+
+    A key whose value is None is left out, and so is a table that is then empty.
+    """
+    parts = []
+    for path, pairs in tables.items():
+        lines = [f"{key(name)} = {value(item)}" for name, item in pairs.items() if item is not None]
+        if lines and path:
+            lines.insert(0, f"[{'.'.join(map(key, path))}]")
+        if lines:
+            parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _string(text: str) -> str:
+    """A basic string; JSON's escapes are TOML's, except that TOML also escapes U+007F."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

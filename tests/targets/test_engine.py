@@ -1,0 +1,242 @@
+"""Targets as DSPy language models."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any, Literal
+
+import dspy
+import pydantic
+import pytest
+from dspy import lm15
+
+from ragc import loop
+from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable
+from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, TokenLogprob, Usage
+from ragc.targets.engine import as_lm, cause
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+CHAT = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
+
+
+class Scripted:
+    """A target that replays `replies`; a `complete` bound to it counts and keeps the requests."""
+
+    name, model, identity, context_tokens, concurrency = "scripted", "org/gpt-5", "scripted", 4096, 4
+
+    def __init__(self, *replies: Reply | str | Exception, lacks: tuple[Capability, ...] = ()) -> None:
+        able: set[Capability] = {"schema", "logprobs", "seed"}
+        self.capabilities: frozenset[Capability] = frozenset(able - set(lacks))
+        self.replies = [Reply(r) if isinstance(r, str) else r for r in replies]
+        self.requests: list[ChatRequest] = []
+
+    async def open(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        return await loop.bridge(self._answer(request))
+
+    async def _answer(self, request: ChatRequest) -> Reply:
+        self.requests.append(request)
+        if not self.replies:
+            raise AssertionError(f"LM call {len(self.requests)} has no scripted reply")
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def lm(self, **sampling: Any) -> dspy.LM:
+        return as_lm(self.complete, self, sampling=Sampling(**sampling))
+
+
+def predict(
+    signature: Any, lm: dspy.LM, adapter: dspy.Adapter | None = None, *, config: Any = None, **inputs: Any
+) -> Any:
+    with dspy.context(lm=lm, adapter=adapter or dspy.ChatAdapter(use_json_adapter_fallback=False)):
+        return dspy.Predict(signature)(config=config or {}, **inputs)
+
+
+class Verdict(pydantic.BaseModel):
+    label: Literal["yes", "no"]
+    score: int = pydantic.Field(ge=0, le=10)
+
+
+class Judge(dspy.Signature):  # type: ignore[misc]
+    """Judge the claim."""
+
+    claim: str = dspy.InputField()
+    verdict: Verdict = dspy.OutputField()
+
+
+def test_chat_adapter_reaches_the_target_and_back() -> None:
+    target = Scripted(Reply(CHAT, usage=Usage(20, 5, 8), usd=0.25))
+    lm = target.lm(max_tokens=33, top_k=7, stop=("END",))
+    assert predict("question -> answer", lm, question="Capital of Peru?").answer == "Lima"
+    (request,) = target.requests
+    assert [m.role for m in request.messages] == ["system", "user"]
+    assert "Capital of Peru?" in request.messages[1].content
+    assert request.sampling == Sampling(max_tokens=33, top_k=7, stop=("END",))
+    assert (request.schema, request.logprobs, request.sample) == (None, False, 0)
+    entry = lm.history[-1]
+    assert entry["usage"]["prompt_tokens"] == 20
+    assert entry["usage"]["prompt_tokens_details"]["cached_tokens"] == 8
+    assert entry["response"].provider_data == {"usd": 0.25}
+
+
+def test_json_adapter_sends_the_strict_schema_with_its_bounds() -> None:
+    target = Scripted('{"verdict": {"label": "yes", "score": 7}}')
+    out = predict(Judge, target.lm(), dspy.JSONAdapter(), claim="Water is wet.")
+    assert out.verdict == Verdict(label="yes", score=7)
+    schema = target.requests[0].schema
+    assert schema is not None
+    assert schema["required"] == ["verdict"]
+    assert schema["additionalProperties"] is False
+    verdict = schema["$defs"]["Verdict"]
+    assert verdict["properties"]["label"]["enum"] == ["yes", "no"]
+    assert (verdict["properties"]["score"]["minimum"], verdict["properties"]["score"]["maximum"]) == (0, 10)
+
+
+def test_without_the_capability_no_schema_is_sent() -> None:
+    target = Scripted('{"verdict": {"label": "no", "score": 1}}', lacks=("schema",))
+    assert predict(Judge, target.lm(), dspy.JSONAdapter(), claim="x").verdict.label == "no"
+    assert target.requests[0].schema is None
+
+
+def test_open_ended_outputs_ask_for_any_object() -> None:
+    target = Scripted('{"answer": {"a": 1}}')
+    assert predict("q -> answer: dict[str, int]", target.lm(), dspy.JSONAdapter(), q="x").answer == {"a": 1}
+    assert target.requests[0].schema == {"type": "object"}
+
+
+def test_call_settings_win_over_the_defaults() -> None:
+    target = Scripted(CHAT)
+    config = {"temperature": 0.9, "top_p": 0.5, "max_tokens": 9, "seed": 11, "stop": ["X"], "top_k": 4}
+    predict("question -> answer", target.lm(seed=1, min_p=0.2, top_k=9), config=config, question="x")
+    assert target.requests[0].sampling == Sampling(0.9, 0.5, 9, 4, 0.2, 11, ("X",))
+
+
+def test_an_explicit_request_carries_what_an_ordinary_call_cannot() -> None:
+    target = Scripted("Lima")
+    lm = target.lm()
+    config = lm15.Config(top_k=5, extensions={"min_p": 0.1})
+    response = lm(lm15.Request(model=lm.model, messages=(lm15.Message.user("Hi"),), config=config))
+    assert response.text == "Lima"
+    assert target.requests[0].sampling == Sampling(top_k=5, min_p=0.1)
+    with pytest.raises(dspy.LMUnsupportedFeatureError):
+        lm("Hi", min_p=0.1)
+
+
+def test_n_and_rollouts_become_sample_indices() -> None:
+    target = Scripted(CHAT, CHAT, CHAT, CHAT, CHAT)
+    lm = target.lm()
+    out = predict("question -> answer", lm, config={"n": 3}, question="x")
+    assert len(out.completions) == 3
+    assert [r.sample for r in target.requests] == [0, 1, 2]
+    assert {r.sampling.temperature for r in target.requests} == {0.7}
+    predict("question -> answer", lm.copy(rollout_id=2, temperature=1.0), question="x")
+    predict("question -> answer", lm, question="x")
+    assert [r.sample for r in target.requests[3:]] == [2048, 0]
+
+
+def test_logprobs_arrive_in_the_prediction() -> None:
+    target = Scripted(Reply(CHAT, logprobs=(TokenLogprob("Li", -0.5), TokenLogprob("ma", -1.0))))
+    out = predict("question -> answer", target.lm(), config={"logprobs": True}, question="x")
+    assert target.requests[0].logprobs
+    assert [(t["token"], t["logprob"]) for t in out.logprobs["content"]] == [("Li", -0.5), ("ma", -1.0)]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [({"frequency_penalty": 1.0}, "frequency_penalty"), ({"logit_bias": {"1": 1}}, "logit_bias")],
+)
+def test_what_a_request_cannot_hold_is_refused(config: dict[str, Any], said: str) -> None:
+    target = Scripted()
+    with pytest.raises(dspy.LMUnsupportedFeatureError, match=said):
+        predict("question -> answer", target.lm(), config=config, question="x")
+    assert target.requests == []
+
+
+def test_logprobs_of_a_target_without_them_are_refused() -> None:
+    with pytest.raises(dspy.LMUnsupportedFeatureError, match="logprobs"):
+        predict("q -> a", Scripted(lacks=("logprobs",)).lm(), config={"logprobs": True}, q="x")
+
+
+def test_acall_works_from_any_loop() -> None:
+    target = Scripted(*[CHAT] * 8)
+
+    async def go() -> list[str]:
+        program = dspy.Predict("question -> answer")
+        with dspy.context(lm=target.lm(temperature=1.0), adapter=dspy.ChatAdapter()):
+            outs = await asyncio.gather(*(program.acall(question=str(i)) for i in range(6)))
+            outs.append(await program.acall(question="n", config={"n": 2}))
+        return [out.answer for out in outs]
+
+    assert asyncio.run(go()) == ["Lima"] * 7
+    assert [r.sample for r in target.requests] == [0] * 6 + [0, 1]
+
+
+def test_blocking_calls_on_the_process_loop_are_refused() -> None:
+    async def go() -> None:
+        predict("question -> answer", Scripted(CHAT).lm(), question="x")
+
+    with pytest.raises(dspy.LMError, match="await"):
+        loop.run(go())
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [
+        (TargetUnavailable("down"), dspy.LMTransportError),
+        (TargetError("bad request"), dspy.LMInvalidRequestError),
+        (TargetError("maximum context length is 512"), dspy.ContextWindowExceededError),
+        (BudgetExhausted("spent"), dspy.LMBillingError),
+    ],
+)
+def test_errors_keep_their_meaning_and_are_not_retried(raised: Exception, seen: type[Exception]) -> None:
+    target = Scripted(raised)
+    with pytest.raises(seen) as caught:
+        predict("question -> answer", target.lm(), question="x")
+    assert cause(caught.value) is raised
+    assert len(target.requests) == 1
+    assert cause(ValueError()) is None
+
+
+def test_copies_share_the_engine_and_nothing_is_cached() -> None:
+    target = Scripted(CHAT, CHAT)
+    lm = target.lm()
+    program = dspy.Predict("question -> answer")
+    program.lm = lm
+    twin = copy.deepcopy(program).lm
+    assert twin.engine is lm.engine
+    assert lm.copy(temperature=1.0).engine is lm.engine
+    assert copy.deepcopy(lm)._async_engine_spec is lm._async_engine_spec
+    for one in (lm, twin):
+        predict("question -> answer", one, question="x")
+    assert len(target.requests) == 2
+
+
+def test_earlier_turns_and_demonstrations_keep_their_roles() -> None:
+    target = Scripted(CHAT)
+    program = dspy.Predict("question -> answer")
+    program.demos = [dspy.Example(question="Capital of Chile?", answer="Santiago")]
+    with dspy.context(lm=target.lm(), adapter=dspy.ChatAdapter()):
+        program(question="Capital of Peru?")
+    roles = [m.role for m in target.requests[0].messages]
+    assert roles == ["system", "user", "assistant", "user"]
+
+
+def test_bootstrap_few_shot_runs_on_a_target() -> None:
+    target = Scripted(*[CHAT] * 8)
+    train = [dspy.Example(question=f"q{i}", answer="Lima").with_inputs("question") for i in range(2)]
+    optimizer = dspy.BootstrapFewShot(
+        metric=lambda e, p, trace=None: e.answer == p.answer, max_bootstrapped_demos=2
+    )
+    with dspy.context(lm=target.lm(), adapter=dspy.ChatAdapter()):
+        compiled = optimizer.compile(dspy.Predict("question -> answer"), trainset=train)
+    assert len(compiled.demos) == 2

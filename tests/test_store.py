@@ -1,0 +1,108 @@
+"""The call store: single flight, JSON only, safe keys."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ragc import loop
+from ragc.errors import StoreError
+from ragc.store import CallStore
+
+
+def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
+    store, calls = CallStore(tmp_path / "s"), []
+
+    async def work() -> list[tuple[str, bool]]:
+        async def call() -> str:
+            calls.append(1)
+            await asyncio.sleep(0.01)
+            return '"reply"'
+
+        return list(await asyncio.gather(*(store.fetch("k", call) for _ in range(8))))
+
+    found = loop.run(work())
+    assert len(calls) == 1
+    assert [text for text, _ in found] == ['"reply"'] * 8
+    assert sorted(replayed for _, replayed in found) == [False] + [True] * 7
+
+
+def test_a_reply_survives_the_process_and_is_replayed(tmp_path: Path) -> None:
+    first = CallStore(tmp_path / "s")
+    first.put("k", "{}")
+    first.close()
+    assert CallStore(tmp_path / "s").get("k") == "{}"
+
+
+def test_failures_are_not_stored(tmp_path: Path) -> None:
+    store, seen = CallStore(tmp_path / "s"), []
+
+    async def fail() -> str:
+        seen.append(1)
+        raise ValueError("no")
+
+    async def work() -> None:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no"):
+                await store.fetch("k", fail)
+
+    loop.run(work())
+    assert len(seen) == 2
+    assert store.get("k") is None
+
+
+def test_a_cancelled_caller_does_not_lose_the_reply(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "s")
+
+    async def work() -> None:
+        async def call() -> str:
+            await asyncio.sleep(0.02)
+            return "1"
+
+        waiting = asyncio.ensure_future(store.fetch("k", call))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await store.settle()
+
+    loop.run(work())
+    assert store.get("k") == "1"
+
+
+def test_a_poisoned_row_is_refused_and_never_unpickled(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "s")
+    store.put("good", "1")
+    store.close()
+    trap = b"cbuiltins\nexec\n(S'raise SystemExit'\ntR."
+    with sqlite3.connect(tmp_path / "s" / "cache.db") as rows:
+        rows.execute("UPDATE Cache SET value = ?, mode = 4 WHERE key = 'good'", (sqlite3.Binary(trap),))
+    rows.close()
+    reopened = CallStore(tmp_path / "s")
+    assert reopened.get("good") is None
+    reopened.put("good", "2")
+    assert reopened.get("good") == "2"
+
+
+@pytest.mark.parametrize("value", [b"bytes", {"a": 1}, 3])
+def test_only_text_is_stored(tmp_path: Path, value: object) -> None:
+    with pytest.raises(TypeError, match="JSON text"):
+        CallStore(tmp_path / "s").put("k", value)  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CallStore(tmp_path / "s")
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(store._disk, "set", full)
+    with pytest.raises(StoreError, match=r"disk is full.*free space.*RAGC_HOME"):
+        store.put("k", "1")
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        CallStore(tmp_path / "file" / "store")
