@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -24,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ragc.corpora import chunking
-from ragc.corpora.readers import content_fingerprint
+from ragc.corpora.readers import content_fingerprint, data_error
 from ragc.errors import DataError, UsageError
 from ragc.fingerprint import digest
 from ragc.records import Hit, Passage
@@ -67,11 +69,79 @@ def indexed(passage: Passage) -> list[str]:
     return analyze(f"{passage.title} {passage.text}")
 
 
+def lucene(query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B) -> list[float]:
+    """The score of every document, all given as terms, among these documents alone; for a few of them."""
+    mean = sum(map(len, documents)) / len(documents) if documents else 0.0
+    counts = [Counter(document) for document in documents]
+    scores = [0.0] * len(documents)
+    for term in query:
+        df = sum(term in count for count in counts)
+        idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+        for at, count in enumerate(counts):
+            if tf := count[term]:
+                scores[at] += idf * tf / (tf + k1 * (1 - b + b * len(documents[at]) / mean))
+    return [round(score, PLACES) for score in scores]
+
+
+def drawn(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
+    """`n` of the passages, uniformly without replacement, none with an id or parent id in `exclude`.
+
+    Fewer when there are fewer. The same arguments give the same passages in the same order.
+    """
+    pick = random.Random(seed)
+    moved: dict[int, int] = {}  # a shuffle that is only carried as far as it is needed
+    taken: list[Passage] = []
+    for at in range(len(passages)):
+        if len(taken) >= n:
+            break
+        other = pick.randrange(at, len(passages))
+        passage = passages[moved.get(other, other)]
+        moved[other] = moved.get(at, at)
+        if passage.id not in exclude and passage.parent not in exclude:
+            taken.append(passage)
+    return tuple(taken)
+
+
+class Corpus:
+    """Passages with unique ids and their content fingerprint, shared by every cut of them.
+
+    Raises DataError when there is no passage, or when an id appears twice.
+    """
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        self.passages = tuple(passages)
+        if not self.passages:
+            raise DataError("corpus", ["holds no passage, so nothing could be found in it"])
+        ids = Counter(passage.id for passage in self.passages)
+        if twice := [name for name, times in ids.items() if times > 1]:
+            raise data_error("corpus", [f"the id {name!r} belongs to {ids[name]} passages" for name in twice])
+        self.fingerprint = content_fingerprint(self.passages)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+    def cut(self, chunk_size: int | None, overlap: float) -> tuple[Passage, ...]:
+        """The passages in chunks of at most `chunk_size` tokens; whole when that is None."""
+        if chunk_size is None:
+            return self.passages
+        return tuple(part for passage in self.passages for part in chunking.chunk(passage, chunk_size, overlap))
+
+
+def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, size: int | None, overlap: float) -> str:
+    """The fingerprint of a source over `corpus`; raises UsageError for a setting out of range."""
+    if not (0 <= k1 < math.inf and 0 <= b <= 1):
+        raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
+    if size is not None:
+        chunking.check(size, overlap)
+    cut = [] if size is None else [size, float(overlap), chunking.VERSION]
+    return digest([kind, corpus.fingerprint, float(k1), float(b), ANALYZER, cut])
+
+
 class Bm25Source:
     """Keyword search over `passages`, cut to `chunk_size` tokens when that is set.
 
-    Cutting and indexing happen at the first search or sample, in a thread. Raises DataError when there is
-    no passage or an id appears twice, UsageError for a setting out of range.
+    Cutting and indexing wait for the first search or sample, and run in a thread when it is a search.
+    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range.
     """
 
     kind = "bm25"
@@ -85,22 +155,79 @@ class Bm25Source:
         chunk_size: int | None = None,
         overlap: float = 0.0,
     ) -> None:
-        check_settings(k1, b)
-        if chunk_size is not None:
-            chunking.check(chunk_size, overlap)
-        self.k1, self.b = k1, b
-        self.fingerprint = ""
-        self._whole = tuple(passages)
-        check_corpus(self._whole)
-        self._family = _Family(content_fingerprint(self._whole))
-        self._settle(chunk_size, overlap)
-
-    def _settle(self, chunk_size: int | None, overlap: float) -> None:
-        self.chunk_size, self.overlap = chunk_size, overlap if chunk_size else 0.0
+        self.k1, self.b, self.chunk_size, self.overlap = k1, b, chunk_size, overlap
+        self._corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
+        self.fingerprint = settings_fingerprint(self.kind, self._corpus, k1, b, chunk_size, overlap)
         self._lock = Lock()
+        self._cut: tuple[Passage, ...] = ()
         self._index: _Index | None = None
-        settings = [self.kind, self.k1, self.b, ANALYZER, chunk_size, self.overlap, chunking.VERSION]
-        self.fingerprint = digest([self._family.content, *settings])
+        self._cuts: dict[tuple[int | None, float], Bm25Source] = {(chunk_size, overlap): self}
+        self._cuts_lock = Lock()
 
     def __deepcopy__(self, memo: object) -> Bm25Source:
         return self
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """What is searched, after cutting."""
+        with self._lock:
+            self._cut = self._cut or self._corpus.cut(self.chunk_size, self.overlap)
+            return self._cut
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits with a score above 0, best first, ties by passage id."""
+        index = self._index or await asyncio.to_thread(self._ready)
+        return index.search(query, k)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return drawn(self.passages, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
+        """The same corpus in chunks of at most `chunk_size` tokens; one source per pair of arguments, kept."""
+        with self._cuts_lock:
+            made = self._cuts.get((chunk_size, overlap))
+            if made is None:
+                made = Bm25Source(self._corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap)
+                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
+                self._cuts[chunk_size, overlap] = made
+            return made
+
+    def _ready(self) -> _Index:
+        passages = self.passages
+        with self._lock:
+            if self._index is None:
+                self._index = _Index(passages, self.k1, self.b)
+            return self._index
+
+
+class _Index:
+    """The scores of every term in every passage, computed once by bm25s."""
+
+    def __init__(self, passages: Sequence[Passage], k1: float, b: float) -> None:
+        self.passages = passages
+        self.vocabulary: dict[str, int] = {}
+        documents = [
+            [self.vocabulary.setdefault(term, len(self.vocabulary)) for term in indexed(passage)]
+            for passage in passages
+        ]
+        by_id = sorted(range(len(passages)), key=lambda at: passages[at].id)
+        self.rank = np.empty(len(passages), dtype=np.int64)
+        self.rank[by_id] = np.arange(len(passages))
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
+        self.model: Any = import_module("bm25s").BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
+        if self.vocabulary:
+            self.model.index((documents, self.vocabulary), create_empty_token=False, show_progress=False)
+
+    def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits with a score above 0, best first, ties by passage id."""
+        terms = [self.vocabulary[term] for term in query_terms(query) if term in self.vocabulary]
+        if not terms or k < 1:
+            return ()
+        scores = self.model.get_scores_from_ids(terms)
+        least = 0.0 if k >= len(scores) else float(np.partition(scores, -k)[-k])
+        # A little below the k-th score: what rounds to the same score takes part in the tie.
+        near = np.flatnonzero((scores > 0) & (scores >= least - 10.0**-PLACES))
+        rounded = np.round(scores[near], PLACES)
+        best = np.lexsort((self.rank[near], -rounded))[:k]
+        return tuple(Hit(self.passages[near[at]], float(rounded[at])) for at in best if rounded[at] > 0)

@@ -33,6 +33,7 @@ from ragc.paths import cache_home
 from ragc.progress import Progress, Silent
 from ragc.recipe import Recipe
 from ragc.store import CallStore
+from ragc.targets.base import Role, Target
 
 SILENT = Silent()
 NOT_MEASURED = "not measured"
@@ -89,18 +90,20 @@ def compile(
     *,
     resume: bool = False,
     store: CallStore | None = None,
+    targets: Mapping[Role, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Compiled:
     """Search, measure and write the compiled program of `recipe` to the directory `out`.
 
     `resume` goes on with a study that was cut off, or starts one when there is none; without it an
-    earlier study of `out` is begun anew, its calls replayed from the store. Raises RagcError; nothing
-    is written to `out` before the end.
+    earlier study of `out` is begun anew, its calls replayed from the store. `targets` stand in for
+    those of the recipe. Raises RagcError; nothing is written to `out` before the end.
     """
     target = Path(out)
     refuse_foreign(target)
     with _study_of(target, recipe, resume) as directory:
-        task = prepare(recipe, store=store or open_store(), charges=directory / "charges.jsonl")
+        kept = store or open_store()
+        task = prepare(recipe, store=kept, charges=directory / "charges.jsonl", targets=targets)
         try:
             return loop.run(_compile(task, target, directory, progress))
         finally:

@@ -21,6 +21,7 @@ from ragc.programs.base import RagProgram
 from ragc.progress import Progress, Silent
 from ragc.records import Question
 from ragc.store import CallStore
+from ragc.targets.base import Role, Target
 
 SILENT = Silent()
 
@@ -53,22 +54,27 @@ class Evaluation:
 
 
 def open_program(
-    path: str | Path, sets: Sequence[str] = (), *, questions: bool = True, store: CallStore | None = None
+    path: str | Path,
+    sets: Sequence[str] = (),
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[Role, Target] | None = None,
 ) -> Opened:
     """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
-    Raises UsageError and its kin.
+    `targets` stand in for those of the recipe. Raises UsageError and its kin.
     """
     where, store = Path(path), store or open_store()
     if where.is_dir():
         compiled = load(where)
         resolved = _recipe_of(compiled, sets)
-        task = prepare(resolved, store=store, questions=questions)
+        task = prepare(resolved, store=store, questions=questions, targets=targets)
         return Opened(task, compiled.build(task.runtime), compiled)
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
-    task = prepare(recipe.load(where, sets), store=store, questions=questions)
+    task = prepare(recipe.load(where, sets), store=store, questions=questions, targets=targets)
     return Opened(task, task.method.build(task.runtime, dict(task.recipe.knobs)), None)
 
 

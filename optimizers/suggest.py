@@ -5,6 +5,7 @@ This is the only file that knows Optuna's distributions.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -128,11 +129,12 @@ def sampler(seed: int, finished: int, position: int, *, trials: int) -> optuna.s
     A killed and resumed study therefore asks for the same candidates as an unbroken one.
     """
     mixed = int(digest([seed, finished, position])[:8], 16)
-    return optuna.samplers.TPESampler(
-        seed=mixed,
-        n_startup_trials=max(4, min(10, trials // 3)),
-        multivariate=True,
-        group=True,
-        constant_liar=True,
-        warn_independent_sampling=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # group and multivariate
+        return optuna.samplers.TPESampler(
+            seed=mixed,
+            n_startup_trials=max(4, min(10, trials // 3)),
+            multivariate=True,
+            group=True,
+            constant_liar=True,
+        )

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ragc import corpora, metrics, targets
+from ragc import corpora, metrics
 from ragc.corpora import pydocs
 from ragc.corpora.bm25 import Bm25Source
 from ragc.corpora.given import GivenSource
@@ -27,6 +27,8 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
 from ragc.records import Passage, Question
 from ragc.store import CallStore
+from ragc.version import __version__
+from ragc.targets import build as build_target
 from ragc.targets.base import Role, Target
 
 DEMO_SETS = 4
@@ -102,16 +104,24 @@ class Task:
         return max((target.concurrency for target in self.runtime.targets.values()), default=1)
 
 
-def prepare(recipe: Recipe, *, store: CallStore, charges: Path | None = None, questions: bool = True) -> Task:
+def prepare(
+    recipe: Recipe,
+    *,
+    store: CallStore,
+    charges: Path | None = None,
+    questions: bool = True,
+    targets: Mapping[Role, Target] | None = None,
+) -> Task:
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger. `questions` False leaves every split empty, for
-    answering questions that are not in the data. Raises DataError and UsageError.
+    answering questions that are not in the data. `targets` stand in for those of the recipe.
+    Raises DataError and UsageError.
     """
     passages = {name: _passages(recipe, spec) for name, spec in recipe.sources.items()}
     known = frozenset(p.id for corpus in passages.values() for p in corpus)
     splits = _splits(recipe, known or None) if questions else {}
-    made: dict[Role, Target] = {role: targets.build(spec) for role, spec in recipe.targets.items()}
+    made = dict(targets or {role: build_target(spec) for role, spec in recipe.targets.items()})
     sources = {
         name: _source(spec, passages[name], splits) for name, spec in recipe.sources.items()
     }  # fmt: skip
@@ -138,7 +148,7 @@ def prepare(recipe: Recipe, *, store: CallStore, charges: Path | None = None, qu
         tuple(metrics.get(name) for name in wanted),
         objectives,
         space,
-        facts=_facts(recipe, splits, sources, made),
+        facts=_facts(recipe.seed, splits, sources, made),
     )
 
 
@@ -194,20 +204,20 @@ def _splits(recipe: Recipe, corpus_ids: frozenset[str] | None) -> dict[str, tupl
 
 
 def _facts(
-    recipe: Recipe,
+    seed: int,
     splits: Mapping[str, tuple[Question, ...]],
     sources: Mapping[str, Source],
     made: Mapping[Role, Target],
 ) -> dict[str, Any]:
     """What provenance says of the inputs: fingerprints and names, no secrets and no absolute paths."""
-    names = ("ragc", "dspy", "optuna")
+    libraries = {name: version(name) for name in ("dspy", "optuna")}
     return {
-        "versions": {name: version(name) for name in names} | {"python": platform.python_version()},
-        "seed": recipe.seed,
+        "versions": {"ragc": __version__, **libraries, "python": platform.python_version()},
+        "seed": seed,
         "data": {
             name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
             for name, qs in splits.items()
         },
         "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
-        "targets": {role: {"kind": recipe.targets[role].kind, "name": t.name} for role, t in made.items()},
+        "targets": {role: {"name": t.name, "identity": digest(t.identity)[:16]} for role, t in made.items()},
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from ragc.api import ask, compile, evaluate, load, plan
 from ragc.errors import RagcError
 from ragc.records import Hit, Passage, Question
+from ragc.version import __version__
 
-__version__ = "0.1.0"
-
-__all__ = ["Hit", "Passage", "Question", "RagcError", "ask", "compile", "evaluate", "load", "plan"]
+__all__ = ["Hit", "Passage", "Question", "RagcError", "__version__", "ask", "compile", "evaluate", "load", "plan"]

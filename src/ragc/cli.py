@@ -14,6 +14,7 @@ from typing import Any
 
 from ragc import console
 from ragc.errors import RagcError
+from ragc.version import __version__
 
 KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets")
 
@@ -23,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
     )
-    top.add_argument("--version", action="version", version=f"ragc {_version()}")
+    top.add_argument("--version", action="version", version=f"ragc {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     compiling = _command(commands, "compile", "search for the best program of a recipe and prove it on test", _compile)
@@ -66,12 +67,6 @@ def _sets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="override a recipe's key"
     )
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("ragc")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

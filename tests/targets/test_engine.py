@@ -67,7 +67,7 @@ class Verdict(pydantic.BaseModel):
     score: int = pydantic.Field(ge=0, le=10)
 
 
-class Judge(dspy.Signature):  # type: ignore[misc]
+class Judge(dspy.Signature):
     """Judge the claim."""
 
     claim: str = dspy.InputField()

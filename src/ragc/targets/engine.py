@@ -61,7 +61,7 @@ def cause(error: BaseException) -> RagcError | None:
     return at
 
 
-class RagLM(dspy.LM):  # type: ignore[misc]
+class RagLM(dspy.LM):
     """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it."""
 
     def _get_initial_kwargs(self, *, temperature: Any, max_tokens: Any, **kwargs: Any) -> dict[str, Any]:
@@ -70,10 +70,12 @@ class RagLM(dspy.LM):  # type: ignore[misc]
         return {"temperature": temperature, "max_tokens": max_tokens, **kwargs}
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM`, with the draws numbered."""
         with _numbered(self.kwargs | kwargs):
             return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `__call__`, awaited."""
         with _numbered(self.kwargs | kwargs):
             return await super().acall(prompt, messages=messages, **kwargs)
 
@@ -208,7 +210,7 @@ def _numbered(kwargs: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """ragc's errors as the ones that DSPy's engine contract names; `cause` finds them again."""
+    """Our errors as the ones that DSPy's engine contract names; `cause` finds them again."""
     try:
         yield
     except CapabilityMissing as error:

@@ -24,7 +24,8 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     A spent quota is final though its status is 429.
     """
     status = getattr(error, "status_code", None)
-    said = shorten(str(getattr(error, "message", "") or error).removeprefix("litellm."))
+    # LiteLLM puts the chain of its own exceptions, ending in "…Exception - ", before the server's words.
+    said = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
     headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
     number = headers.get("x-request-id")
     asked = f" to request {shorten(number, 80)}" if number else ""

@@ -91,8 +91,8 @@ def read_options(cls: Callable[..., T], kind: str, given: Mapping[str, Any]) -> 
     declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     check_names(kind, given, declared)
     values: dict[str, Any] = {}
-    for name, value in given.items():
-        f = declared[name]
+    for name, said in given.items():
+        value, f = said, declared[name]
         expected = type(f.default_factory() if f.default_factory is not MISSING else f.default)
         if expected is float and type(value) is int:
             value = float(value)

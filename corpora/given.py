@@ -1,0 +1,110 @@
+"""`given`: the passages that come with a question, as in reading comprehension.
+
+What can be found depends on the question being answered. Programs say which one that is by setting
+`current_question`, once per question; tasks started meanwhile inherit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from threading import Lock
+
+from ragc.corpora import chunking
+from ragc.corpora.bm25 import K1, B, Corpus, drawn, indexed, lucene, query_terms, settings_fingerprint
+from ragc.errors import SourceError
+from ragc.fingerprint import digest
+from ragc.records import Hit, Passage, Question
+
+current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
+"""The question being answered in this context; None outside of one."""
+
+
+class GivenSource:
+    """Ranks the passages that `context_ids` of the current question names, out of `passages`.
+
+    All of them are found whatever the query is: by their BM25 score among themselves, then those that
+    score 0, ties in the order given. Passages are cut to `chunk_size` tokens when that is set.
+    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range.
+    """
+
+    kind = "given"
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        *,
+        k1: float = K1,
+        b: float = B,
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+    ) -> None:
+        self.k1, self.b, self.chunk_size, self.overlap = k1, b, chunk_size, overlap
+        self._corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
+        self.fingerprint = settings_fingerprint(self.kind, self._corpus, k1, b, chunk_size, overlap)
+        self._by_id = {passage.id: passage for passage in self._corpus}
+        self._parts: dict[str, tuple[Passage, ...]] = {}
+        self._terms: dict[str, list[str]] = {}
+        self._cuts: dict[tuple[int | None, float], GivenSource] = {(chunk_size, overlap): self}
+        self._lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> GivenSource:
+        return self
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: a digest of the current question's context ids.
+
+        Whoever keeps results of this source must key them by it too. Raises SourceError as `search` does.
+        """
+        return digest(list(self._context_ids()))
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` of the current question's own passages, best first.
+
+        Raises SourceError when no question is being answered, when it comes with no passages, or when
+        one of them is not in the corpus.
+        """
+        context = [part for name in self._context_ids() for part in self._cut(name)]
+        scores = lucene(query_terms(query), [self._analyzed(part) for part in context], self.k1, self.b)
+        order = sorted(range(len(context)), key=lambda at: -scores[at])
+        return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn from the whole corpus, whatever the question; none in `exclude`."""
+        return drawn([part for name in self._by_id for part in self._cut(name)], n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> GivenSource:
+        """The same passages in chunks of at most `chunk_size` tokens; one source per pair of arguments."""
+        with self._lock:
+            made = self._cuts.get((chunk_size, overlap))
+            if made is None:
+                made = GivenSource(self._corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap)
+                made._cuts, made._lock = self._cuts, self._lock
+                self._cuts[chunk_size, overlap] = made
+            return made
+
+    def _context_ids(self) -> tuple[str, ...]:
+        question = current_question.get()
+        if question is None:
+            raise SourceError("A source of kind 'given' was searched while no question was being answered.")
+        asked = f"question {question.id!r}" if question.id else f"the question {question.question!r}"
+        if not question.context_ids:
+            raise SourceError(
+                f"A source of kind 'given' finds the passages that come with a question, and {asked} has no "
+                "context_ids. Use a source of kind 'bm25' for it."
+            )
+        if lost := [name for name in question.context_ids if name not in self._by_id]:
+            raise SourceError(f"{asked[0].upper()}{asked[1:]} comes with passage {lost[0]!r}, not in the corpus.")
+        return tuple(dict.fromkeys(question.context_ids))
+
+    def _cut(self, name: str) -> tuple[Passage, ...]:
+        if name not in self._parts:
+            whole = self._by_id[name]
+            size = self.chunk_size
+            self._parts[name] = (whole,) if size is None else chunking.chunk(whole, size, self.overlap)
+        return self._parts[name]
+
+    def _analyzed(self, part: Passage) -> list[str]:
+        if part.id not in self._terms:
+            self._terms[part.id] = indexed(part)
+        return self._terms[part.id]

@@ -1,0 +1,70 @@
+"""What holds for every test: no network beyond this machine, no files outside, the same examples in CI."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# LiteLLM reads this when it is imported, and would fetch prices otherwise.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+class NetworkBlocked(AssertionError):
+    """A test reached for another machine. No library takes this for a failed connection and tries again."""
+
+
+def is_here(host: object) -> bool:
+    """Whether `host`, a name or an address, is this machine."""
+    name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost") or name == socket.gethostname()
+    return address.is_loopback or address.is_unspecified
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _only_loopback() -> Iterator[None]:
+    """Connections and look-ups that would leave this machine fail the test."""
+    connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def check(address: Any) -> None:
+        if isinstance(address, tuple) and not is_here(address[0]):
+            raise NetworkBlocked(f"a test may not connect to {address[0]}:{address[1]}")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        check(address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        check(address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_here(host):
+            raise NetworkBlocked(f"a test may not look up {host}")
+        return getaddrinfo(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Store, studies, indexes and weights live in a folder of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGC_HOME", str(tmp_path_factory.mktemp("ragc-home")))
+        yield

@@ -1,0 +1,206 @@
+"""Compile, end to end, on a scripted target whose answers depend on the prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import ArtefactError, RagcError, UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import IDENTICAL, load
+from ragc.optimizers.opened import open_program, score
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+
+COLOURS = ("red", "green", "blue", "black", "white")
+
+
+def write_data(folder: Path, n: int = 60) -> None:
+    corpus = [
+        {"id": f"d{i}", "title": f"Thing {i}", "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}."}
+        for i in range(n)
+    ]
+    asked = [
+        {
+            "id": f"q{i}",
+            "question": f"What colour is thing number{i}?",
+            "answers": [COLOURS[i % 5]],
+            "gold_ids": [f"d{i}"],
+            "split": "train" if i < 15 else "dev" if i < 35 else "test",
+        }
+        for i in range(n)
+    ]
+    for name, rows in (("corpus", corpus), ("questions", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+RECIPE = """
+program = "vanilla"
+seed = 3
+concurrency = 8
+[search]
+knobs = ["top_k", "query_pos"]
+demos = 2
+trials = 6
+batch = 2
+objectives = ["em"]
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["em", "f1", "recall@5"]
+"""
+
+
+def colour_of(request: ChatRequest) -> str:
+    asked = request.messages[-1].content.split("number")
+    return next(c for c in COLOURS if f"is {c}." in request.messages[-1].content) if len(asked) > 1 else "none"
+
+
+def needs_demos(request: ChatRequest) -> dict[str, Any]:
+    """Right when it was shown how, or for every third question; wrong otherwise."""
+    right = colour_of(request)
+    shown = len(request.messages) > 2
+    lucky = sum(map(ord, request.messages[-1].content)) % 3 == 0
+    return {"answer": right if shown or lucky else "I think it may be " + right}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_data(tmp_path)
+    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
+    return tmp_path
+
+
+Run = Callable[..., compiling.Compiled]
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    def go(out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any) -> Any:
+        store = more.pop("store", None) or CallStore(folder / "store")
+        made = target or ScriptedTarget(needs_demos)
+        found = recipes.load(folder / "recipe.toml", sets)
+        return compiling.compile(found, folder / out, store=store, targets={"main": made}, **more)
+
+    return go
+
+
+def identical(one: Path, other: Path) -> bool:
+    names = [*IDENTICAL, *(f"prompts/{p.name}" for p in (one / "prompts").iterdir())]
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run: Run, folder: Path) -> None:
+    result = run()
+    assert result.verdict == "better"
+    assert result.test["em"].mean > result.baseline["em"].mean
+    assert load(folder / "out").state.predictors["answer"].demos
+    provenance = json.loads((folder / "out" / "provenance.json").read_text())
+    assert provenance["dev"]["candidate"]["demos"] > 0
+    assert str(folder) not in json.dumps(provenance) + (folder / "out" / "recipe.toml").read_text()
+
+
+def test_a_second_run_sends_nothing_and_is_byte_identical(run: Run, folder: Path) -> None:
+    first, second = run("one"), run("two", target=ScriptedTarget([]))
+    assert first.counters["sent"] > 0
+    assert second.counters["sent"] == 0
+    assert identical(folder / "one", folder / "two")
+
+
+@pytest.mark.parametrize("in_flight", [1, 64])
+def test_the_number_of_questions_in_flight_changes_nothing(run: Run, folder: Path, in_flight: int) -> None:
+    run("one")
+    run("two", sets=(f"concurrency={in_flight}",), store=CallStore(None))
+    for name in ("program.json", "provenance.json"):
+        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
+
+
+class Killed(BaseException):
+    """Stands for a process that dies."""
+
+
+@pytest.mark.parametrize("after", [3, 25, 47, 80, 110])
+def test_a_study_cut_off_anywhere_resumes_to_the_same_program(run: Run, folder: Path, after: int) -> None:
+    whole = ScriptedTarget(needs_demos)
+    run("whole", target=whole, store=CallStore(None))
+    sent = 0
+
+    def dying(request: ChatRequest) -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            raise Killed
+        return needs_demos(request)
+
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=ScriptedTarget(dying))
+    rest = ScriptedTarget(needs_demos)
+    run("cut", target=rest, resume=True)
+    assert identical(folder / "whole", folder / "cut")
+    assert after + len(rest.requests) == len(whole.requests)
+
+
+def test_resume_starts_when_there_is_nothing_and_refuses_a_changed_recipe(run: Run) -> None:
+    run("out", resume=True)
+    with pytest.raises(UsageError, match=r"recipe changed.*trials"):
+        run("out", resume=True, sets=("search.trials=7",))
+
+
+def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    result = run(sets=("budget.lm_calls=90",), target=target)
+    assert len(target.requests) <= 90
+    assert result.test
+    assert load(folder / "out").state.method == "vanilla"
+
+
+def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
+    def only_one_passage(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": colour_of(request) if "[2]" not in request.messages[-1].content else "no"}
+
+    run(sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=10"), target=ScriptedTarget(only_one_passage))
+    assert json.loads((folder / "out" / "provenance.json").read_text())["stopped"] >= 0
+    assert load(folder / "out").state.knobs["top_k"] == 1
+
+
+def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> None:
+    result = run(sets=("search.demos=0", "search.knobs=[]"))
+    assert result.verdict == "not shown to be better"
+    assert result.differences["em"]["mean"] == 0
+
+
+def test_a_foreign_directory_is_not_overwritten(run: Run, folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "thesis.txt").write_text("mine")
+    with pytest.raises(ArtefactError, match="not a compiled program"):
+        run()
+    assert (folder / "out" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Path) -> None:
+    result = run()
+    store = CallStore(folder / "store")
+    opened = open_program(folder / "out", store=store, targets={"main": ScriptedTarget([])})
+    again = score(opened)
+    assert again.metrics["em"].mean == result.test["em"].mean
+    assert again.counters["sent"] == 0
+
+
+def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
+    run()
+    (folder / "out" / "program.json").write_text('{"format": "ragc.compiled/9"}')
+    with pytest.raises(ArtefactError, match="ragc.compiled/1"):
+        load(folder / "out")
+    with pytest.raises(ArtefactError, match="holds no compiled program"):
+        load(folder)

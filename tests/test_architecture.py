@@ -1,0 +1,163 @@
+"""Imports point one way, files stay small, and some things are never done."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ragc
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "targets": ROOT / "src/ragc/targets",
+    "metrics": ROOT / "src/ragc/metrics",
+    "exports": ROOT / "src/ragc/exports",
+    "signatures": ROOT / "signatures",
+    "corpora": ROOT / "corpora",
+    "programs": ROOT / "programs",
+    "optimizers": ROOT / "optimizers",
+    "experiments": ROOT / "experiments",
+}
+
+# Single modules of src/ragc: the ground that every room stands on, and what reads recipes. All others
+# (command line, public API, test engine) stand above the rooms, and no room imports them.
+GROUND = ("counters", "errors", "fingerprint", "loop", "paths", "progress", "records", "store", "toml_text")
+RECIPE = ("recipe", "recipe_lines", "recipe_read", "recipe_search", "recipe_spec", "recipe_table")
+
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "ground": (),
+    "targets": (),
+    "signatures": (),
+    "corpora": (),
+    "metrics": ("targets", "signatures"),
+    "programs": ("signatures", "corpora", "targets", "metrics"),
+    "recipe": ("programs", "signatures", "corpora", "targets", "metrics"),
+    "optimizers": ("recipe", "programs", "signatures", "corpora", "targets", "metrics"),
+    "exports": ("optimizers.compiled",),
+}
+LONGEST = 250
+
+
+def room_of(path: Path) -> str:
+    """The room that the file `path` belongs to."""
+    for room, folder in FOLDERS.items():
+        if folder in path.parents:
+            return room
+    return "ground" if path.stem in GROUND else "recipe" if path.stem in RECIPE else "surface"
+
+
+def library() -> Iterator[Path]:
+    """Every Python file of the package, experiments left out, each where it really stands."""
+    yield from sorted((ROOT / "src/ragc").glob("*.py"))
+    for room, folder in FOLDERS.items():
+        if room != "experiments":
+            yield from sorted(folder.rglob("*.py"))
+
+
+FILES = tuple(library())
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and dotted name of everything that `path` imports."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def called(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and name of every call of a plain name."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.lineno, node.func.id
+
+
+def is_allowed(room: str, name: str) -> bool:
+    """Whether a file in `room` may import the dotted `name`."""
+    top, _, rest = name.removeprefix("ragc.").partition(".")
+    target = "ground" if top in GROUND else "recipe" if top in RECIPE else top
+    if target in ("ground", room) or target in MAY_IMPORT[room]:
+        return True
+    return any(f"{target}.{rest}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[room])
+
+
+@every_file
+def test_imports_point_one_way(path: Path) -> None:
+    room = room_of(path)
+    names = [(line, name) for line, name in imported(path) if name.startswith("ragc.")]
+    if room == "surface":
+        bad = [f"line {line}: {name}" for line, name in names if name.startswith("ragc.experiments")]
+    else:
+        bad = [f"line {line}: {name}" for line, name in names if not is_allowed(room, name)]
+    assert not bad, f"{room} may import {', '.join(('ground', *MAY_IMPORT.get(room, ())))}"
+
+
+def test_the_rule_of_imports_itself() -> None:
+    assert is_allowed("exports", "ragc.optimizers.compiled.CompiledProgram")
+    assert not is_allowed("exports", "ragc.optimizers.compile.compile")
+    assert is_allowed("targets", "ragc.errors.RagcError")
+    assert not is_allowed("targets", "ragc.programs")
+    assert not is_allowed("corpora", "ragc.recipe.load")
+    assert not is_allowed("programs", "ragc.cli.main")
+
+
+@every_file
+def test_a_file_is_short_and_says_what_it_is(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= LONGEST
+    assert ast.get_docstring(tree(path))
+
+
+@every_file
+def test_imports_are_absolute(path: Path) -> None:
+    relative = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom) and node.level]
+    assert [node.lineno for node in relative] == []
+
+
+@every_file
+def test_only_the_command_line_prints(path: Path) -> None:
+    if path.name not in ("cli.py", "console.py"):
+        assert [line for line, name in called(path) if name == "print"] == []
+
+
+@every_file
+def test_nothing_that_is_read_can_run_code(path: Path) -> None:
+    unsafe = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
+    assert [(line, name) for line, name in imported(path) if name.partition(".")[0] in unsafe] == []
+    assert [(line, name) for line, name in called(path) if name in ("eval", "exec")] == []
+
+
+def test_all_names_of_the_package_are_listed_and_real() -> None:
+    public = {name for name, value in vars(ragc).items() if not name.startswith("_") and is_own(value)}
+    assert list(ragc.__all__) == sorted(ragc.__all__)
+    assert set(ragc.__all__) == public
+
+
+def is_own(value: object) -> bool:
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", "").startswith("ragc")
+
+
+def test_every_room_is_packaged_and_linked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert set(project["tool"]["setuptools"]["packages"]) == {"ragc", *(f"ragc.{room}" for room in FOLDERS)}
+    for room, folder in FOLDERS.items():
+        assert (ROOT / "src/ragc" / room).resolve() == folder
+    assert project["project"]["version"] == ragc.__version__
+
+
+@pytest.mark.parametrize("room", FOLDERS)
+def test_a_room_is_flat_and_a_package(room: str) -> None:
+    assert (FOLDERS[room] / "__init__.py").is_file()
+    assert [path for path in FOLDERS[room].rglob("*.py") if path.parent != FOLDERS[room]] == []

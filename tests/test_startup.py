@@ -1,0 +1,63 @@
+"""Asking the command line for help or a list is quick, because no LM library is imported for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp")
+
+PROGRAM = """\
+import sys
+from ragc.cli import main
+try:
+    status = main(sys.argv[1:])
+except SystemExit as stop:
+    status = stop.code
+heavy = [name for name in %r if name in sys.modules]
+print("imported:", *heavy, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["compile", "--help"],
+        ["list", "programs"],
+        ["list", "programs", "--json"],
+        ["list", "knobs", "vanilla"],
+        ["list", "metrics"],
+        ["list", "datasets"],
+        ["list", "sources"],
+        ["list", "targets"],
+    ],
+    ids=" ".join,
+)
+def test_help_and_lists_import_no_heavy_library(arguments: list[str]) -> None:
+    done = run("-c", PROGRAM % (HEAVY,), *arguments)
+    assert (done.returncode, done.stderr.strip()) == (0, "imported:")
+    assert done.stdout
+
+
+def test_the_module_runs_as_the_command_does() -> None:
+    done = run("-m", "ragc", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ragc")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter that finds this working tree first."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
