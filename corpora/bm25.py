@@ -2,7 +2,8 @@
 
 For a query of terms t (a repeated term counts each time) and a passage of `length` terms
 
-    score = sum over t of  ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean length))
+    score = sum over t of idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length))
+    idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 The defaults k1 = 0.9 and b = 0.4 are pyserini's. Differs from Lucene: lengths are exact, Lucene rounds
 them to one byte; words are not stemmed; stop words are indexed and dropped from queries only, so that
@@ -19,9 +20,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -39,13 +38,13 @@ ANALYZER = 1
 PLACES = 9
 """Scores are rounded to so many decimals: the order of the terms of a query must not break a tie."""
 
-STOP_WORDS = frozenset(
-    # Lucene's English list, then what questions are made of.
-    """a an and are as at be but by for if in into is it no not of on or such that the their then there these
-    they this to was will with
-    been did do does from had has have he her his how i its she were what when where which who whom whose why
-    you""".split()
-)
+# Lucene's English list, then what questions are made of.
+_STOP = """
+a an and are as at be but by for if in into is it no not of on or such that the their then there these they
+this to was will with
+been did do does from had has have he her his how i its she were what when where which who whom whose why you
+"""
+STOP_WORDS = frozenset(_STOP.split())
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TERM = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
@@ -69,7 +68,9 @@ def indexed(passage: Passage) -> list[str]:
     return analyze(f"{passage.title} {passage.text}")
 
 
-def lucene(query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B) -> list[float]:
+def lucene(
+    query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B
+) -> list[float]:
     """The score of every document, all given as terms, among these documents alone; for a few of them."""
     mean = sum(map(len, documents)) / len(documents) if documents else 0.0
     counts = [Counter(document) for document in documents]
@@ -124,10 +125,14 @@ class Corpus:
         """The passages in chunks of at most `chunk_size` tokens; whole when that is None."""
         if chunk_size is None:
             return self.passages
-        return tuple(part for passage in self.passages for part in chunking.chunk(passage, chunk_size, overlap))
+        return tuple(
+            part for passage in self.passages for part in chunking.chunk(passage, chunk_size, overlap)
+        )
 
 
-def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, size: int | None, overlap: float) -> str:
+def settings_fingerprint(
+    kind: str, corpus: Corpus, k1: float, b: float, size: int | None, overlap: float
+) -> str:
     """The fingerprint of a source over `corpus`; raises UsageError for a setting out of range."""
     if not (0 <= k1 < math.inf and 0 <= b <= 1):
         raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
@@ -176,7 +181,9 @@ class Bm25Source:
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id."""
-        index = self._index or await asyncio.to_thread(self._ready)
+        index = self._index
+        if index is None:
+            index = await asyncio.to_thread(self._ready)
         return index.search(query, k)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -184,7 +191,7 @@ class Bm25Source:
         return drawn(self.passages, n, seed, exclude)
 
     def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
-        """The same corpus in chunks of at most `chunk_size` tokens; one source per pair of arguments, kept."""
+        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._cuts_lock:
             made = self._cuts.get((chunk_size, overlap))
             if made is None:
@@ -215,7 +222,9 @@ class _Index:
         self.rank = np.empty(len(passages), dtype=np.int64)
         self.rank[by_id] = np.arange(len(passages))
         logging.getLogger("bm25s").setLevel(logging.WARNING)
-        self.model: Any = import_module("bm25s").BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
+        import bm25s  # half a second
+
+        self.model = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
         if self.vocabulary:
             self.model.index((documents, self.vocabulary), create_empty_token=False, show_progress=False)
 

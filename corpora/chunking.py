@@ -99,7 +99,7 @@ class _Cutter:
         return start + 1 if start >= done else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
-        """The best place to end after `start` and `done` and not after `limit`; `limit` when there is none."""
+        """The best place to end after `start` and `done`, `limit` at the latest and when there is none."""
         if limit == self.last:
             return limit
         half = max(done, start + (limit - start) // 2)

@@ -44,7 +44,7 @@ class GivenSource:
         self.fingerprint = settings_fingerprint(self.kind, self._corpus, k1, b, chunk_size, overlap)
         self._by_id = {passage.id: passage for passage in self._corpus}
         self._parts: dict[str, tuple[Passage, ...]] = {}
-        self._terms: dict[str, list[str]] = {}
+        self._terms: dict[Passage, list[str]] = {}
         self._cuts: dict[tuple[int | None, float], GivenSource] = {(chunk_size, overlap): self}
         self._lock = Lock()
 
@@ -74,7 +74,7 @@ class GivenSource:
         return drawn([part for name in self._by_id for part in self._cut(name)], n, seed, exclude)
 
     def rechunked(self, chunk_size: int, overlap: float) -> GivenSource:
-        """The same passages in chunks of at most `chunk_size` tokens; one source per pair of arguments."""
+        """The same passages in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._lock:
             made = self._cuts.get((chunk_size, overlap))
             if made is None:
@@ -94,7 +94,10 @@ class GivenSource:
                 "context_ids. Use a source of kind 'bm25' for it."
             )
         if lost := [name for name in question.context_ids if name not in self._by_id]:
-            raise SourceError(f"{asked[0].upper()}{asked[1:]} comes with passage {lost[0]!r}, not in the corpus.")
+            raise SourceError(
+                f"Passage {lost[0]!r} comes with {asked}, and the corpus of its source of kind 'given' "
+                "does not hold it."
+            )
         return tuple(dict.fromkeys(question.context_ids))
 
     def _cut(self, name: str) -> tuple[Passage, ...]:
@@ -105,6 +108,6 @@ class GivenSource:
         return self._parts[name]
 
     def _analyzed(self, part: Passage) -> list[str]:
-        if part.id not in self._terms:
-            self._terms[part.id] = indexed(part)
-        return self._terms[part.id]
+        if part not in self._terms:
+            self._terms[part] = indexed(part)
+        return self._terms[part]

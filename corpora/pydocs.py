@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
+from platform import python_version
 from pydoc_data.topics import topics
 
 from ragc.errors import DataError
@@ -34,7 +35,7 @@ _FREE, _ITEM, _SENTENCE, _CODE, _TERM = 0, 400, 1500, 6000, 60000
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A piece that is never cut, what joins it to the one before, the price of a cut there, and its signature."""
+    """What is never cut, the price of a cut before it, what joins it to that side, and its signature."""
 
     text: str
     price: int
@@ -221,8 +222,7 @@ def passages() -> tuple[Passage, ...]:
 
 def fingerprint() -> str:
     """A SHA-256, in hex, of all ids, titles and texts: equal where the corpus is equal."""
-    rows = [[passage.id, passage.title, passage.text] for passage in passages()]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([[p.id, p.title, p.text] for p in passages()]).encode()).hexdigest()
 
 
 @cache
@@ -242,9 +242,9 @@ def questions() -> tuple[Question, ...]:
             ids = [pid for pid, text in corpus.items() if f" {normalise(quote)} " in text]
             gold.update(dict.fromkeys(ids))
             if not ids:
-                problems.append(f"line {number}: {row['id']}: no passage says {quote!r}")
-        kind = {"kind": row["kind"]}
-        found.append(Question(row["id"], row["question"], tuple(row["answers"]), row["split"], tuple(gold), extra=kind))
+                problems.append(f"line {number}: {row['id']}: Python {python_version()} never says {quote!r}")
+        answers, kind = tuple(row["answers"]), {"kind": row["kind"]}
+        found.append(Question(row["id"], row["question"], answers, row["split"], tuple(gold), extra=kind))
     if problems:
         raise DataError(str(_QUESTIONS), problems)
     return tuple(found)

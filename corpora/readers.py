@@ -138,13 +138,17 @@ def _question(row: _Row, known: frozenset[str] | None) -> Question:
     if known is not None:
         for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
             if lost := [i for i in dict.fromkeys(ids) if i not in known]:
-                some = ", ".join(map(repr, lost[:3])) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+                some = ", ".join(map(repr, lost[:3])) + (
+                    f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+                )
                 row.problems.append(f"`{name}` names {some}, not in the corpus")
     return question
 
 
 def _passage(row: _Row) -> Passage:
-    passage = Passage(row.text("id", number=True), row.text("title", blank=True), row.text("text", blank=True))
+    passage = Passage(
+        row.text("id", number=True), row.text("title", blank=True), row.text("text", blank=True)
+    )
     if passage.parent != passage.id:
         row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
     return passage

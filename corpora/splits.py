@@ -32,7 +32,9 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", kept).split()) or " ".join(plain.split())
 
 
-def draw(questions: Iterable[Question], sizes: Mapping[str, int], seed: int) -> dict[str, tuple[Question, ...]]:
+def draw(
+    questions: Iterable[Question], sizes: Mapping[str, int], seed: int
+) -> dict[str, tuple[Question, ...]]:
     """`sizes[name]` questions for every name, no two splits sharing an id or a normalised text.
 
     A split that some question names is drawn from the questions that name it. The others are drawn from
@@ -58,7 +60,9 @@ def draw(questions: Iterable[Question], sizes: Mapping[str, int], seed: int) -> 
         drawn[name], rest = _take(named[name], wanted[name])
         left += rest
         if len(drawn[name]) < wanted[name]:
-            problems.append(f"{name} asks for {wanted[name]} questions, {len(drawn[name])} are named {name!r}")
+            problems.append(
+                f"{name} asks for {wanted[name]} questions, {len(drawn[name])} are named {name!r}"
+            )
     # From the far end: a named split that grows takes from the near one.
     pool = [*unnamed, *sorted(left, key=lambda group: _place(group[0], seed), reverse=True), *others]
     for name in [name for name in wanted if name not in named]:

@@ -87,8 +87,8 @@ def _checked_folder() -> Path:
     roots = list(spec.submodule_search_locations or ()) if spec else []
     if not roots:
         raise UsageError(
-            f"Chunk sizes are counted with {NAME}, which the litellm distribution carries, and litellm is not "
-            "installed. Install litellm."
+            f"Chunk sizes are counted with {NAME}, which the litellm distribution carries, and litellm is "
+            "not installed. Install it."
         )
     for root in roots:
         file = Path(root) / _FOLDER / _FILE

@@ -64,7 +64,7 @@ def files(package: str, source: Path, settings: dict[str, dict[str, str | list[s
 
 
 def python(*arguments: str, path: str = "", cwd: str | None = None) -> None:
-    """Run this interpreter; on failure its output is shown and the check ends."""
+    """Run this interpreter; on failure the end of its output is shown and the check ends."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -75,7 +75,8 @@ def python(*arguments: str, path: str = "", cwd: str | None = None) -> None:
         text=True,
     )
     if done.returncode:
-        sys.exit(f"{done.stdout}{done.stderr}\n{' '.join(arguments[:3])} failed")
+        said = f"{done.stdout}{done.stderr}".splitlines()[-20:]
+        sys.exit("\n".join([*said, f"{' '.join(arguments[:2])} failed"]))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe_lines import Keys, locate
 from ragc.recipe_spec import narrowed
-from ragc.targets.base import TargetSpec
+from ragc.targets.base import ROLES, Role, TargetSpec
 from ragc.toml_text import document
 
 WHOLE = """\
@@ -275,7 +275,11 @@ report = ["em", "f2"]
             "sources.web.options.day",
         ),
         ("[targets.jugde]\nkind = 'hosted'\nmodel = 'm'", 8, "Did you mean 'judge'?"),
-        ("[targets.judge]\nkind = 'hosted'\nmodel = 'm'\napi_key = 'k'", 11, "keys come from the environment"),
+        (
+            "[targets.judge]\nkind = 'hosted'\nmodel = 'm'\napi_key = 'k'",
+            11,
+            "keys come from the environment",
+        ),
         (
             "[targets.judge]\nkind = 'vllm'\nmodel = 'm'\nbase_url = 'http://me:k@h/v1'",
             11,
@@ -426,14 +430,13 @@ options = st.dictionaries(st.text(), jsons, max_size=3)
 
 
 def values(knob: Knob) -> st.SearchStrategy[Any]:
-    if knob.kind in ("int", "float"):
-        assert knob.low is not None
-        assert knob.high is not None
-        step = knob.step or 0.1
-        count = math.floor((knob.high - knob.low) / step + 1e-6)
-        number = int if knob.kind == "int" else lambda x: round(x, 6)
-        return st.integers(0, count).map(lambda i: number(min(knob.low + i * step, knob.high)))  # type: ignore[operator, type-var]
-    return st.sampled_from((False, True) if knob.kind == "switch" else knob.options)
+    if knob.kind in ("switch", "choice"):
+        return st.sampled_from((False, True) if knob.kind == "switch" else knob.options)
+    assert knob.low is not None
+    assert knob.high is not None
+    low, high, step = knob.low, knob.high, knob.step or 0.1
+    grid = [round(low + i * step, 6) for i in range(math.floor((high - low) / step + 1e-6) + 1)]
+    return st.sampled_from([int(x) for x in grid] if knob.kind == "int" else grid)
 
 
 def ranges(knob: Knob) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -453,7 +456,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     counts = st.none() | st.integers(1, 10**9)
     amounts = st.none() | st.floats(1e-6, 1e6)
     splits = st.none() | st.integers(0, 10**6) | texts
-    roles = {*chosen.roles, *draw(st.sets(st.sampled_from(["judge", "proxy", "teacher"])))}
+    roles: set[Role] = {*chosen.roles, *draw(st.sets(st.sampled_from(ROLES)))}
     names = {*chosen.sources, *draw(st.sets(st.text(max_size=4), max_size=2))}
     sources = [
         SourceSpec(draw(st.sampled_from(["bm25", "given"])), draw(texts), draw(options)) for _ in names
@@ -483,7 +486,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
             draw(splits),
         ),
         sources=dict(zip(sorted(names), sources, strict=True)),
-        targets={role: TargetSpec("hosted", draw(texts)) for role in sorted(roles)},
+        targets={role: TargetSpec("hosted", draw(texts)) for role in roles},
         report=draw(
             st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
         ),

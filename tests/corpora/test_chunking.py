@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
@@ -14,8 +15,9 @@ from ragc.errors import UsageError
 from ragc.records import Passage
 
 PIECES = st.sampled_from(
-    ["word ", "Sentence ends. ", "New\nline", "\n\n", "\n \n\t", "naïve", "汉字也是文字。", "👩‍👩‍👧", "12345678",
-     "   ", "antidisestablishmentarianism", "#!?", "\ud800", "' ", "....", "हिन्दी ", "<|endoftext|>"]
+    ["word ", "Sentence ends. ", "New\nline", "\n\n", "\n \n\t", "naïve", "汉字也是文字。", "👩‍👩‍👧",
+     "12345678", "   ", "antidisestablishmentarianism", "#!?",
+     "\ud800", "' ", "....", "हिन्दी ", "<|endoftext|>"]
 )  # fmt: skip
 TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=60).map("".join)
 
@@ -76,9 +78,10 @@ def test_words_stay_whole_and_long_ones_are_cut_between_characters() -> None:
 def test_the_next_chunk_repeats_whole_words() -> None:
     text = " ".join(f"word{n % 10}" for n in range(200))
     chunks = cut(text, 40, 0.25)
-    for before, after in zip(chunks, chunks[1:]):
+    for before, after in itertools.pairwise(chunks):
         repeated = text[after.start : before.start + len(before.text)]
-        assert repeated.startswith("word") and 5 <= tokens.count(repeated) <= 10
+        assert repeated.startswith("word")
+        assert 5 <= tokens.count(repeated) <= 10
 
 
 def test_a_blank_text_too_long_to_keep_becomes_one_empty_chunk() -> None:
@@ -91,7 +94,9 @@ def test_pathological_texts_take_no_time() -> None:
         assert "".join(c.text for c in cut(text, 100)) == text.strip()
 
 
-@pytest.mark.parametrize(("size", "overlap"), [(0, 0.0), (-1, 0.0), (10, 1.0), (10, -0.1), (10, float("nan"))])
+@pytest.mark.parametrize(
+    ("size", "overlap"), [(0, 0.0), (-1, 0.0), (10, 1.0), (10, -0.1), (10, float("nan"))]
+)
 def test_impossible_sizes_are_refused(size: int, overlap: float) -> None:
     with pytest.raises(UsageError, match="got"):
         cut("text", size, overlap)
@@ -101,10 +106,13 @@ def test_impossible_sizes_are_refused(size: int, overlap: float) -> None:
 def test_an_uncut_passage_is_its_own_parent_whatever_its_id(name: str) -> None:
     assert Passage(name, "", "text").parent == name
     chunks = chunk(Passage(name, "", "one two three four " * 10), 8, 0.5)
-    assert len(chunks) > 2 and {c.parent for c in chunks} == {name}
+    assert len(chunks) > 2
+    assert {c.parent for c in chunks} == {name}
 
 
-def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/nowhere")
     tokens._load.cache_clear()
     assert tokens.count("<|endoftext|>") > 1
@@ -114,5 +122,5 @@ def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(monkeyp
 def test_a_missing_encoding_is_named_and_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens._load.cache_clear()
     monkeypatch.setattr(tokens, "_FILE", "absent")
-    with pytest.raises(UsageError, match="cl100k_base.*litellm"):
+    with pytest.raises(UsageError, match=r"cl100k_base.*litellm"):
         tokens.count("text")

@@ -108,7 +108,9 @@ def test_questions_of_kind_one_are_answered_by_their_passage() -> None:
 
 def test_false_premises_are_answered_as_such() -> None:
     for question in QUESTIONS:
-        assert (question.extra["kind"] == "false_premise") == (question.answers == ("invalid question",)), question.id
+        assert (question.extra["kind"] == "false_premise") == (question.answers == ("invalid question",)), (
+            question.id
+        )
 
 
 def test_no_answer_vanishes_when_it_is_scored() -> None:
@@ -166,6 +168,6 @@ def test_evidence_that_no_passage_holds_is_an_error(tmp_path: Path, monkeypatch:
     path.write_text(json.dumps(row), "utf-8")
     monkeypatch.setattr(pydocs, "_QUESTIONS", path)
     pydocs.questions.cache_clear()
-    with pytest.raises(DataError, match=r"pydocs-001: no passage says 'a sentence"):
+    with pytest.raises(DataError, match=r"pydocs-001: Python \S+ never says 'a sentence"):
         pydocs.questions()
     pydocs.questions.cache_clear()

@@ -149,6 +149,8 @@ def test_logprobs_come_back() -> None:
     stub = Stub(body)
     assert stub.ask(ChatRequest(ASK.messages, logprobs=True)).logprobs == (TokenLogprob("Lima", -0.25),)
     assert stub.bodies[0]["logprobs"] is True
+    with pytest.raises(TargetError, match="no logprobs"):
+        Stub(OK).ask(ChatRequest(ASK.messages, logprobs=True))
 
 
 def test_structured_output_follows_the_models_capability() -> None:
@@ -228,7 +230,7 @@ def test_final_errors_are_raised_at_once_without_the_key(status: int, message: s
         stub.ask()
     assert not isinstance(caught.value, TargetUnavailable)
     assert len(stub.bodies) == 1
-    assert f"answered {status} to request req-7" in str(caught.value)
+    assert f"answered {status} to request req-7: {message[:9]}" in str(caught.value)
     assert KEY not in str(caught.value)
     assert KEY[:12] not in str(caught.value)
 

@@ -6,7 +6,7 @@ percentile and BCa bootstraps fail: with a true share of .97 and 20 questions th
 1981, doi:10.1214/aos/1176345338) with one unseen question added at the far end: at the least possible score
 for the lower end, at the greatest for the upper one. That is Gaffke's bound (studied by Learned-Miller and
 Thomas 2019, arXiv:1905.06208), which for 0/1 scores is the interval of Clopper and Pearson. Like it, it is
-too wide, so the mid-P form is taken: the unseen question counts in every second draw. When all scores are
+too wide, so the unseen question counts in every second draw only, in the spirit of mid-P. When all scores are
 equal this is about the rule of three. `benchmarks/significance.py` compares the alternatives.
 
 `paired` tests by flipping signs, which is exact when the differences are symmetric about 0, as they are if

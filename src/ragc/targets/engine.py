@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -133,20 +134,9 @@ class RagEngine:
             raise lm15.UnsupportedFeatureError(f"{self.target.name} gives no logprobs.", feature="logprobs")
         if config.logprobs:
             raise lm15.UnsupportedFeatureError("A reply holds no top_logprobs; ask for logprobs alone.")
-        base = self.sampling
-
-        def given(value: Any, default: Any) -> Any:
-            return default if value is None else value
-
-        sampling = Sampling(
-            temperature=given(config.temperature, base.temperature),
-            top_p=given(config.top_p, base.top_p),
-            max_tokens=given(config.max_tokens, base.max_tokens),
-            top_k=given(config.top_k, base.top_k),
-            min_p=given((config.extensions or {}).get("min_p"), base.min_p),
-            seed=given(config.seed, base.seed),
-            stop=tuple(config.stop) or base.stop,
-        )
+        names = ("temperature", "top_p", "max_tokens", "top_k", "seed", "stop")
+        said = {name: getattr(config, name) for name in names} | (config.extensions or {})
+        sampling = replace(self.sampling, **{k: v for k, v in said.items() if v is not None and v != ()})
         draws = _draws.get()
         draw = next(draws) if draws is not None else 0
         return ChatRequest(

@@ -11,7 +11,7 @@ import logging
 import warnings
 from typing import Any
 
-from ragc.errors import UsageError, nearest
+from ragc.errors import TargetError, UsageError, nearest
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply
 from ragc.targets.litellm_bridge import checked_url, failure, load
@@ -120,7 +120,7 @@ class HostedTarget:
         async def attempt() -> Reply:
             try:
                 response = await litellm.acompletion(**arguments)
-                body = response.model_dump()
+                body = response.model_dump(warnings="none")
             except Exception as error:
                 raise failure(litellm, error, self._who, self.options.timeout_s) from None
             try:
@@ -129,7 +129,10 @@ class HostedTarget:
                 raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
             return Reply(reply.text, reply.finish, reply.usage, self._usd(response), reply.logprobs)
 
-        return await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+        reply = await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+        if request.logprobs and reply.text and not reply.logprobs:
+            raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
+        return reply
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
@@ -155,9 +158,8 @@ class HostedTarget:
             wanted["stop"] = list(sampling.stop)
         if request.logprobs:
             wanted["logprobs"] = True
-        for name, value in (("top_k", sampling.top_k), ("min_p", sampling.min_p)):
-            if value is not None:
-                wanted[name] = value
+        drawn = {"top_k": sampling.top_k, "min_p": sampling.min_p}
+        wanted |= {name: value for name, value in drawn.items() if value is not None}
         accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
         if request.schema is not None:
             if "schema" in self.capabilities and request.schema.get("properties"):

@@ -1,0 +1,171 @@
+"""BM25 scores are Lucene's, their order is total, samples are seeded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora.bm25 import Bm25Source, analyze, lucene, query_terms
+from ragc.corpora.source import Source
+from ragc.errors import DataError, UsageError
+from ragc.records import Hit, Passage
+
+CATS = (Passage("p1", "Cat", "cat sat mat"), Passage("p2", "Dog", "dog sat"), Passage("p3", "", "bird"))
+WORDS = st.sampled_from(["ape", "bee", "cat", "dog", "elk", "the", "of"])
+CORPORA = st.lists(st.lists(WORDS, max_size=12), min_size=1, max_size=14)
+
+
+def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+def brute(texts: list[list[str]], query: list[str], k1: float, b: float) -> dict[int, float]:
+    """The formula in the module's docstring, word for word."""
+    n, mean = len(texts), sum(map(len, texts)) / len(texts)
+    scores: dict[int, float] = {}
+    for at, text in enumerate(texts):
+        for term in query:
+            df, tf = sum(term in other for other in texts), Counter(text)[term]
+            if tf:
+                idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+                part = idf * tf / (tf + k1 * (1 - b + b * len(text) / mean))
+                scores[at] = scores.get(at, 0.0) + part
+    return scores
+
+
+def test_a_score_is_the_one_computed_by_hand() -> None:
+    # p1 has 4 terms, p2 3, p3 1: 8/3 on average. "cat" stands twice in p1 and nowhere else.
+    idf = 0.9808292530  # ln(1 + 2.5 / 1.5)
+    by_hand = idf * 2 / (2 + 0.9 * (0.6 + 0.4 * 4 / (8 / 3)))
+    assert by_hand == pytest.approx(0.63690, abs=1e-5)
+    (hit,) = found(Bm25Source(CATS), "cat")
+    assert hit.passage == CATS[0]
+    assert hit.score == pytest.approx(by_hand, abs=1e-5)
+    assert found(Bm25Source(CATS), "cat cat")[0].score == pytest.approx(2 * by_hand, abs=1e-5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    CORPORA,
+    st.lists(WORDS, max_size=5),
+    st.integers(1, 20),
+    st.sampled_from([(0.9, 0.4), (1.2, 0.75), (0, 0)]),
+)
+def test_order_and_scores_are_those_of_the_formula(
+    texts: list[list[str]], query: list[str], k: int, setting: tuple[float, float]
+) -> None:
+    k1, b = setting
+    passages = [Passage(f"p{(at * 7) % 15:02}", "", " ".join(text)) for at, text in enumerate(texts)]
+    terms = query_terms(" ".join(query))
+    scores = brute(texts, terms, k1, b)
+    ranked = sorted(scores, key=lambda at: (-round(scores[at], 9), passages[at].id))[:k]
+    hits = found(Bm25Source(passages, k1=k1, b=b), " ".join(query), k)
+    assert [hit.passage.id for hit in hits] == [passages[at].id for at in ranked]
+    assert [hit.score for hit in hits] == pytest.approx([scores[at] for at in ranked], abs=1e-8)
+    alone = lucene(terms, texts, k1, b)
+    assert alone == pytest.approx([scores.get(at, 0.0) for at in range(len(texts))], abs=1e-8)
+
+
+def test_ties_are_broken_by_id_even_at_the_cut() -> None:
+    passages = [Passage(name, "", "same words here") for name in ("d", "b", "a", "c")]
+    assert [h.passage.id for h in found(Bm25Source(passages), "words same", 3)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("query", "k"), [("", 5), ("?!", 5), ("unheard", 5), ("cat", 0), ("cat", -1)])
+def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
+    assert found(Bm25Source(CATS), query, k) == ()
+    assert found(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
+
+
+def test_terms_are_words_in_lower_case() -> None:
+    assert analyze("O'Brien's CAFE\u0301—2nd 東京x") == ["o", "brien", "s", "café", "2nd", "東", "京", "x"]
+    assert query_terms("Who is the king?") == ["king"]
+    assert query_terms("The Who") == ["the", "who"]
+
+
+def test_titles_are_searched() -> None:
+    assert found(Bm25Source([Passage("p", "Ada Lovelace", "programmer")]), "lovelace")
+
+
+def test_samples_are_seeded_and_leave_out_what_is_excluded() -> None:
+    passages = [Passage(f"p{n}", "", "one two three four five six " * 9) for n in range(30)]
+    source = Bm25Source(passages).rechunked(16, 0.0)
+    drawn = source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
+    assert drawn == source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
+    assert drawn != source.sample(8, seed="q2", exclude=frozenset({"p3", "p4#0"}))
+    everything = source.sample(10_000, seed="q1", exclude=frozenset({"p3", "p4#0"}))
+    assert everything[:8] == drawn
+    assert len(set(everything)) == len(everything)
+    assert {p.id for p in source.passages} - {p.id for p in everything} == {
+        "p4#0", *(p.id for p in source.passages if p.parent == "p3")
+    }  # fmt: skip
+    assert source.sample(0, seed="q1") == ()
+
+
+def test_samples_are_uniform() -> None:
+    source = Bm25Source([Passage(f"p{n}", "", "x") for n in range(5)])
+    counts = Counter(
+        p.id for n in range(2000) for p in source.sample(2, seed=f"s{n}", exclude=frozenset({"p0"}))
+    )
+    assert set(counts) == {"p1", "p2", "p3", "p4"}
+    assert all(900 < count < 1100 for count in counts.values())
+
+
+def test_chunks_are_found_and_a_cut_is_made_once() -> None:
+    long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
+    source = Bm25Source([long, *CATS])
+    cut = source.rechunked(20, 0.25)
+    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
+    best = found(cut, "needle")[0].passage
+    assert best.parent == "long"
+    assert best.start > 0
+    assert long.text[best.start : best.start + len(best.text)] == best.text
+    assert CATS[0] in cut.passages
+    assert Bm25Source([long], chunk_size=20, overlap=0.25).rechunked(20, 0.25).chunk_size == 20
+
+
+def test_the_fingerprint_follows_content_and_settings() -> None:
+    source = Bm25Source(CATS)
+    same = Bm25Source(iter(CATS))
+    others = [
+        Bm25Source(CATS[:2]), Bm25Source(CATS, k1=1.2), Bm25Source(CATS, b=0.75),
+        source.rechunked(64, 0.0), source.rechunked(64, 0.5),
+    ]  # fmt: skip
+    assert source.fingerprint == same.fingerprint
+    assert len({source.fingerprint, *(other.fingerprint for other in others)}) == 6
+    assert source.rechunked(64, 0.5).fingerprint == Bm25Source(CATS, chunk_size=64, overlap=0.5).fingerprint
+
+
+def test_copies_are_the_source_itself() -> None:
+    source = Bm25Source(CATS)
+    assert copy.deepcopy([source])[0] is source
+
+
+def test_corpora_and_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(DataError, match="no passage"):
+        Bm25Source([])
+    with pytest.raises(DataError, match="the id 'p1' belongs to 2 passages"):
+        Bm25Source([CATS[0], CATS[0]])
+    for k1, b in ((-1.0, 0.4), (0.9, 1.1), (math.nan, 0.4), (math.inf, 0.4)):
+        with pytest.raises(UsageError, match="k1"):
+            Bm25Source(CATS, k1=k1, b=b)
+    with pytest.raises(UsageError, match="at least 1 token"):
+        Bm25Source(CATS).rechunked(0, 0.0)
+
+
+def test_many_first_searches_build_one_index_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    source = Bm25Source(CATS)
+
+    async def together() -> list[tuple[Hit, ...]]:
+        return await asyncio.gather(*(source.search("sat", 2) for _ in range(50)))
+
+    results = asyncio.run(together())
+    assert all(result == results[0] for result in results)
+    assert len(results[0]) == 2
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,107 @@
+"""A given source finds the current question's own passages and says why when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.given import GivenSource, current_question
+from ragc.errors import DataError, SourceError, UsageError
+from ragc.records import Passage, Question
+
+PASSAGES = (
+    Passage("a", "Ada", "Ada wrote programs."),
+    Passage("b", "Bob", "Bob sold apples."),
+    Passage("c", "Cat", "Cats sleep. " * 40 + "Ada had one."),
+    Passage("x", "Ada", "Ada Ada Ada, but of another question."),
+)
+
+
+@contextmanager
+def answering(*context_ids: str, name: str = "q1") -> Iterator[None]:
+    token = current_question.set(Question(name, "Who?", ("x",), context_ids=context_ids))
+    try:
+        yield
+    finally:
+        current_question.reset(token)
+
+
+def ids(source: GivenSource, query: str, k: int = 10) -> list[str]:
+    return [hit.passage.id for hit in asyncio.run(source.search(query, k))]
+
+
+def test_only_the_questions_own_passages_are_ranked() -> None:
+    source = GivenSource(PASSAGES)
+    with answering("b", "c", "a"):
+        assert ids(source, "Who is Ada?") == ["a", "c", "b"]
+        assert ids(source, "Who is Ada?", 1) == ["a"]
+        assert ids(source, "Ada", 0) == []
+        assert ids(source, "nothing of the kind") == ids(source, "") == ["b", "c", "a"]
+
+
+def test_scores_are_those_of_an_index_over_the_same_passages() -> None:
+    with answering("c", "a", "b"):
+        hits = asyncio.run(GivenSource(PASSAGES).search("Ada apples", 3))
+    assert hits == asyncio.run(Bm25Source(PASSAGES[:3]).search("apples Ada", 3))
+
+
+def test_questions_in_flight_do_not_see_each_other() -> None:
+    source = GivenSource(PASSAGES)
+
+    async def one(name: str) -> list[str]:
+        with answering(name, name=name):
+            await asyncio.sleep(0)
+            return [hit.passage.id for hit in await asyncio.create_task(source.search("Ada", 5))]
+
+    async def all_of_them() -> list[list[str]]:
+        return await asyncio.gather(*(one(name) for name in "abcx"))
+
+    assert asyncio.run(all_of_them()) == [["a"], ["b"], ["c"], ["x"]]
+
+
+def test_the_scope_tells_questions_with_other_passages_apart() -> None:
+    source = GivenSource(PASSAGES)
+    scopes = []
+    for context in (("a", "b"), ("a", "b"), ("b", "a"), ("a",)):
+        with answering(*context):
+            scopes.append(source.scope())
+    assert scopes[0] == scopes[1]
+    assert len(set(scopes)) == 3
+
+
+def test_passages_can_be_cut() -> None:
+    source = GivenSource(PASSAGES)
+    cut = source.rechunked(24, 0.0)
+    assert cut is source.rechunked(24, 0.0) is not source
+    assert cut.fingerprint != source.fingerprint
+    with answering("c", "a"):
+        hits = asyncio.run(cut.search("Ada", 2))
+    assert {hit.passage.parent for hit in hits} == {"a", "c"}
+    assert "Ada had one." in {hit.passage.parent: hit.passage.text for hit in hits}["c"]
+
+
+def test_samples_come_from_the_whole_corpus() -> None:
+    source = GivenSource(PASSAGES)
+    drawn = source.sample(9, seed="s", exclude=frozenset({"a"}))
+    assert sorted(p.id for p in drawn) == ["b", "c", "x"]
+    assert drawn == source.sample(9, seed="s", exclude=frozenset("a"))
+    assert copy.deepcopy(source) is source
+
+
+def test_a_search_that_cannot_be_made_says_why() -> None:
+    source = GivenSource(PASSAGES)
+    with pytest.raises(SourceError, match="no question was being answered"):
+        ids(source, "Ada")
+    with answering(), pytest.raises(SourceError, match="question 'q1' has no context_ids"):
+        ids(source, "Ada")
+    with answering("a", "zz"), pytest.raises(SourceError, match="'zz' comes with question 'q1'"):
+        ids(source, "Ada")
+    with pytest.raises(DataError, match="no passage"):
+        GivenSource([])
+    with pytest.raises(UsageError, match="k1"):
+        GivenSource(PASSAGES, k1=-1)

@@ -1,0 +1,179 @@
+"""Intervals and tests: exact cases by hand, laws, and a quick simulation of their promises."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragc.errors import UsageError
+from ragc.metrics import get
+from ragc.metrics.significance import mean_ci, paired, power_note, smallest_provable, summarise, verdict
+
+shares = st.sampled_from([0.0, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 1.0])
+pairs = st.lists(st.tuples(shares, shares), min_size=1, max_size=30)
+
+
+def test_equal_scores_leave_about_three_in_n_open() -> None:
+    none = mean_ci([0.0] * 100, seed=0)
+    every = mean_ci([1.0] * 100, seed=0)
+    assert (none.mean, none.low, none.n) == (0.0, 0.0, 100)
+    assert none.high == pytest.approx(1 - 0.05**0.01, abs=0.002)
+    assert every.high == 1.0
+    assert 1 - every.low == pytest.approx(none.high, abs=0.002)
+
+
+def test_for_right_and_wrong_answers_the_ends_are_those_of_the_beta_distribution() -> None:
+    """Clopper and Pearson's, averaged with the same without the unseen question."""
+    interval = mean_ci([1.0] * 7 + [0.0] * 43, seed=0)
+    below = [stats.beta(7, 44).cdf(interval.low), stats.beta(7, 43).cdf(interval.low)]
+    above = [stats.beta(8, 43).sf(interval.high), stats.beta(7, 43).sf(interval.high)]
+    assert sum(below) / 2 == pytest.approx(0.025, abs=0.004)
+    assert sum(above) / 2 == pytest.approx(0.025, abs=0.004)
+
+
+def test_counts_have_no_upper_bound_and_equal_ones_still_have_a_width() -> None:
+    calls = mean_ci([3.0] * 20, seed=0, bounds=None)
+    assert 0 < calls.low < 3.0 < calls.high < 6
+    assert mean_ci([0.0] * 20, seed=0, bounds=None).high == 0.0
+    assert mean_ci([100.0, 200.0, 4000.0], seed=0, bounds=None).low >= 0
+
+
+@given(st.lists(shares, min_size=1, max_size=40))
+@settings(max_examples=30, deadline=None)
+def test_an_interval_holds_its_mean_lies_in_bounds_and_ignores_order(scores: list[float]) -> None:
+    interval = mean_ci(scores, seed=3)
+    assert 0 <= interval.low <= interval.mean <= interval.high <= 1
+    assert interval.high > interval.low
+    assert interval.mean == pytest.approx(sum(scores) / len(scores))
+    again = mean_ci(sorted(scores), seed=3)
+    assert (again.low, again.high) == pytest.approx((interval.low, interval.high))
+
+
+@given(pairs)
+@settings(max_examples=60, deadline=None)
+def test_interval_p_and_verdict_of_a_pair_agree(scores: list[tuple[float, float]]) -> None:
+    a, b = zip(*scores, strict=True)
+    result = paired(a, b, seed=1)
+    assert result.low <= result.diff <= result.high
+    assert 0 < result.p <= 1
+    assert (result.p < 0.05) == (result.low > 0 or result.high < 0)
+    word = verdict(result)
+    assert (word == "better") == (result.low > 0)
+    assert (word == "worse") == (result.high < 0)
+
+
+@given(pairs)
+@settings(max_examples=20, deadline=None)
+def test_swapping_the_systems_turns_the_comparison_round(scores: list[tuple[float, float]]) -> None:
+    a, b = zip(*scores, strict=True)
+    there, back = paired(a, b, seed=1), paired(b, a, seed=1)
+    assert there.diff == pytest.approx(-back.diff)
+    assert there.p == back.p
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_few_differences_are_tested_exactly(gaps: list[float]) -> None:
+    signs = product((-1, 1), repeat=len(gaps))
+    sums = [abs(sum(sign * gap for sign, gap in zip(row, gaps, strict=True))) for row in signs]
+    expected = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
+    result = paired([max(-g, 0.0) for g in gaps], [max(g, 0.0) for g in gaps], seed=0)
+    assert result.p == pytest.approx(expected)
+
+
+def test_right_and_wrong_answers_are_tested_as_mcnemar_does() -> None:
+    wins, losses, ties = 22, 8, 70
+    a = [0.0] * wins + [1.0] * losses + [1.0] * ties
+    b = [1.0] * wins + [0.0] * losses + [1.0] * ties
+    expected = stats.binomtest(wins, wins + losses).pvalue
+    result = paired(a, b, seed=5)
+    assert result.p == pytest.approx(expected, abs=0.004)
+    assert result == paired(a, b, seed=5)
+    assert result.p != paired(a, b, seed=6).p
+    assert verdict(result) == "better"
+    assert verdict(result, alpha=0.001) == "not shown to be better"
+    assert verdict(paired(b, a, seed=5)) == "worse"
+
+
+def test_five_wins_of_five_prove_nothing_and_six_do() -> None:
+    assert paired([0.0] * 5, [1.0] * 5, seed=0).p == 2 / 32
+    assert verdict(paired([0.0] * 5, [1.0] * 5, seed=0)) == "not shown to be better"
+    assert verdict(paired([0.0] * 6, [1.0] * 6, seed=0)) == "better"
+
+
+def test_equal_systems_are_not_shown_to_be_equal() -> None:
+    result = paired([0.3] * 20, [0.3] * 20, seed=0)
+    assert (result.diff, result.p, result.sd) == (0.0, 1.0, 0.0)
+    assert result.low < -0.1
+    assert result.high > 0.1
+    assert "13.9% of further ones" in power_note(result)
+
+
+def test_the_power_note_names_the_smallest_difference_that_shows() -> None:
+    assert smallest_provable(100, 0.5, step=0.0) == pytest.approx(0.1401, abs=1e-4)
+    assert smallest_provable(100, 0.5) == pytest.approx(0.1501, abs=1e-4)
+    note = power_note(paired([0.0, 1.0] * 50, [1.0, 1.0, 0.0, 1.0] * 25, seed=0))
+    assert note.startswith("With 100 questions and a standard deviation of 0.")
+
+
+def test_only_applicable_questions_are_averaged_and_they_are_counted() -> None:
+    summary = summarise(get("recall@5"), [None, 1.0, 0.0, None], seed=0)
+    assert summary.of == 4
+    assert summary.interval is not None
+    assert (summary.interval.n, summary.interval.mean) == (2, 0.5)
+    assert summarise(get("mrr"), [None, None], seed=0).interval is None
+    assert summarise(get("tokens"), [120.0, 4000.0], seed=0).interval is not None
+
+
+@pytest.mark.parametrize("scores", [[], [float("nan")], [0.5, 1.5], [-0.1]])
+def test_what_cannot_be_averaged_is_refused(scores: list[float]) -> None:
+    with pytest.raises(UsageError):
+        mean_ci(scores, seed=0)
+
+
+def test_pairs_need_the_same_questions() -> None:
+    with pytest.raises(UsageError, match="got 2 and 1"):
+        paired([0.0, 1.0], [1.0], seed=0)
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.1, 20), (0.5, 20), (0.97, 20), (0.1, 100), (0.97, 100)])
+def test_intervals_cover_the_truth(share: float, n: int) -> None:
+    """Coverage is computed exactly over all counts; it dips below 95% for some shares, never far."""
+    covered = 0.0
+    for right in range(n + 1):
+        weight = float(stats.binom.pmf(right, n, share))
+        if weight > 1e-6:
+            interval = mean_ci([1.0] * right + [0.0] * (n - right), seed=0)
+            covered += weight * (interval.low <= share <= interval.high)
+    assert covered > 0.93
+
+
+def test_partial_scores_and_sparse_differences_are_covered() -> None:
+    """200 samples: the simulation error of a coverage of 95% is 1.5 points."""
+    rng = np.random.default_rng(0)
+    means = gaps = 0
+    for seed in range(200):
+        which, part = rng.random(40), rng.beta(3, 3, 40)
+        scores = np.where(which < 0.6, 0.0, np.where(which < 0.8, 1.0, part))
+        interval = mean_ci(scores.tolist(), seed=seed)
+        means += interval.low <= 0.3 <= interval.high
+        change = rng.choice([-1.0, 0.0, 1.0], p=[0.05, 0.8, 0.15], size=40)
+        result = paired(np.maximum(-change, 0).tolist(), np.maximum(change, 0).tolist(), seed=seed)
+        gaps += result.low <= 0.1 <= result.high
+    assert means / 200 > 0.91
+    assert gaps / 200 > 0.91
+
+
+def test_without_an_effect_the_verdict_is_seldom_wrong() -> None:
+    rng = np.random.default_rng(1)
+    wrong = 0
+    for seed in range(300):
+        change = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], p=[0.1, 0.1, 0.6, 0.1, 0.1], size=50)
+        result = paired(np.maximum(-change, 0).tolist(), np.maximum(change, 0).tolist(), seed=seed)
+        wrong += verdict(result) != "not shown to be better"
+    assert wrong / 300 < 0.05 + 3 * 0.0126
