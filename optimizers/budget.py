@@ -72,14 +72,22 @@ class FileLedger:
         limits = self.budget
         calls = self.calls + len(self._reserved) + self._held + 1
         if limits.lm_calls is not None and calls > limits.lm_calls:
-            raise BudgetExhausted(f"The budget of {limits.lm_calls} LM calls is spent; raise budget.lm_calls to go on.")
+            raise BudgetExhausted(
+                f"The budget of {limits.lm_calls} LM calls is spent; raise budget.lm_calls to go on."
+            )
         due = self.tokens + sum(self._reserved.values()) + tokens
         if limits.tokens is not None and due > limits.tokens:
-            raise BudgetExhausted(f"The budget of {limits.tokens} tokens is spent; raise budget.tokens to go on.")
+            raise BudgetExhausted(
+                f"The budget of {limits.tokens} tokens is spent; raise budget.tokens to go on."
+            )
         if limits.usd is not None and self.usd >= limits.usd:
-            raise BudgetExhausted(f"The budget of {limits.usd:g} dollars is spent; raise budget.usd to go on.")
+            raise BudgetExhausted(
+                f"The budget of {limits.usd:g} dollars is spent; raise budget.usd to go on."
+            )
         if limits.minutes is not None and self.minutes >= limits.minutes:
-            raise BudgetExhausted(f"The budget of {limits.minutes:g} minutes is spent; raise budget.minutes to go on.")
+            raise BudgetExhausted(
+                f"The budget of {limits.minutes:g} minutes is spent; raise budget.minutes to go on."
+            )
         self._reserved[key] = tokens
 
     def settle(self, key: str, tokens: int, usd: float) -> None:

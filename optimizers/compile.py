@@ -1,12 +1,11 @@
 """Compile: search on dev, one look at test, a compiled program with proof.
 
-    prepare ─► study on dev ─► baseline and winner on test ─► verdict ─► CompiledProgram
+prepare ─► study on dev ─► baseline and winner on test ─► verdict ─► CompiledProgram
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import platform
 import shutil
 import time
@@ -23,9 +22,10 @@ from ragc import loop
 from ragc.counters import Counters, counting
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest, pretty
-from ragc.metrics.significance import Interval, paired, power_note, summarise, verdict
+from ragc.metrics.significance import Interval
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.study import Study
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.trials import Tried
@@ -36,7 +36,6 @@ from ragc.store import CallStore
 from ragc.targets.base import Role, Target
 
 SILENT = Silent()
-NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,6 @@ class Compiled:
             "differences": {name: dict(value) for name, value in self.differences.items()},
             "counters": dict(self.counters),
         }
-
-
-def intervals(scores: Mapping[str, Interval]) -> dict[str, Any]:
-    """`{metric: {mean, ci, n}}` as JSON values."""
-    return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
 
 
 def open_store() -> CallStore:
@@ -119,7 +113,9 @@ def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"Another process is compiling to {out}; wait for it or choose another --out.") from None
+        raise UsageError(
+            f"Another process is compiling to {out}; wait for it or choose another --out."
+        ) from None
     try:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
@@ -147,7 +143,7 @@ def _first_difference(before: str, after: str) -> str:
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
     progress.phase("opening the model", None)
     for target in task.runtime.targets.values():
-        await target.open()
+        await target.open(progress.download)
     limit = asyncio.Semaphore(task.in_flight)
     started = time.monotonic()
     with counting(Counters()) as spent:
@@ -157,12 +153,16 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         best = await study.program(winner.candidate)
         before, after = await _look_at_test(task, study, winner, limit, progress)
     seconds = time.monotonic() - started
-    rows = dict(zip(("baseline", "winner"), (before, after), strict=True))
-    scored = {name: _summaries(task, found) for name, found in rows.items()}
-    differences, decided, note = _compare(task, before, after)
+    rows = {"baseline": before, "winner": after}
+    scored = {name: summaries(task, [row.scores for row in found]) for name, found in rows.items()}
+    differences, decided, note = compare(task, before, after)
+    dev = {
+        "baseline": intervals(summaries(task, base.scores)),
+        "winner": intervals(summaries(task, winner.scores)),
+    }
     provenance = {
         **task.facts,
-        "dev": {"baseline": _dev(task, base), "winner": _dev(task, winner), "candidate": winner.candidate.to_json()},
+        "dev": {**dev, "candidate": winner.candidate.to_json()},
         "test": {name: intervals(found) for name, found in scored.items()} | {"differences": differences},
         "verdict": decided,
         "trials": len(study.trials) - 1,
@@ -182,7 +182,13 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     compiled.save(out, best)
     (directory / "trials.json").write_text(pretty([t.to_json() for t in study.trials]), "utf-8")
     progress.close()
-    cost = {"sent": spent.sent, "replayed": spent.replayed, "tokens": spent.tokens, "usd": spent.usd, "seconds": seconds}
+    cost = {
+        "sent": spent.sent,
+        "replayed": spent.replayed,
+        "tokens": spent.tokens,
+        "usd": spent.usd,
+        "seconds": seconds,
+    }
     example = next((row for row in after if row.prediction), None)
     return Compiled(
         out, compiled, decided, scored["baseline"], scored["winner"], differences, note, cost, example
@@ -201,44 +207,14 @@ async def _look_at_test(
             progress.phase(f"{name} on test", len(task.test))
             program = await study.program(tried.candidate)
             found.append(
-                await evaluate(program, task.test, task.metrics, limit=limit, done=lambda row: progress.step())
+                await evaluate(
+                    program, task.test, task.metrics, limit=limit, done=lambda row: progress.step()
+                )
             )
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")
         return (), ()
     return found[0], found[1]
-
-
-def _summaries(task: Task, rows: Sequence[Row]) -> dict[str, Interval]:
-    if not rows:
-        return {}
-    made = {m.id: summarise(m, [row.scores[m.id] for row in rows], seed=task.seed).interval for m in task.metrics}
-    return {name: interval for name, interval in made.items() if interval is not None}
-
-
-def _dev(task: Task, tried: Tried) -> dict[str, Any]:
-    kept = {m.id: summarise(m, [s[m.id] for s in tried.scores], seed=task.seed).interval for m in task.metrics}
-    return intervals({name: interval for name, interval in kept.items() if interval is not None})
-
-
-def _compare(
-    task: Task, before: Sequence[Row], after: Sequence[Row]
-) -> tuple[dict[str, dict[str, Any]], str, str]:
-    """Paired differences a metric, and the verdict on the first objective."""
-    differences: dict[str, dict[str, Any]] = {}
-    decided, note = NOT_MEASURED, ""
-    for metric in task.metrics:
-        pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
-        kept = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if not kept:
-            continue
-        old, new = zip(*kept, strict=True)
-        result = paired(old, new, seed=task.seed, bounds=metric.bounds)
-        differences[metric.id] = {"mean": result.diff, "ci": [result.low, result.high], "p": result.p, "n": result.n}
-        if metric.id == task.objectives[0].metric.id:
-            sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
-            decided, note = sides.get(found := verdict(result), found), power_note(result)
-    return differences, decided, note
 
 
 def _invariant(study: Study, rows: Sequence[Row]) -> dict[str, float]:
@@ -251,9 +227,3 @@ def _invariant(study: Study, rows: Sequence[Row]) -> dict[str, float]:
     for row in rows:
         total.add(**{name: row.counters.get(name, 0) for name in total.to_json()})
     return total.invariant()
-
-
-def read_trials(out: Path) -> list[dict[str, Any]]:
-    """The finished trials of the study of `out`, as JSON objects."""
-    path = study_directory(out) / "trials.json"
-    return list(json.loads(path.read_text("utf-8"))) if path.exists() else []

@@ -132,14 +132,18 @@ class CompiledProgram:
 def refuse_foreign(out: Path) -> None:
     """Raise ArtefactError when `out` exists and does not hold a compiled program."""
     if out.exists() and not (out.is_dir() and ((out / "program.json").exists() or not any(out.iterdir()))):
-        raise ArtefactError(f"{out} exists and is not a compiled program; choose another --out or move it away.")
+        raise ArtefactError(
+            f"{out} exists and is not a compiled program; choose another --out or move it away."
+        )
 
 
 def load(path: str | Path) -> CompiledProgram:
     """The compiled program in the directory `path`. Raises ArtefactError in one sentence."""
     folder = Path(path)
     if not (folder / "program.json").is_file():
-        raise ArtefactError(f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`.")
+        raise ArtefactError(
+            f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
+        )
     try:
         state = ProgramState.model_validate_json((folder / "program.json").read_text("utf-8"))
         provenance = json.loads((folder / "provenance.json").read_text("utf-8"))

@@ -122,7 +122,9 @@ def _collect(
     by_id = {question.id: question for question in questions}
 
     def scored(example: dspy.Example, prediction: Any, trace: Any = None) -> float:
-        outcome = Outcome.of(by_id[example.id], str(prediction.answer), prediction.passages, prediction.counters)
+        outcome = Outcome.of(
+            by_id[example.id], str(prediction.answer), prediction.passages, prediction.counters
+        )
         return metric.score(outcome) or 0.0
 
     teleprompter = dspy.BootstrapFewShot(

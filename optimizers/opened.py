@@ -12,10 +12,11 @@ from typing import Any
 from ragc import loop, recipe
 from ragc.counters import Counters, counting
 from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.significance import Interval, summarise
-from ragc.optimizers.compile import intervals, open_store
+from ragc.metrics.significance import Interval
+from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, load
 from ragc.optimizers.evaluation import Row, answer, evaluate
+from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.progress import Progress, Silent
@@ -120,13 +121,11 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
 
     rows, spent, seconds = loop.run(work())
     progress.close()
-    made = {m.id: summarise(m, [r.scores[m.id] for r in rows], seed=task.seed).interval for m in task.metrics}
-    kept = {name: interval for name, interval in made.items() if interval is not None}
     cost = spent.to_json() | {"tokens": spent.tokens, "seconds": seconds}
-    return Evaluation(rows, kept, cost)
+    return Evaluation(rows, summaries(task, [row.scores for row in rows]), cost)
 
 
 async def _open(task: Task, progress: Progress) -> None:
     progress.phase("opening the model", None)
     for target in task.runtime.targets.values():
-        await target.open()
+        await target.open(progress.download)

@@ -25,12 +25,11 @@ from ragc.optimizers.racing import hopeless
 from ragc.optimizers.suggest import Candidate, sampler
 from ragc.optimizers.task import DEMO_SETS, Task
 from ragc.optimizers.trials import Tried, best, finished
-from ragc.progress import Progress
 from ragc.programs.base import RagProgram
+from ragc.progress import Progress
 
 BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 """Shares of the dev questions after which a trial may be stopped."""
-
 
 
 class Study:
@@ -196,7 +195,9 @@ class Study:
 
     def demo_costs(self) -> list[Mapping[str, float]]:
         """What each collection of demonstrations cost."""
-        kept = sorted((name, value) for name, value in self._study.user_attrs.items() if name.startswith("pool:"))
+        kept = sorted(
+            (name, value) for name, value in self._study.user_attrs.items() if name.startswith("pool:")
+        )
         return [Pool.of(value).counters for _, value in kept]
 
 
@@ -217,5 +218,3 @@ def _storage(directory: Path, objectives: int) -> optuna.Study:
             f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
             "may hold it, or the disk may be full."
         ) from error
-
-

@@ -27,9 +27,9 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
 from ragc.records import Passage, Question
 from ragc.store import CallStore
-from ragc.version import __version__
 from ragc.targets import build as build_target
 from ragc.targets.base import Role, Target
+from ragc.version import __version__
 
 DEMO_SETS = 4
 """Orderings of the demonstration pool that a study may choose from."""
@@ -168,7 +168,7 @@ def _passages(recipe: Recipe, spec: SourceSpec) -> tuple[Passage, ...]:
         return read_corpus(recipe.path(path))
     if recipe.data.dataset == "pydocs":
         return pydocs.passages()
-    raise UsageError(f"A source of kind {spec.kind!r} needs a corpus; add corpus = \"FILE\" to its table.")
+    raise UsageError(f'A source of kind {spec.kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
 
 def _source(
@@ -195,7 +195,11 @@ def _splits(recipe: Recipe, corpus_ids: frozenset[str] | None) -> dict[str, tupl
         pool = ()
     named = {question.split for question in pool}
     sizes = {name: value for name, value in rest.items() if value is not None}
-    whole = {name: sum(q.split == name for q in pool) for name, value in rest.items() if value is None and name in named}
+    whole = {
+        name: sum(q.split == name for q in pool)
+        for name, value in rest.items()
+        if value is None and name in named
+    }
     out |= draw(pool, {**sizes, **whole}, recipe.seed)
     check_disjoint(out)
     if not out.get("dev"):

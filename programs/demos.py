@@ -32,5 +32,3 @@ class FrozenDemos(list[Any]):
 
     def __reduce__(self) -> tuple[type[FrozenDemos], tuple[list[Any]]]:
         return FrozenDemos, (list(self),)
-
-

@@ -33,7 +33,9 @@ class When:
 
     def to_json(self) -> dict[str, Any]:
         """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`."""
-        return {"knob": self.knob} | ({"is": list(self.values)} if self.above is None else {"above": self.above})
+        return {"knob": self.knob} | (
+            {"is": list(self.values)} if self.above is None else {"above": self.above}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,13 @@ class Knob:
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
         if isinstance(value, bool) or not isinstance(value, int | float) or wanted(value) != value:
-            raise UsageError(f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, found {value!r}")
-        if self.low is not None and value < self.low or self.high is not None and value > self.high:
-            raise UsageError(f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {value!r}")
+            raise UsageError(
+                f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, found {value!r}"
+            )
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise UsageError(
+                f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {value!r}"
+            )
         return wanted(value)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +93,9 @@ def integer(default: int, low: int, high: int, about: str, *, step: int = 1, **m
     return _field(Knob("", "int", default, about, low=low, high=high, step=step, **more))
 
 
-def real(default: float, low: float, high: float, about: str, *, step: float | None = None, **more: Any) -> Any:
+def real(
+    default: float, low: float, high: float, about: str, *, step: float | None = None, **more: Any
+) -> Any:
     """A field holding a number in [low, high]."""
     return _field(Knob("", "float", float(default), about, low=low, high=high, step=step, **more))
 

@@ -59,7 +59,10 @@ class MinimalAdapter(dspy.JSONAdapter):
     @staticmethod
     def _section(name: str, value: Any) -> str:
         if isinstance(value, list | tuple):
-            items = [v if isinstance(v, str) else json.dumps(serialize_for_json(v), ensure_ascii=False) for v in value]
+            items = [
+                v if isinstance(v, str) else json.dumps(serialize_for_json(v), ensure_ascii=False)
+                for v in value
+            ]
             lines = "\n".join(f"[{i}] {item}" for i, item in enumerate(items, 1)) or "none"
             return f"{_label(name)}:\n{lines}"
         plain = serialize_for_json(value)

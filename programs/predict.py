@@ -23,9 +23,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.typed import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
 
-_AGAIN = (
-    "That reply could not be read: {error} Reply again with only a JSON object that has exactly these fields: {fields}."
-)
+_AGAIN = "That reply could not be read: {error} Reply again with only a JSON object that has exactly these fields: {fields}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,10 @@ class RagPredict(dspy.Predict):
 
     def _echoed(self, values: dict[str, Any]) -> dict[str, Any]:
         """`values` with every input that repeats another filled in."""
-        extra = [(name, (info.json_schema_extra or {}).get("echo")) for name, info in self._signature.input_fields.items()]
+        extra = [
+            (name, (info.json_schema_extra or {}).get("echo"))
+            for name, info in self._signature.input_fields.items()
+        ]
         return values | {name: values[of] for name, of in extra if of in values}
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
@@ -120,7 +121,9 @@ class RagPredict(dspy.Predict):
         enforced = self.layout in JSON_LAYOUTS and "schema" in target.capabilities
         chosen = {**self.config, **(config or {})}
         sample = int(chosen.pop("rollout_id", None) or 0)
-        known = {name: value for name, value in chosen.items() if name in Sampling.__slots__ and value is not None}
+        known = {
+            name: value for name, value in chosen.items() if name in Sampling.__slots__ and value is not None
+        }
         return ChatRequest(
             messages=self.messages(**inputs),
             schema=reply_schema(self._signature) if enforced else None,
@@ -153,7 +156,12 @@ class RagPredict(dspy.Predict):
         if self.logprobs:
             prediction.logprobs = reply.logprobs
         event = trace.Call(
-            self.name, self.role, plain(kwargs), plain(outputs), truncated=reply.finish == "length", repaired=repaired
+            self.name,
+            self.role,
+            plain(kwargs),
+            plain(outputs),
+            truncated=reply.finish == "length",
+            repaired=repaired,
         )
         if spot is not None:
             spot[0].add(spot[1], event, (self, dict(kwargs), prediction))
@@ -182,4 +190,6 @@ class RagPredict(dspy.Predict):
         try:
             return dict(adapter(self.layout).parse(self._signature, reply.text))
         except dspy.utils.exceptions.AdapterParseError as error:
-            raise ParseFailure(f"the {self.layout} layout found no {', '.join(self._signature.output_fields)}.") from error
+            raise ParseFailure(
+                f"the {self.layout} layout found no {', '.join(self._signature.output_fields)}."
+            ) from error

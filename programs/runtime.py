@@ -37,7 +37,9 @@ class Runtime:
         """The target with `role`; raises UsageError naming the roles that are configured."""
         if role not in self.targets:
             found = ", ".join(self.targets) or "none"
-            raise UsageError(f"A target with the role {role!r} is needed, found {found}; add [targets.{role}].")
+            raise UsageError(
+                f"A target with the role {role!r} is needed, found {found}; add [targets.{role}]."
+            )
         return self.targets[role]
 
     def source(self, name: str) -> Source:

@@ -18,7 +18,9 @@ class AnswerKnobs(Knobs):
     top_p: float = real(
         1.0, 0.6, 1.0, "nucleus sampling mass", step=0.1, when=When("temperature", above=0.0), paper="RAG-X"
     )
-    icl_n: int = integer(16, 0, 16, "at most this many demonstrations are shown", searched=False, paper="RAG-X")
+    icl_n: int = integer(
+        16, 0, 16, "at most this many demonstrations are shown", searched=False, paper="RAG-X"
+    )
     layout: str = choice(
         "minimal",
         LAYOUTS,
@@ -37,7 +39,11 @@ class PassageKnobs(AnswerKnobs):
     )  # fmt: skip
     noise_n: int = integer(0, 0, 10, "unrelated passages added on purpose", paper="RAG-X")
     noise_pos: str = choice(
-        "end", ("end", "random"), "where the unrelated passages stand", when=When("noise_n", above=0), paper="RAG-X"
+        "end",
+        ("end", "random"),
+        "where the unrelated passages stand",
+        when=When("noise_n", above=0),
+        paper="RAG-X",
     )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")

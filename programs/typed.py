@@ -76,4 +76,6 @@ def _mended(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pyda
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
         start = json.dumps(text[:80], ensure_ascii=False)
-        raise ParseFailure(f"A reply does not fit its signature: {where}: {first['msg']}. It began {start}.") from error
+        raise ParseFailure(
+            f"A reply does not fit its signature: {where}: {first['msg']}. It began {start}."
+        ) from error

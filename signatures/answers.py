@@ -29,7 +29,9 @@ class ClosedBookAnswer(dspy.Signature):
 
 def reasoned(signature: Any) -> Any:
     """`signature` with a step-by-step `reasoning` before its other outputs."""
-    return signature.prepend("reasoning", dspy.OutputField(desc="one or two short steps that lead to the answer"), str)
+    return signature.prepend(
+        "reasoning", dspy.OutputField(desc="one or two short steps that lead to the answer"), str
+    )
 
 
 def with_question(signature: Any, position: str) -> Any:

@@ -10,4 +10,15 @@ from ragc.errors import RagcError
 from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
 
-__all__ = ["Hit", "Passage", "Question", "RagcError", "__version__", "ask", "compile", "evaluate", "load", "plan"]
+__all__ = [
+    "Hit",
+    "Passage",
+    "Question",
+    "RagcError",
+    "__version__",
+    "ask",
+    "compile",
+    "evaluate",
+    "load",
+    "plan",
+]

@@ -49,7 +49,9 @@ def load(path: str | Path) -> CompiledProgram:
     return read(path)
 
 
-def ask(path: str | Path, question: str, *, sets: Sequence[str] = (), context: Mapping[str, Any] | None = None) -> Row:
+def ask(
+    path: str | Path, question: str, *, sets: Sequence[str] = (), context: Mapping[str, Any] | None = None
+) -> Row:
     """Answer `question` with the compiled program or recipe at `path`."""
     from ragc.optimizers import opened
 

@@ -27,10 +27,14 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"ragc {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    compiling = _command(commands, "compile", "search for the best program of a recipe and prove it on test", _compile)
+    compiling = _command(
+        commands, "compile", "search for the best program of a recipe and prove it on test", _compile
+    )
     compiling.add_argument("recipe", metavar="RECIPE")
     _sets(compiling)
-    compiling.add_argument("--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)")
+    compiling.add_argument(
+        "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
+    )
     compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
 
@@ -58,7 +62,9 @@ def _command(
     commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    made.add_argument("--json", action="store_true", help="one JSON document on stdout and nothing else there")
+    made.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout and nothing else there"
+    )
     made.set_defaults(run=run)
     return made
 
@@ -99,7 +105,9 @@ def _compile(args: argparse.Namespace) -> int:
         _emit(found) if args.json else console.plan(found)
         return 0
     with console.watching() as progress:
-        compiled = api.compile(args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress)
+        compiled = api.compile(
+            args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
+        )
     _emit(compiled.to_json()) if args.json else console.compiled(compiled)
     return 0
 

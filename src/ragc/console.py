@@ -38,6 +38,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._tenth = -1
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
@@ -54,6 +55,13 @@ class Lines:
         """One line as the trial ends."""
         self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
 
+    def download(self, done: int, total: int) -> None:
+        """One line at each tenth."""
+        tenth = 10 * done // max(total, 1)
+        if tenth != self._tenth:
+            self._tenth = tenth
+            self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
+
     def note(self, text: str) -> None:
         """One line."""
         self._say(text)
@@ -67,7 +75,13 @@ class Bars:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as Live
 
         self._console = Console(stderr=True)
@@ -99,6 +113,11 @@ class Bars:
         self._best = f"  best {best:.3f}"
         self._console.print(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}", highlight=False)
 
+    def download(self, done: int, total: int) -> None:
+        """The bar counts MiB."""
+        if self._task is not None:
+            self._live.update(self._task, total=total >> 20, completed=done >> 20)
+
     def note(self, text: str) -> None:
         """A line above the bar."""
         self._console.print(text, highlight=False)
@@ -126,7 +145,11 @@ def _range(row: dict[str, Any]) -> str:
         return ""
     values = row["options"] or f"{row['low']:g} to {row['high']:g}"
     when = row["when"]
-    condition = f"; if {when['knob']} " + (f"is {when['is']}" if "is" in when else f"> {when['above']:g}") if when else ""
+    condition = (
+        f"; if {when['knob']} " + (f"is {when['is']}" if "is" in when else f"> {when['above']:g}")
+        if when
+        else ""
+    )
     return f" [{values}; default {row['default']!r}{condition}]"
 
 
@@ -156,7 +179,9 @@ def compiled(result: Compiled) -> None:
                 f"{change['p']:.4f}",
             )  # fmt: skip
         out.print(grid)
-        out.print(f"Verdict on test ({next(iter(result.test.values())).n} questions): {result.verdict}. {result.note}")
+        out.print(
+            f"Verdict on test ({next(iter(result.test.values())).n} questions): {result.verdict}. {result.note}"
+        )
     else:
         out.print("There was no look at a test split; the dev scores are in provenance.json.")
     cost = result.counters
@@ -183,7 +208,9 @@ def answered(row: Row, *, trace: bool) -> None:
         sys.stdout.write("".join(f"{line}\n" for line in lines(row.trace)))
     for number, passage in enumerate(row.passages, 1):
         text = " ".join(passage.text.split())
-        sys.stdout.write(f"[{number}] {passage.title} ({passage.id})\n    {text[:240]}{'…' if len(text) > 240 else ''}\n")
+        sys.stdout.write(
+            f"[{number}] {passage.title} ({passage.id})\n    {text[:240]}{'…' if len(text) > 240 else ''}\n"
+        )
     sys.stdout.write(f"A: {row.prediction if row.prediction is not None else f'none ({row.failure})'}\n")
     if row.question.answers:
         sys.stdout.write(f"   gold: {' | '.join(row.question.answers)}\n")

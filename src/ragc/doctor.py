@@ -35,7 +35,11 @@ def examine() -> list[Check]:
     """Every check, the needed ones first; nothing is downloaded and nothing is sent."""
     checks = [
         Check("python", (3, 11) <= sys.version_info[:2] < (3, 14), sys.version.split()[0]),
-        Check("cpus", True, f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}"),
+        Check(
+            "cpus",
+            True,
+            f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}",
+        ),
         *(_library(name, f"pip install {name}", needed=True) for name in NEEDED),
         _store(),
         _weights(),

@@ -47,7 +47,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """
     if inside():
         work.close()
-        raise RuntimeError("ragc.loop.run was called on the loop it would wait for; await the coroutine instead")
+        raise RuntimeError(
+            "ragc.loop.run was called on the loop it would wait for; await the coroutine instead"
+        )
     future = asyncio.run_coroutine_threadsafe(work, get())
     try:
         return future.result()

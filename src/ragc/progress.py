@@ -20,6 +20,10 @@ class Progress(Protocol):
         """Trial `index` of `of` ended with `score`; `best` is the best so far, `what` describes it."""
         ...
 
+    def download(self, done: int, total: int) -> None:
+        """`done` of `total` bytes have come."""
+        ...
+
     def note(self, text: str) -> None:
         """One line worth keeping."""
         ...
@@ -39,6 +43,9 @@ class Silent:
         """Ignored."""
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Ignored."""
+
+    def download(self, done: int, total: int) -> None:
         """Ignored."""
 
     def note(self, text: str) -> None:

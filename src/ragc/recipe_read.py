@@ -154,8 +154,10 @@ def _try_build(table: Table, spec: TargetSpec) -> None:
         targets.build(spec)
     except UsageError as error:
         table.notes.add(table.keys, f"[{'.'.join(map(str, table.keys))}]: {error}")
-    except ImportError:
-        pass  # its extra is not installed: `open` says so, and a recipe may be checked elsewhere
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ragc"):
+            raise
+        # The extra is not installed: opening the target says so, and a recipe may be checked elsewhere.
 
 
 def _budget(table: Table) -> Budget:

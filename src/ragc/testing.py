@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ragc.records import Hit, Passage
-from ragc.targets.base import Capability, ChatRequest, Reply, Target, Usage
+from ragc.targets.base import Capability, ChatRequest, Reply, Target, Usage, Watch
 
 Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
 
@@ -49,7 +49,7 @@ class ScriptedTarget(Target):
         """How many scripted replies have not been used."""
         return len(self._replies)
 
-    async def open(self) -> None:
+    async def open(self, progress: Watch | None = None) -> None:
         """Nothing to make ready."""
 
     async def complete(self, request: ChatRequest) -> Reply:
@@ -80,7 +80,9 @@ class ScriptedTarget(Target):
         elif self._replies:
             said = self._replies.pop(0)
         else:
-            raise AssertionError(f"LM call {len(self.requests)} has no scripted reply: {request.messages[-1].content}")
+            raise AssertionError(
+                f"LM call {len(self.requests)} has no scripted reply: {request.messages[-1].content}"
+            )
         if isinstance(said, Reply):
             return said
         text = said if isinstance(said, str) else json.dumps(said)

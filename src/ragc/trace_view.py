@@ -20,7 +20,9 @@ def lines(events: Sequence[Event]) -> Iterator[str]:
                 yield f"  search {event.source}: {_short(event.query)}"
                 yield f"      found {found}"
             case Call():
-                marks = (" (cut by the token limit)" if event.truncated else "") + (" (asked twice)" if event.repaired else "")
+                marks = (" (cut by the token limit)" if event.truncated else "") + (
+                    " (asked twice)" if event.repaired else ""
+                )
                 yield f"  call {event.name} on {event.role}{marks}"
                 for name, value in event.inputs.items():
                     yield f"      in  {name}: {_short(value)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ COLOURS = ("red", "green", "blue", "black", "white")
 
 def write_data(folder: Path, n: int = 60) -> None:
     corpus = [
-        {"id": f"d{i}", "title": f"Thing {i}", "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}."}
+        {
+            "id": f"d{i}",
+            "title": f"Thing {i}",
+            "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}.",
+        }
         for i in range(n)
     ]
     asked = [
@@ -63,8 +68,9 @@ report = ["em", "f1", "recall@5"]
 
 
 def colour_of(request: ChatRequest) -> str:
-    asked = request.messages[-1].content.split("number")
-    return next(c for c in COLOURS if f"is {c}." in request.messages[-1].content) if len(asked) > 1 else "none"
+    said = request.messages[-1].content
+    asked = re.findall(r"thing (number\d+)\?", said)[-1]
+    return next((c for c in COLOURS if f"{asked} is {c}." in said), "unknown")
 
 
 def needs_demos(request: ChatRequest) -> dict[str, Any]:
@@ -87,7 +93,9 @@ Run = Callable[..., compiling.Compiled]
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    def go(out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any) -> Any:
+    def go(
+        out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
+    ) -> Any:
         store = more.pop("store", None) or CallStore(folder / "store")
         made = target or ScriptedTarget(needs_demos)
         found = recipes.load(folder / "recipe.toml", sets)
@@ -169,7 +177,10 @@ def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
     def only_one_passage(request: ChatRequest) -> dict[str, Any]:
         return {"answer": colour_of(request) if "[2]" not in request.messages[-1].content else "no"}
 
-    run(sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=10"), target=ScriptedTarget(only_one_passage))
+    run(
+        sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=10"),
+        target=ScriptedTarget(only_one_passage),
+    )
     assert json.loads((folder / "out" / "provenance.json").read_text())["stopped"] >= 0
     assert load(folder / "out").state.knobs["top_k"] == 1
 

@@ -150,7 +150,9 @@ def test_every_method_works_inside_dspy_evaluate_with_threads_and_bootstraps_the
     def reply(request: ChatRequest) -> dict[str, Any]:
         return {"answer": "yes" if "1" in request.messages[-1].content.split("Question:")[-1] else "no"}
 
-    examples = [dspy.Example(question=f"Question {i}?", answer="yes").with_inputs("question") for i in range(20)]
+    examples = [
+        dspy.Example(question=f"Question {i}?", answer="yes").with_inputs("question") for i in range(20)
+    ]
 
     def hit(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
         return bool(example.answer == prediction.answer)

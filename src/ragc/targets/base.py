@@ -6,7 +6,7 @@ A target answers one request at a time and knows nothing of storing, counting or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -16,6 +16,10 @@ ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")
 Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed"]
 """schema: replies can be forced to fit a JSON schema. logprobs: of the generated tokens.
 n: several samples in one request. prefix_cache: equal prompt prefixes cost less. seed: honoured."""
+
+
+Watch = Callable[[int, int], None]
+"""Told how many bytes of a download are there, and how many there will be."""
 
 
 class Message(NamedTuple):
@@ -125,9 +129,10 @@ class Target(Protocol):
     context_tokens: int
     concurrency: int
 
-    async def open(self) -> None:
+    async def open(self, progress: Watch | None = None) -> None:
         """Make ready (load weights, check the server); safe to call twice.
 
+        `progress` is told of the bytes of a download, done and in all.
         Raises TargetUnavailable in one sentence when it cannot be made ready.
         """
         ...

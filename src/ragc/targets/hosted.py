@@ -13,7 +13,7 @@ from typing import Any
 
 from ragc.errors import TargetError, UsageError, nearest
 from ragc.fingerprint import digest
-from ragc.targets.base import Capability, ChatRequest, Reply
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.litellm_bridge import checked_url, failure, load
 from ragc.targets.options import HostedOptions
 from ragc.targets.retry import Passing, Retry, Sleep, retried
@@ -74,7 +74,7 @@ class HostedTarget:
     def __repr__(self) -> str:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
-    async def open(self) -> None:
+    async def open(self, progress: Watch | None = None) -> None:
         """Load LiteLLM, find the provider, check that its key is set; nothing is sent.
 
         Raises UsageError for a model id without a provider and for a key that is not set.

@@ -11,7 +11,7 @@ import orjson
 
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
-from ragc.targets.base import Capability, ChatRequest, Reply
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.options import VllmOptions
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
@@ -65,7 +65,7 @@ class VllmTarget:
     def __repr__(self) -> str:
         return f"VllmTarget({self.endpoint!r}, {self.model!r})"
 
-    async def open(self) -> None:
+    async def open(self, progress: Watch | None = None) -> None:
         """Ask the server which models it has; no completion is sent.
 
         Raises TargetUnavailable when no server answers, UnknownName when it has no such model, and
