@@ -122,9 +122,10 @@ def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         if not resume:
             shutil.rmtree(directory, ignore_errors=True)
         elif written.exists() and written.read_text("utf-8") != text:
+            change = _first_difference(written.read_text("utf-8"), text)
             raise UsageError(
-                f"The recipe changed since the study of {out} began ({_first_difference(written.read_text('utf-8'), text)}); "
-                "undo the change, or leave --resume out to begin anew."
+                f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
+                "--resume out to begin anew."
             )
         directory.mkdir(parents=True, exist_ok=True)
         written.write_text(text, "utf-8")

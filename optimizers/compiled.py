@@ -25,7 +25,7 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import reply_schema
 
-FORMAT = "ragc.compiled/1"
+FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 
 
@@ -91,8 +91,8 @@ class CompiledProgram:
         found = dict(program.named_predictors())
         if set(found) != set(self.state.predictors):
             raise ArtefactError(
-                f"The compiled program at {self.path} has the predictors {sorted(self.state.predictors)}, and "
-                f"{self.state.method!r} has {sorted(found)} here; compile it again with this version."
+                f"The compiled program at {self.path} has the predictors {sorted(self.state.predictors)}, "
+                f"and {self.state.method!r} has {sorted(found)} here; compile it again with this version."
             )
         for name, saved in self.state.predictors.items():
             found[name].signature = found[name].signature.with_instructions(saved.instructions)

@@ -85,9 +85,9 @@ class Space:
         values = dict(candidate.knobs)
         out: dict[str, Any] = {}
         for knob in self.knobs:
-            if knob.when is None or knob.when.holds(values[knob.when.knob]):
-                if _inside(knob, values[knob.name]):
-                    out[f"knob.{knob.name}"] = values[knob.name]
+            matters = knob.when is None or knob.when.holds(values[knob.when.knob])
+            if matters and _inside(knob, values[knob.name]):
+                out[f"knob.{knob.name}"] = values[knob.name]
         if self.demos:
             out["demos"] = candidate.demos
             if candidate.demos and self.demo_sets > 1:
@@ -105,20 +105,17 @@ def _inside(knob: Knob, value: Value) -> bool:
 
 def _one(trial: optuna.Trial, knob: Knob) -> Value:
     name = f"knob.{knob.name}"
+    least, most = knob.bounds
     match knob.kind:
         case "int":
-            assert knob.low is not None and knob.high is not None
-            step = int(knob.step or 1)
-            low, high = int(knob.low), int(knob.high)
+            step, low, high = int(knob.step or 1), int(least), int(most)
             return trial.suggest_int(name, low, high - (high - low) % step, step=step)
         case "float":
-            assert knob.low is not None and knob.high is not None
-            return round(trial.suggest_float(name, knob.low, knob.high, step=knob.step), 10)
+            return round(trial.suggest_float(name, least, most, step=knob.step), 10)
         case "switch":
             return bool(trial.suggest_categorical(name, (False, True)))
         case "choice":
-            chosen: Value = trial.suggest_categorical(name, knob.options)
-            return chosen
+            return knob.check(trial.suggest_categorical(name, knob.options))
         case _:
             assert_never(knob.kind)
 

@@ -121,7 +121,7 @@ def prepare(
     passages = {name: _passages(recipe, spec) for name, spec in recipe.sources.items()}
     known = frozenset(p.id for corpus in passages.values() for p in corpus)
     splits = _splits(recipe, known or None) if questions else {}
-    made = dict(targets or {role: build_target(spec) for role, spec in recipe.targets.items()})
+    made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
         name: _source(spec, passages[name], splits) for name, spec in recipe.sources.items()
     }  # fmt: skip
@@ -155,10 +155,8 @@ def prepare(
 def _objective(name: str, minus: bool) -> Objective:
     metric = metrics.get(name)
     if minus == metric.higher_is_better:
-        better = "more" if metric.higher_is_better else "less"
-        raise UsageError(
-            f"Of {name!r} {better} is better; write {name if metric.higher_is_better else '-' + name!r} in objectives."
-        )
+        better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
+        raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")
     return Objective(metric, -1 if minus else 1)
 
 

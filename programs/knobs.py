@@ -8,6 +8,7 @@ module knows nothing of Optuna and imports no LM library, so listing knobs is qu
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -59,6 +60,11 @@ class Knob:
     when: When | None = None
     searched: bool = True
     paper: str = ""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and greatest value of a number; infinite where none is declared, and for others."""
+        return (-math.inf if self.low is None else self.low, math.inf if self.high is None else self.high)
 
     def check(self, value: object) -> Value:
         """`value` as this knob's type; raises UsageError saying what the range is."""

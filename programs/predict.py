@@ -23,7 +23,12 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.typed import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
 
-_AGAIN = "That reply could not be read: {error} Reply again with only a JSON object that has exactly these fields: {fields}."
+GREEDY = Sampling()
+
+_AGAIN = (
+    "That reply could not be read: {error} "
+    "Reply again with only a JSON object that has exactly these fields: {fields}."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class RagPredict(dspy.Predict):
         *,
         role: Role = "main",
         layout: str = "minimal",
-        sampling: Sampling = Sampling(),
+        sampling: Sampling = GREEDY,
         max_demos: int = 16,
         logprobs: bool = False,
     ) -> None:

@@ -179,9 +179,8 @@ def compiled(result: Compiled) -> None:
                 f"{change['p']:.4f}",
             )  # fmt: skip
         out.print(grid)
-        out.print(
-            f"Verdict on test ({next(iter(result.test.values())).n} questions): {result.verdict}. {result.note}"
-        )
+        asked = next(iter(result.test.values())).n
+        out.print(f"Verdict on test ({asked} questions): {result.verdict}. {result.note}")
     else:
         out.print("There was no look at a test split; the dev scores are in provenance.json.")
     cost = result.counters

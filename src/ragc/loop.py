@@ -19,7 +19,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 def get() -> asyncio.AbstractEventLoop:
     """The process's loop, running in a daemon thread from the first call on."""
-    global _loop
+    global _loop  # noqa: PLW0603 - one loop a process is the point
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()

@@ -211,7 +211,7 @@ def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Pat
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
     run()
     (folder / "out" / "program.json").write_text('{"format": "ragc.compiled/9"}')
-    with pytest.raises(ArtefactError, match="ragc.compiled/1"):
+    with pytest.raises(ArtefactError, match=r"ragc\.compiled/1"):
         load(folder / "out")
     with pytest.raises(ArtefactError, match="holds no compiled program"):
         load(folder)

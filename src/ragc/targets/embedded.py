@@ -75,15 +75,7 @@ class EmbeddedTarget(Target):
         self.name = f"embedded {Path(self.model).stem}"
         self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
         self.context_tokens, self.concurrency = context, parallel
-        self._sum = SMOLLM2.sha256 if self._path is None else ""
-
-    @property
-    def identity(self) -> str:
-        """The file's name and the SHA-256 of the weights. Raises TargetUnavailable for a file that is not there."""
-        if not self._sum and self._path is not None:
-            _check(self._path)
-            self._sum = file_sha256(self._path)
-        return f"{self.model}@{self._sum}"
+        self.identity = f"{self.model}@{_sum_of(self._path)}"
 
     def __copy__(self) -> EmbeddedTarget:
         return self
@@ -111,12 +103,16 @@ class EmbeddedTarget(Target):
     async def complete(self, request: ChatRequest) -> Reply:
         """One reply. Raises TargetError for a request that does not fit the context or cannot be decoded."""
         await self.open()
-        assert self._model is not None
-        model, body = self._model, self.body(request)
+        model, body = self._loaded(), self.body(request)
         answer = await asyncio.get_running_loop().run_in_executor(
             model.pool, model.server.handle_chat_completions, body
         )
         return self._read(answer)
+
+    def _loaded(self) -> _Loaded:
+        if self._model is None:
+            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; open it again.")
+        return self._model
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """The request as llama.cpp's server takes it."""
@@ -152,8 +148,8 @@ class EmbeddedTarget(Target):
             )
             if "context" in said:
                 raise TargetError(
-                    f"{self.name} takes {self._context} tokens of prompt and reply together, and a request is longer "
-                    f"({said}); shorten the passages or raise the target's context."
+                    f"{self.name} takes {self._context} tokens of prompt and reply together, a request is "
+                    f"longer ({said}); shorten the passages or raise the target's context."
                 )
             raise TargetError(f"{self.name} refused a request: {said}")
         choice, usage = answer["choices"][0], answer["usage"]
@@ -174,6 +170,13 @@ class EmbeddedTarget(Target):
     async def aclose(self) -> None:
         """The model stays loaded for other targets of this process; it is freed at exit."""
         self._model = None
+
+
+def _sum_of(path: Path | None) -> str:
+    if path is None:
+        return SMOLLM2.sha256
+    _check(path)
+    return file_sha256(path)
 
 
 def _check(path: Path) -> None:
@@ -208,7 +211,8 @@ def _start(setting: _Setting) -> _Loaded:
         server = _quietly(lambda: xllamacpp.Server(params))
     except Exception as error:
         raise TargetUnavailable(
-            f"llama.cpp could not load {setting.path} ({error}); the file may be damaged or too large for the memory."
+            f"llama.cpp could not load {setting.path} ({error}); the file may be damaged or too large for "
+            "the memory."
         ) from error
     return _Loaded(server, ThreadPoolExecutor(setting.parallel, thread_name_prefix="llama"))
 

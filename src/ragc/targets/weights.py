@@ -165,7 +165,7 @@ def _unwritable(weights: Weights, folder: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"No space for the weights of {weights.model} in {folder}: {need}; free some or set RAGC_HOME."
     reason = error.strerror or str(error)
-    return f"The weights of {weights.model} cannot be kept in {folder}: {reason}; set RAGC_HOME to a folder of yours."
+    return f"The weights of {weights.model} cannot be kept in {folder}: {reason}; set RAGC_HOME elsewhere."
 
 
 def _silent(done: int, total: int) -> None:
