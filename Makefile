@@ -12,9 +12,6 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && echo $$p && break; \
 	done)
 
-# What the integration tests need beyond `env`.
-INTEGRATION_EXTRAS := exports,serve,redis
-
 .PHONY: help env demo test integration check clean
 
 help: ## list the targets
@@ -30,17 +27,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[embedded,dev]"
 	touch $@
 
-$(VENV)/.integration: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[$(INTEGRATION_EXTRAS)]"
-	touch $@
-
 demo: env ## compile a small program on this machine, from questions to a compiled directory
-	$(BIN)/python -m ragc.experiments.demo
+	$(BIN)/ragc compile experiments/demo.toml --out compiled/demo
 
 test: env ## run the unit tests
 	$(BIN)/python -m pytest
 
-integration: $(VENV)/.integration ## run the tests against real models, servers and consumers
+integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration
 
 check: env ## lint, formatting, types, and the wheel

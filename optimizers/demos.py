@@ -1,7 +1,10 @@
-"""Demonstration sets: runs on train questions that scored, collected by DSPy's BootstrapFewShot.
+"""Demonstration sets: bootstrapped from train questions that scored, filled up with labelled ones.
 
-The train questions are first answered concurrently, block by block, until enough of them score;
-DSPy then replays exactly those from the store, so its choice is its own and costs no requests.
+The train questions are answered concurrently, block by block. On those that score, DSPy's
+BootstrapFewShot replays from the store, so its choice is its own and costs no requests. A question
+whose supporting passages were all shown, and which the model still got wrong, gives a labelled
+demonstration: the same inputs of the last call with the gold answer. A weak model often has few of
+the first kind and needs the second.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from ragc.metrics import Metric, Outcome
 from ragc.optimizers.evaluation import Row, evaluate
 from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
+from ragc.programs.trace import Call
 from ragc.records import Question
 
 Demo = Mapping[str, Any]
@@ -32,13 +36,14 @@ Demo = Mapping[str, Any]
 class Pool:
     """Demonstrations by predictor, each list in the order of the train questions that earned them.
 
-    `earned` are the scores of those questions, `asked` how many questions were tried for them and
-    `counters` what that cost.
+    `earned` are the scores of the bootstrapped ones, which come first; `labelled` counts those that
+    follow. `asked` is how many questions were tried and `counters` what that cost.
     """
 
     demos: Mapping[str, tuple[Demo, ...]]
     earned: tuple[float, ...]
     asked: int
+    labelled: int = 0
     counters: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -47,6 +52,7 @@ class Pool:
             "demos": {name: [dict(d) for d in demos] for name, demos in self.demos.items()},
             "earned": list(self.earned),
             "asked": self.asked,
+            "labelled": self.labelled,
             "counters": dict(self.counters),
         }
 
@@ -54,7 +60,8 @@ class Pool:
     def of(cls, value: Mapping[str, Any]) -> Pool:
         """The pool that `to_json` described."""
         demos = {name: tuple(demos) for name, demos in value["demos"].items()}
-        return cls(demos, tuple(value["earned"]), int(value["asked"]), dict(value["counters"]))
+        earned, counts = tuple(value["earned"]), dict(value["counters"])
+        return cls(demos, earned, int(value["asked"]), int(value["labelled"]), counts)
 
     @property
     def size(self) -> int:
@@ -93,13 +100,14 @@ async def bootstrap(
 ) -> Pool:
     """Demonstrations from the train questions on which `program` scores at least `threshold`.
 
-    Stops after the block of `block` questions that brings `wanted` of them. A pool may be smaller,
-    or empty, when the questions run out.
+    Labelled ones fill up what is missing. Stops after the block of `block` questions that brings
+    `wanted` of both together. A pool may be smaller, or empty, when the questions run out.
     """
     earned: list[tuple[Question, float]] = []
+    labelled: list[tuple[str, Demo]] = []
     asked = 0
     spent = Counters()
-    while asked < len(train) and len(earned) < wanted:
+    while asked < len(train) and len(earned) + len(labelled) < wanted:
         rows = await evaluate(program, train[asked : asked + block], [metric], limit=limit, done=done)
         asked += len(rows)
         for row in rows:
@@ -107,9 +115,29 @@ async def bootstrap(
             score = row.scores[metric.id]
             if score is not None and score >= threshold:
                 earned.append((row.question, score))
+            elif (corrected := _corrected(row)) is not None:
+                labelled.append(corrected)
     earned = earned[:wanted]
+    labelled = labelled[: wanted - len(earned)]
     demos = await asyncio.to_thread(_collect, program, [q for q, _ in earned], metric, threshold)
-    return Pool(demos, tuple(score for _, score in earned), asked, spent.invariant())
+    for name, demo in labelled:
+        demos[name] = (*demos.get(name, ()), demo)
+    return Pool(demos, tuple(score for _, score in earned), asked, len(labelled), spent.invariant())
+
+
+def _corrected(row: Row) -> tuple[str, Demo] | None:
+    """The last call of a wrong answer with the gold one in its place, and the predictor's name.
+
+    None unless every supporting passage was shown, and the answer is all that the call gives.
+    """
+    shown = {passage.parent for passage in row.passages}
+    calls = [event for event in row.trace if isinstance(event, Call)]
+    if not calls or not row.question.gold_ids or not shown.issuperset(row.question.gold_ids):
+        return None
+    last = calls[-1]
+    if set(last.outputs) != {"answer"}:
+        return None
+    return last.name, {**last.inputs, "answer": row.question.answers[0]}
 
 
 def _collect(

@@ -78,7 +78,10 @@ class Study:
         wanted = self.task.trials + 1 if self.task.space.size else 1
         try:
             while len(self.trials) < wanted:
-                await self._batch([None] * min(self.task.batch, wanted - len(self.trials)))
+                batch: list[Candidate | None] = [None] * min(self.task.batch, wanted - len(self.trials))
+                if len(self.trials) == 1:
+                    batch[0] = self.task.space.shown()
+                await self._batch(batch)
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
@@ -184,12 +187,13 @@ class Study:
             built,
             task.train,
             task.demo_metric,
-            wanted=max(8, 2 * task.space.demos),
+            wanted=max(8, task.space.demos + 2),
             threshold=task.demo_threshold,
             limit=self.limit,
             done=lambda row: self.progress.step(),
         )
-        self.progress.note(f"{pool.size} demonstrations from {pool.asked} train questions")
+        kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
+        self.progress.note(f"demonstrations from {pool.asked} train questions: {kinds}")
         self._study.set_user_attr(name, pool.to_json())
         return pool
 

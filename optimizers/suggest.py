@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 import optuna
@@ -66,6 +66,10 @@ class Space:
         """The declared defaults with `fixed` over them, and no demonstrations."""
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values)
+
+    def shown(self) -> Candidate | None:
+        """The baseline with as many demonstrations as may be shown, the first thing worth trying."""
+        return replace(self.baseline(), demos=self.demos) if self.demos else None
 
     def suggest(self, trial: optuna.Trial) -> Candidate:
         """A candidate for `trial`; a knob whose condition does not hold keeps its default."""

