@@ -29,11 +29,9 @@ class FileLedger:
         self._spent_before = 0.0
         self._started = time.monotonic()
         self._file: Any = None
-        if path is not None:
-            if path.exists():
-                self._read(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", encoding="utf-8")
+        self._path = path
+        if path is not None and path.exists():
+            self._read(path)
 
     def _read(self, path: Path) -> None:
         """Take up what an earlier process charged; a last line cut by a kill is passed over."""
@@ -93,7 +91,9 @@ class FileLedger:
     def settle(self, key: str, tokens: int, usd: float) -> None:
         """Charge what the request cost; a request charged before costs nothing again."""
         self._reserved.pop(key, None)
-        if self._add(key, tokens, usd) and self._file is not None:
+        if self._add(key, tokens, usd) and self._path is not None:
+            if self._file is None:
+                self._file = self._path.open("a", encoding="utf-8")
             row = {"key": key, "tokens": tokens, "usd": usd}
             self._file.write(json.dumps(row) + "\n" + json.dumps({"minutes": round(self.minutes, 4)}) + "\n")
             self._file.flush()

@@ -9,6 +9,7 @@ and asked again, with the same outcome.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import warnings
 from collections.abc import Mapping, Sequence
@@ -76,12 +77,11 @@ class Study:
         calls = self.trials[0].counters["lm_calls"] / max(1, len(self.order))
         self.task.ledger.hold(round(2 * calls * len(self.task.test)))
         wanted = self.task.trials + 1 if self.task.space.size else 1
+        first = self.task.space.screening(math.ceil(self.task.trials * 2 / 3))
         try:
             while len(self.trials) < wanted:
-                batch: list[Candidate | None] = [None] * min(self.task.batch, wanted - len(self.trials))
-                if len(self.trials) == 1:
-                    batch[0] = self.task.space.shown()
-                await self._batch(batch)
+                places = range(len(self.trials) - 1, min(len(self.trials) - 1 + self.task.batch, wanted - 1))
+                await self._batch([first[place] if place < len(first) else None for place in places])
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
@@ -99,8 +99,9 @@ class Study:
             trial = self._study.ask()
             suggested = self.task.space.suggest(trial)
             asked.append((trial, candidate or suggested))
+        abreast = asyncio.Semaphore(math.ceil(self.task.in_flight / self.looks[0]))
         races = [
-            asyncio.ensure_future(self._race(trial.number, candidate, incumbent, done + place))
+            asyncio.ensure_future(self._race(trial.number, candidate, incumbent, done + place, abreast))
             for place, (trial, candidate) in enumerate(asked)
         ]
         try:
@@ -115,8 +116,25 @@ class Study:
             self._study.tell(tried.number, list(tried.values))
         self.trials.extend(results)
 
-    async def _race(self, number: int, candidate: Candidate, incumbent: Tried | None, index: int) -> Tried:
-        """Evaluate `candidate` block by block until it is done or cannot win."""
+    async def _race(
+        self,
+        number: int,
+        candidate: Candidate,
+        incumbent: Tried | None,
+        index: int,
+        abreast: asyncio.Semaphore,
+    ) -> Tried:
+        """Evaluate `candidate` block by block until it is done or cannot win.
+
+        Only as many trials run `abreast` as fill the requests in flight: each has a prompt prefix of
+        its own, and a model in this process holds few of them.
+        """
+        async with abreast:
+            return await self._evaluated(number, candidate, incumbent, index)
+
+    async def _evaluated(
+        self, number: int, candidate: Candidate, incumbent: Tried | None, index: int
+    ) -> Tried:
         for earlier in self.trials:
             if earlier.candidate.mark == candidate.mark and earlier.complete:
                 return Tried(number, candidate, earlier.scores, earlier.values, True, earlier.counters)

@@ -67,9 +67,22 @@ class Space:
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values)
 
-    def shown(self) -> Candidate | None:
-        """The baseline with as many demonstrations as may be shown, the first thing worth trying."""
-        return replace(self.baseline(), demos=self.demos) if self.demos else None
+    def screening(self, most: int) -> list[Candidate]:
+        """At most `most` candidates to begin with, chosen by rule and not by chance.
+
+        The baseline with all demonstrations, then the same with one choice or switch moved to one of
+        its other options, in the order of declaration. Empty without demonstrations.
+        """
+        if not self.demos:
+            return []
+        base = replace(self.baseline(), demos=self.demos)
+        made = [base]
+        for knob in self.knobs:
+            options = (False, True) if knob.kind == "switch" else knob.options
+            active = knob.when is None or knob.when.holds(base.knobs[knob.when.knob])
+            others = [option for option in options if active and option != base.knobs[knob.name]]
+            made += [replace(base, knobs={**base.knobs, knob.name: option}) for option in others]
+        return made[:most]
 
     def suggest(self, trial: optuna.Trial) -> Candidate:
         """A candidate for `trial`; a knob whose condition does not hold keeps its default."""

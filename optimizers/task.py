@@ -118,6 +118,7 @@ def prepare(
     answering questions that are not in the data. `targets` stand in for those of the recipe.
     Raises DataError and UsageError.
     """
+    _check_search(recipe)
     passages = {name: _passages(recipe, spec) for name, spec in recipe.sources.items()}
     known = frozenset(p.id for corpus in passages.values() for p in corpus)
     splits = _splits(recipe, known or None) if questions else {}
@@ -150,6 +151,17 @@ def prepare(
         space,
         facts=_facts(recipe.seed, splits, sources, made),
     )
+
+
+def _check_search(recipe: Recipe) -> None:
+    """Refuse what recipes may say and this version cannot do yet."""
+    if recipe.search.optimizer != "ragc":
+        raise UsageError(
+            f"search.optimizer = {recipe.search.optimizer!r} is not built in this version; use 'ragc', or hand "
+            "the program to that optimizer in Python."
+        )
+    if recipe.search.instructions:
+        raise UsageError("search.instructions is not searched in this version; leave it out or set it to 0.")
 
 
 def _objective(name: str, minus: bool) -> Objective:

@@ -191,6 +191,22 @@ def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> No
     assert result.differences["em"]["mean"] == 0
 
 
+@pytest.mark.parametrize("sets", ["search.instructions=3", "search.optimizer=mipro"])
+def test_what_this_version_cannot_search_is_refused_not_ignored(run: Run, sets: str) -> None:
+    with pytest.raises(UsageError, match="this version"):
+        run(sets=(sets,), target=ScriptedTarget([]))
+
+
+def test_a_weak_model_gets_labelled_demonstrations(run: Run, folder: Path) -> None:
+    def parrot(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": colour_of(request) if len(request.messages) > 2 else "no idea"}
+
+    assert run(target=ScriptedTarget(parrot)).verdict == "better"
+    demos = load(folder / "out").state.predictors["answer"].demos
+    assert all(demo["answer"] in COLOURS for demo in demos)
+    assert all(f"is {demo['answer']}." in demo["passages"][0] for demo in demos)
+
+
 def test_a_foreign_directory_is_not_overwritten(run: Run, folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "thesis.txt").write_text("mine")
