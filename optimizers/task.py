@@ -157,8 +157,8 @@ def _check_search(recipe: Recipe) -> None:
     """Refuse what recipes may say and this version cannot do yet."""
     if recipe.search.optimizer != "ragc":
         raise UsageError(
-            f"search.optimizer = {recipe.search.optimizer!r} is not built in this version; use 'ragc', or hand "
-            "the program to that optimizer in Python."
+            f"search.optimizer = {recipe.search.optimizer!r} is not built in this version; use 'ragc', or "
+            "hand the program to that optimizer in Python."
         )
     if recipe.search.instructions:
         raise UsageError("search.instructions is not searched in this version; leave it out or set it to 0.")
