@@ -62,7 +62,7 @@ class Index(http.server.ThreadingHTTPServer):
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
-    server: Index
+    server: Index  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def log_message(self, format: str, *args: object) -> None:
         pass

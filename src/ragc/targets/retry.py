@@ -61,8 +61,9 @@ async def retried(
     """
     deadline = time.monotonic() + policy.total_s
     for failed in range(1, policy.tries + 1):
+        cap = asyncio.timeout(max(0.0, deadline - time.monotonic()))
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as cap:
+            async with cap:
                 return await attempt()
         except TimeoutError:
             if not cap.expired():
