@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal
 
 import dspy
@@ -16,6 +20,8 @@ from ragc.errors import TargetError, TargetUnavailable
 from ragc.programs.typed import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.embedded import EmbeddedTarget
+
+SRC = Path(__file__).parents[2] / "src"
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +61,9 @@ PROMPTS = (
 
 @pytest.fixture(scope="module")
 def target() -> EmbeddedTarget:
+    """The default weights are fetched in a process of their own: this one may not leave the machine."""
+    fetch = "from ragc.targets.weights import default_weights; default_weights()"
+    subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
     made = EmbeddedTarget()
     loop.run(made.open())
     return made

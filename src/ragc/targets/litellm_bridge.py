@@ -51,7 +51,7 @@ def load() -> Any:
         import litellm
     warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
     litellm.suppress_debug_info = True
-    litellm.telemetry = False
+    litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
 
