@@ -9,6 +9,7 @@ from typing import Any
 from ragc.counters import Counters
 from ragc.metrics import Metric
 from ragc.optimizers.evaluation import Row
+from ragc.optimizers.racing import standing
 from ragc.optimizers.suggest import Candidate
 
 Scores = Mapping[str, float | None]
@@ -92,9 +93,7 @@ def finished(
         mine = [objective.of(s) for s in scores]
         mean = sum(mine) / len(mine)
         if not complete and incumbent is not None:
-            theirs = incumbent.series(objective)
-            seen = theirs[: len(mine)]
-            mean = sum(theirs) / len(theirs) + mean - sum(seen) / len(seen)
+            mean = standing(mine, incumbent.series(objective))
         values.append(mean)
     return Tried(number, candidate, scores, tuple(values), complete, cost.invariant())
 
