@@ -86,7 +86,7 @@ def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str])
             lambda f: (f / "recipe.toml").write_text(RECIPE.replace("targets.main", "targets.judge")),
             "targets.main",
         ),
-        (lambda f: None, "not a GGUF file"),
+        (lambda f: None, "is no GGUF file"),
     ],
 )
 def test_bad_input_is_said_clearly_and_leaves_nothing_behind(

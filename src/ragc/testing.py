@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ragc.records import Hit, Passage
-from ragc.targets.base import Capability, ChatRequest, Reply, Target, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
 
 Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
 
 
-class ScriptedTarget(Target):
+class ScriptedTarget:
     """Answers from a script and keeps every request; running out of replies is a test failure.
 
     The script is a list of replies in order, or a function of the request. A reply is a text, an

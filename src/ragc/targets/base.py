@@ -124,10 +124,14 @@ class Target(Protocol):
 
     name: str
     model: str
-    identity: str
     capabilities: frozenset[Capability]
     context_tokens: int
     concurrency: int
+
+    @property
+    def identity(self) -> str:
+        """What answers. Raises TargetUnavailable when its weights cannot be read."""
+        ...
 
     async def open(self, progress: Watch | None = None) -> None:
         """Make ready (load weights, check the server); safe to call twice.

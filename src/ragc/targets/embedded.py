@@ -1,81 +1,78 @@
-"""The embedded target: llama.cpp inside this process, no server and no key.
+"""The embedded target: a GGUF model inside the process, by llama.cpp (`xllamacpp`).
 
-A model is loaded once a process for each file and setting. Requests in flight share its slots by
-continuous batching, and each slot keeps the prompt prefix it last saw. Replies are decoded under
-their JSON schema by LLGuidance, without optional white space, so a complete reply always parses.
+Several requests at once share the model by continuous batching, and each slot keeps the last prompt
+that it saw, so equal beginnings are computed once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import math
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.base import Capability, ChatRequest, Reply, Target, TokenLogprob, Usage, Watch
+from ragc.errors import TargetUnavailable, UsageError
+from ragc.fingerprint import digest
+from ragc.paths import cache_home
+from ragc.targets import embedded_server as llama
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.embedded_wire import read_answer, request_body, too_long
 from ragc.targets.weights import SMOLLM2, default_weights, file_sha256
 
-_MAGIC = b"GGUF"
-_COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-_CHARACTERS_A_TOKEN = 3.2
+T = TypeVar("T")
+_TRAINED_CONTEXT = 8192
+_AROUND = 64  # tokens that a chat template puts around messages, at most
 
 
-def cores() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class EmbeddedTarget:
+    """Answers from the GGUF file at `path`, or from SmolLM2-135M-Instruct, which is fetched once.
 
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """What makes one loaded model differ from another."""
-
-    path: Path
-    context: int
-    parallel: int
-    threads: int
-
-
-@dataclass(slots=True)
-class _Loaded:
-    server: Any
-    pool: ThreadPoolExecutor
-
-
-_loaded: dict[_Setting, _Loaded] = {}
-_loading = threading.Lock()
-
-
-class EmbeddedTarget(Target):
-    """A GGUF model on the processors of this machine.
-
-    `path` is a GGUF file; None is SmolLM2-135M-Instruct, downloaded once. `context` is the most
-    tokens of prompt and reply together, `parallel` how many requests are answered at once, and
-    `threads` the processors used (default: all).
+    `context` bounds prompt and reply together, for each of `parallel` requests at once. `threads` 0
+    means the physical cores this process may use. A reply that takes longer than `timeout_s` is given
+    up. `quiet` False lets llama.cpp write to stderr. Targets of the same file and options share one
+    model. Where a request leaves top_k and min_p open they are off, as on a server of vLLM.
     """
 
     def __init__(
         self,
-        path: str | None = None,
+        path: str | os.PathLike[str] | None = None,
         *,
         context: int = 4096,
-        parallel: int = 2,
-        threads: int | None = None,
+        parallel: int = 4,
+        threads: int = 0,
+        timeout_s: float = 600.0,
+        quiet: bool = True,
     ) -> None:
-        self._path = Path(path).expanduser() if path else None
-        self._context, self._parallel, self._threads = context, parallel, threads or cores()
-        self._model: _Loaded | None = None
-        self.model = self._path.name if self._path else SMOLLM2.filename
-        self.name = f"embedded {Path(self.model).stem}"
+        for name, value, least in (
+            ("context", context, 64),
+            ("parallel", parallel, 1),
+            ("threads", threads, 0),
+        ):
+            if type(value) is not int or value < least:
+                raise UsageError(
+                    f"Option {name} of an embedded target must be a whole number from {least}, got {value!r}."
+                )
+        if type(timeout_s) not in (int, float) or timeout_s <= 0:
+            raise UsageError(f"Option timeout_s of an embedded target must be above 0, got {timeout_s!r}.")
+        if path is None and context > _TRAINED_CONTEXT:
+            raise UsageError(
+                f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
+            )
+        self.path = None if path is None else Path(path).expanduser()
+        self.model = SMOLLM2.model if self.path is None else self.path.stem
+        self.name = f"embedded {self.model}"
         self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
         self.context_tokens, self.concurrency = context, parallel
-        self.identity = f"{self.model}@{_sum_of(self._path)}"
+        self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
+        self._sha256 = SMOLLM2.sha256 if self.path is None else ""
+        self._held: tuple[llama.Settings, llama.Model] | None = None
+        self._opening = threading.Lock()
+        self._counted = lru_cache(maxsize=4096)(self._count)
 
     def __copy__(self) -> EmbeddedTarget:
         return self
@@ -84,147 +81,118 @@ class EmbeddedTarget(Target):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an embedded model cannot be pickled; build the target again where it is needed")
+        raise TypeError(
+            "An embedded target holds a loaded model and cannot be pickled; build it where it is used."
+        )
+
+    def __repr__(self) -> str:
+        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+
+    @property
+    def identity(self) -> str:
+        """Model and checksum of its weights, which are read when they are new. Raises TargetUnavailable."""
+        if not self._sha256 and self.path is not None:
+            llama.check_file(self.path)
+            note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
+            self._sha256 = file_sha256(self.path, note)
+        return f"{self.model}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Load the weights, downloading them first when they are the default ones."""
-        if self._model is None:
-            self._model = await asyncio.to_thread(self._load, progress)
+        """Fetch the default weights if they are not there, and load the model."""
+        if self._held is None:
+            await _in_thread(lambda: self._load(progress))
 
-    def _load(self, progress: Watch | None) -> _Loaded:
-        path = self._path or default_weights(progress)
-        _check(path)
-        setting = _Setting(path.resolve(), self._context, self._parallel, self._threads)
-        with _loading:
-            if setting not in _loaded:
-                _loaded[setting] = _start(setting)
-            return _loaded[setting]
+    def _load(self, progress: Watch | None) -> None:
+        with self._opening:
+            if self._held is None:
+                path = default_weights(progress) if self.path is None else self.path
+                _ = self.identity
+                threads = self._threads or llama.cores()
+                settings = llama.Settings(
+                    path.resolve(), self.context_tokens, self.concurrency, threads, self._quiet
+                )
+                self._held = settings, llama.acquire(settings)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Raises TargetError for a request that does not fit the context or cannot be decoded."""
+        """One reply; opens the target first if need be.
+
+        Raises TargetError for a prompt and token limit that exceed the context together, and for a
+        schema that cannot be enforced; TargetUnavailable when `timeout_s` passes.
+        """
+        body = request_body(request, self.context_tokens)
         await self.open()
-        model, body = self._loaded(), self.body(request)
-        answer = await asyncio.get_running_loop().run_in_executor(
-            model.pool, model.server.handle_chat_completions, body
-        )
-        return self._read(answer)
-
-    def _loaded(self) -> _Loaded:
-        if self._model is None:
-            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; open it again.")
-        return self._model
-
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        """The request as llama.cpp's server takes it."""
-        sampling = request.sampling
-        body: dict[str, Any] = {
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "cache_prompt": True,
-        }
-        if sampling.top_k is not None:
-            body["top_k"] = sampling.top_k
-        if sampling.min_p is not None:
-            body["min_p"] = sampling.min_p
-        if sampling.temperature > 0:
-            body["seed"] = ((sampling.seed or 0) + request.sample) % 2**31
-        if sampling.stop:
-            body["stop"] = list(sampling.stop)
-        if request.logprobs:
-            body |= {"logprobs": True, "top_logprobs": 1}
-        if request.schema is not None:
-            compact = {**request.schema, "x-guidance": _COMPACT}
-            body["grammar"] = f"%llguidance {{}}\nstart: %json {json.dumps(compact)}"
-        return body
-
-    def _read(self, answer: dict[str, Any]) -> Reply:
-        if "error" in answer:
-            said = (
-                answer["error"].get("message", "")
-                if isinstance(answer["error"], dict)
-                else str(answer["error"])
-            )
-            if "context" in said:
-                raise TargetError(
-                    f"{self.name} takes {self._context} tokens of prompt and reply together, a request is "
-                    f"longer ({said}); shorten the passages or raise the target's context."
-                )
-            raise TargetError(f"{self.name} refused a request: {said}")
-        choice, usage = answer["choices"][0], answer["usage"]
-        finish: Literal["stop", "length"] = "length" if choice["finish_reason"] == "length" else "stop"
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-        drawn = (choice.get("logprobs") or {}).get("content") or []
-        return Reply(
-            choice["message"]["content"] or "",
-            finish,
-            Usage(usage["prompt_tokens"], usage["completion_tokens"], cached),
-            logprobs=tuple(TokenLogprob(t["token"], float(t["logprob"])) for t in drawn),
-        )
+        held = self._held
+        if held is None:
+            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
+        stop = threading.Event()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop))
+        except TimeoutError as error:
+            raise TargetUnavailable(
+                f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
+                "lower max_tokens or raise the option timeout_s."
+            ) from error
+        finally:
+            stop.set()
+        return read_answer(answer, request, self.context_tokens)
 
     def count_tokens(self, text: str) -> int:
-        """An estimate from the number of characters, a little high for English prose."""
-        return int(len(text) / _CHARACTERS_A_TOKEN) + 1
+        """Exact once the target is open; before, and above a megabyte, a quarter of the bytes."""
+        return self._counted(text, self._held is not None)
+
+    def _count(self, text: str, exact: bool) -> int:
+        held = self._held
+        data = text.encode("utf-8", "replace")
+        counted = held[1].count(data.decode()) if exact and held and len(data) < 2**20 else None
+        return math.ceil(len(data) / 4) if counted is None else counted
 
     async def aclose(self) -> None:
-        """The model stays loaded for other targets of this process; it is freed at exit."""
-        self._model = None
+        """Free the model unless another target of this process uses it; `open` loads it again."""
+        held, self._held = self._held, None
+        if held is not None:
+            settings = held[0]
+            del held
+            await _in_thread(lambda: llama.release(settings))
 
 
-def _sum_of(path: Path | None) -> str:
-    if path is None:
-        return SMOLLM2.sha256
-    _check(path)
-    return file_sha256(path)
+def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: threading.Event) -> llama.Answer:
+    """The reply, after a look at the prompt's length where it could be too long: no token is under a byte."""
+    most = body["max_tokens"]
+    if sum(len(m["content"].encode()) + _AROUND for m in body["messages"]) + most + _AROUND > context:
+        prompt = model.count_prompt(body["messages"])
+        if prompt is not None and prompt + most > context:
+            raise too_long(prompt, most, context)
+    return model.ask(body, lambda: stop.is_set() or _ending())
 
 
-def _check(path: Path) -> None:
-    """Raise TargetUnavailable unless `path` looks like a GGUF file; llama.cpp would end the process."""
-    if not path.is_file():
-        raise TargetUnavailable(f"No weights are at {path}; check the target's model, a path to a GGUF file.")
-    with path.open("rb") as file:
-        head = file.read(4)
-    if head != _MAGIC or path.stat().st_size < 4096:
-        raise TargetUnavailable(f"{path} is not a GGUF file (it begins with {head!r}); name another one.")
+def _ending() -> bool:
+    """Whether the program is ending: the interpreter waits for this thread, and nobody for the reply."""
+    return not threading.main_thread().is_alive()
 
 
-def _start(setting: _Setting) -> _Loaded:
-    try:
-        import xllamacpp
-    except ImportError as error:
-        raise TargetUnavailable(
-            "The embedded target needs xllamacpp, which is not installed; run: pip install 'ragc[embedded]'."
-        ) from error
-    params = xllamacpp.CommonParams()
-    params.model.path = str(setting.path)
-    params.n_ctx = setting.context * setting.parallel
-    params.n_parallel = setting.parallel
-    params.n_batch = params.n_ubatch = 512
-    params.ctx_shift = False
-    params.verbosity = -1
-    params.cache_ram_mib = 0
-    params.warmup = False
-    for cpu in (params.cpuparams, params.cpuparams_batch):
-        cpu.n_threads = setting.threads
-    try:
-        server = _quietly(lambda: xllamacpp.Server(params))
-    except Exception as error:
-        raise TargetUnavailable(
-            f"llama.cpp could not load {setting.path} ({error}); the file may be damaged or too large for "
-            "the memory."
-        ) from error
-    return _Loaded(server, ThreadPoolExecutor(setting.parallel, thread_name_prefix="llama"))
+async def _in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, from a thread of its own: an executor's would be joined before `_ending` shows."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
 
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
 
-def _quietly(make: Callable[[], Any]) -> Any:
-    """Run `make` with the process's stderr turned away: llama.cpp writes there while it loads."""
-    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.dup2(nowhere, 2)
-        return make()
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(nowhere)
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # handed to whoever waits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    # Not a daemon, as a thread of a daemon's would be: the interpreter must wait until it has left llama.cpp.
+    threading.Thread(target=run, name="ragc-embedded", daemon=False).start()
+    return await future

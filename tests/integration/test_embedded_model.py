@@ -1,0 +1,285 @@
+"""The embedded target with SmolLM2-135M-Instruct: whatever it says fits the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ragc.errors import TargetError
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling
+from ragc.targets.embedded import EmbeddedTarget
+
+pytest.importorskip("xllamacpp")
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+T = TypeVar("T")
+
+
+class Colour(Enum):
+    RED = "red"
+    ODD = 'gr"e\nen é'
+
+
+class Claim(BaseModel):
+    text: str = Field(max_length=40)
+    support: int = Field(ge=0, le=5)
+
+
+class Answer(BaseModel):
+    answer: str
+
+
+class Bounded(BaseModel):
+    year: int = Field(ge=1900, le=2030)
+    share: float = Field(ge=0, le=1)
+    sure: bool
+
+
+class Nested(BaseModel):
+    claims: list[Claim] = Field(min_length=1, max_length=3)
+    best: Claim
+
+
+class Choice(BaseModel):
+    colour: Colour
+    label: Literal["yes", "no", "unknown"]
+
+
+class Optional(BaseModel):
+    name: str | None
+    either: Claim | int
+    later: int | None = None
+
+
+class Lists(BaseModel):
+    queries: list[str]
+    pair: tuple[str, int]
+    pairs: list[tuple[str, int]] = Field(max_length=2)
+
+
+class Patterned(BaseModel):
+    code: str = Field(pattern=r"^[A-Z]{2}-\d{2}$")
+    day: str = Field(json_schema_extra={"format": "date"})
+
+
+class Tree(BaseModel):
+    value: str = Field(max_length=8)
+    child: Tree | None
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = Field(ge=1, le=9)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    good: bool
+
+
+class Tagged(BaseModel):
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+ZOO: tuple[type[BaseModel], ...] = (
+    Answer, Bounded, Nested, Choice, Optional, Lists, Patterned, Tree, Tagged,
+)  # fmt: skip
+PROMPTS = (
+    "What is the capital of France?",
+    'Repeat after me: "quotes", {braces}, back\\slash, tab\t, newline\n and 😀.',
+    "List every number from 1 to 1000 and say nothing else!",
+)
+
+
+@pytest.fixture(scope="module")
+def call() -> Iterator[Callable[[Awaitable[T]], T]]:
+    with asyncio.Runner() as runner:
+
+        async def wait(work: Awaitable[T]) -> T:
+            return await work
+
+        yield lambda work: runner.run(wait(work))
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    """The default weights in the user's own cache; another process may fetch them, a test may not."""
+    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
+    program = "from ragc.targets.weights import default_weights; print(default_weights())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def target(weights: Path, call: Any) -> Iterator[EmbeddedTarget]:
+    made = EmbeddedTarget(weights, context=1024, parallel=4)
+    call(made.open())
+    yield made
+    call(made.aclose())
+
+
+def asked(
+    text: str, schema: dict[str, Any] | None = None, *, sample: int = 0, **sampling: Any
+) -> ChatRequest:
+    system = Message("system", "You answer questions. Reply with JSON when you are asked to.")
+    return ChatRequest((system, Message("user", text)), schema, Sampling(**sampling), sample=sample)
+
+
+async def together(target: EmbeddedTarget, requests: list[ChatRequest]) -> list[Reply]:
+    return await asyncio.gather(*map(target.complete, requests))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("model", ZOO, ids=lambda model: model.__name__)
+def test_every_complete_reply_validates(
+    target: EmbeddedTarget, call: Any, model: type[BaseModel], temperature: float
+) -> None:
+    schema = model.model_json_schema()
+    requests = [
+        asked(prompt, schema, sample=i, temperature=temperature, max_tokens=96)
+        for i in range(1 if temperature == 0 else 3)
+        for prompt in PROMPTS
+    ]
+    replies = call(together(target, requests))
+    complete = [reply for reply in replies if reply.finish == "stop"]
+    for reply in complete:
+        model.model_validate_json(reply.text)
+        assert reply.text == reply.text.strip()
+    assert complete or model is Tree
+
+
+def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
+    reply = call(target.complete(asked(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
+    assert (reply.finish, reply.usage.completion) == ("length", 5)
+
+
+def test_a_model_that_repeats_itself_still_closes_its_json(target: EmbeddedTarget, call: Any) -> None:
+    words = "Write 'la la la la la la la la la la' again and again without end."
+    reply = call(target.complete(asked(words, Answer.model_json_schema(), max_tokens=200)))
+    Answer.model_validate_json(reply.text)
+
+
+def test_logprobs_are_natural_and_spell_the_reply(target: EmbeddedTarget, call: Any) -> None:
+    request = asked(PROMPTS[0], max_tokens=12)
+    reply = call(target.complete(ChatRequest(request.messages, None, request.sampling, logprobs=True)))
+    assert "".join(token for token, _ in reply.logprobs) == reply.text
+    assert all(logprob <= 0 for _, logprob in reply.logprobs)
+
+
+def test_a_sample_repeats_itself_and_differs_from_the_next(target: EmbeddedTarget, call: Any) -> None:
+    def draw(sample: int) -> str:
+        return str(
+            call(target.complete(asked("Tell a story.", sample=sample, temperature=1.0, max_tokens=16))).text
+        )
+
+    assert draw(0) == draw(0) != draw(1)
+
+
+def test_four_in_flight_do_not_block_the_loop(target: EmbeddedTarget, call: Any) -> None:
+    async def run() -> tuple[int, list[Reply]]:
+        work = asyncio.ensure_future(
+            together(target, [asked(f"Tell story {i}.", max_tokens=40) for i in range(4)])
+        )
+        ticks = 0
+        while not work.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        return ticks, work.result()
+
+    ticks, replies = call(run())
+    assert ticks > 10
+    assert len(replies) == 4
+
+
+def test_equal_beginnings_are_computed_once(target: EmbeddedTarget, call: Any) -> None:
+    passage = "The river flows through the old town and past the mill. " * 12
+    call(target.complete(asked(passage + "Where is the mill?", max_tokens=4)))
+    reply = call(target.complete(asked(passage + "What is old?", max_tokens=4)))
+    assert reply.usage.cached > 0.8 * reply.usage.prompt
+
+
+def test_a_prompt_beyond_the_context_is_refused_at_once(target: EmbeddedTarget, call: Any) -> None:
+    for words in (900, 5000):  # with the reply, and alone
+        begun = time.monotonic()
+        with pytest.raises(TargetError, match=r"The prompt has \d+ tokens .* context of 1024"):
+            call(target.complete(asked("word " * words, max_tokens=256)))
+        assert time.monotonic() - begun < 2
+
+
+def test_a_cancelled_request_frees_its_slot(target: EmbeddedTarget, call: Any) -> None:
+    async def run() -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await together(
+                    target, [asked(f"Story {i}", max_tokens=900, stop=("\x00",)) for i in range(4)]
+                )
+        begun = time.monotonic()
+        await target.complete(asked("Hi", max_tokens=2))
+        return time.monotonic() - begun
+
+    assert call(run()) < 10
+
+
+def test_tokens_are_counted_exactly(target: EmbeddedTarget) -> None:
+    assert target.count_tokens("hello world") == 2
+    assert target.count_tokens("") == 0
+
+
+def test_targets_of_one_file_share_the_model(target: EmbeddedTarget, weights: Path, call: Any) -> None:
+    other = EmbeddedTarget(weights, context=1024, parallel=4)
+    begun = time.monotonic()
+    call(other.open())
+    assert time.monotonic() - begun < 1
+    call(other.aclose())
+    assert call(target.complete(asked("Hi", max_tokens=2))).usage.completion == 2
+
+
+def test_a_file_cut_short_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(weights.read_bytes()[:5_000_000])
+    with pytest.raises(TargetError, match=r"could not load .*cut\.gguf"):
+        call(EmbeddedTarget(cut).open())
+
+
+def test_a_program_that_ends_with_requests_in_flight_ends_at_once(weights: Path) -> None:
+    program = """
+import asyncio, sys, threading, time
+from ragc.targets.base import ChatRequest, Message, Sampling
+from ragc.targets.embedded import EmbeddedTarget
+target = EmbeddedTarget(sys.argv[1], context=2048)
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+asyncio.run_coroutine_threadsafe(target.open(), loop).result()
+for i in range(6):
+    sampling = Sampling(max_tokens=1900, temperature=1.0)
+    request = ChatRequest((Message("user", f"Tell story {i}"),), None, sampling)
+    asyncio.run_coroutine_threadsafe(target.complete(request), loop)
+time.sleep(1)
+print("end", flush=True)
+"""
+    command = [sys.executable, "-c", program, str(weights)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        said = run.stdout.readline()
+        begun = time.monotonic()
+        _, stderr = run.communicate(timeout=60)
+    assert (said, run.returncode, stderr) == ("end\n", 0, "")
+    assert time.monotonic() - begun < 20
+
+
+def test_the_grammar_of_a_schema_is_json_with_one_space_at_most(target: EmbeddedTarget, call: Any) -> None:
+    reply = call(target.complete(asked(PROMPTS[0], Nested.model_json_schema(), max_tokens=200)))
+    assert reply.finish == "stop"
+    assert json.dumps(json.loads(reply.text), ensure_ascii=False) == reply.text
