@@ -1,10 +1,11 @@
 """Demonstration sets: bootstrapped from train questions that scored, filled up with labelled ones.
 
 The train questions are answered concurrently, block by block. On those that score, DSPy's
-BootstrapFewShot replays from the store, so its choice is its own and costs no requests. A question
-whose supporting passages were all shown, and which the model still got wrong, gives a labelled
-demonstration: the same inputs of the last call with the gold answer. A weak model often has few of
-the first kind and needs the second.
+BootstrapFewShot replays from the store, so its choice is its own and costs no requests. A weak model
+earns few in that way. Then the program is run once more over the train questions with the gold answer
+in the place of the model's (`ragc.programs.forced`), which sends nothing where that is the only call;
+each question whose supporting passages were all shown gives a labelled demonstration, if they contain
+the answer or the answer is a label that several questions share.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import io
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,12 +89,13 @@ class Pool:
         return made
 
 
-async def bootstrap(
+async def collect(
     program: RagProgram,
     train: Sequence[Question],
     metric: Metric,
     *,
     wanted: int,
+    filled: int,
     threshold: float,
     limit: asyncio.Semaphore,
     block: int = 16,
@@ -100,44 +103,60 @@ async def bootstrap(
 ) -> Pool:
     """Demonstrations from the train questions on which `program` scores at least `threshold`.
 
-    Labelled ones fill up what is missing. Stops after the block of `block` questions that brings
-    `wanted` of both together. A pool may be smaller, or empty, when the questions run out.
+    Questions are answered in blocks of `block` until `wanted` have earned their place, or until it
+    shows that all of `train` would not give so many. When some are missing, labelled ones from the
+    rest of `train` fill up to `filled`. A pool may be smaller, or empty, when the questions run out.
     """
     earned: list[tuple[Question, float]] = []
-    labelled: list[tuple[str, Demo]] = []
-    asked = 0
-    spent = Counters()
-    while asked < len(train) and len(earned) + len(labelled) < wanted:
+    spent, asked = Counters(), 0
+    while asked < len(train) and len(earned) < wanted:
         rows = await evaluate(program, train[asked : asked + block], [metric], limit=limit, done=done)
         asked += len(rows)
-        for row in rows:
-            spent.add(**{name: row.counters.get(name, 0) for name in spent.to_json()})
-            score = row.scores[metric.id]
-            if score is not None and score >= threshold:
-                earned.append((row.question, score))
-            elif (corrected := _corrected(row)) is not None:
-                labelled.append(corrected)
+        scored = ((row, row.scores[metric.id]) for row in rows)
+        earned += [(row.question, s) for row, s in scored if s is not None and s >= threshold]
+        _add(spent, rows)
+        if len(earned) * len(train) < wanted * asked:
+            break
     earned = earned[:wanted]
-    labelled = labelled[: wanted - len(earned)]
     demos = await asyncio.to_thread(_collect, program, [q for q, _ in earned], metric, threshold)
-    for name, demo in labelled:
+    taught: list[tuple[str, Demo]] = []
+    if len(earned) < wanted:
+        taken = {question.id for question, _ in earned}
+        rest = [question for question in train if question.id not in taken]
+        rows = await evaluate(program, rest, [], limit=limit, taught=True)
+        _add(spent, rows)
+        labels = _labels(train)
+        taught = [found for row in rows if (found := _labelled(row, labels))][: filled - len(earned)]
+    for name, demo in taught:
         demos[name] = (*demos.get(name, ()), demo)
-    return Pool(demos, tuple(score for _, score in earned), asked, len(labelled), spent.invariant())
+    return Pool(demos, tuple(score for _, score in earned), asked, len(taught), spent.invariant())
 
 
-def _corrected(row: Row) -> tuple[str, Demo] | None:
-    """The last call of a wrong answer with the gold one in its place, and the predictor's name.
+def _add(spent: Counters, rows: Sequence[Row]) -> None:
+    for row in rows:
+        spent.add(**{name: row.counters.get(name, 0) for name in spent.to_json()})
 
-    None unless every supporting passage was shown, and the answer is all that the call gives.
+
+def _labelled(row: Row, labels: frozenset[str]) -> tuple[str, Demo] | None:
+    """The last call of a run with the gold answer, and the predictor's name; None where it would mislead.
+
+    It teaches when every supporting passage was shown, the passages contain the answer or it is one of
+    `labels`, and the answer is all that the call gives.
     """
     shown = {passage.parent for passage in row.passages}
     calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls or not row.question.gold_ids or not shown.issuperset(row.question.gold_ids):
         return None
-    last = calls[-1]
-    if set(last.outputs) != {"answer"}:
+    last, answer = calls[-1], row.question.answers[0].casefold()
+    if answer not in labels and not any(answer in passage.text.casefold() for passage in row.passages):
         return None
-    return last.name, {**last.inputs, "answer": row.question.answers[0]}
+    return (last.name, {**last.inputs, **last.outputs}) if set(last.outputs) == {"answer"} else None
+
+
+def _labels(questions: Sequence[Question]) -> frozenset[str]:
+    """Answers that several questions share, such as "yes": they need not stand in a passage."""
+    counts = Counter(question.answers[0].casefold() for question in questions)
+    return frozenset(answer for answer, count in counts.items() if count > 1)
 
 
 def _collect(

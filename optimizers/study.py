@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import optuna
 
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.fingerprint import digest
-from ragc.optimizers.demos import Pool, bootstrap, show
+from ragc.optimizers.demos import Pool, collect, show
 from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.racing import hopeless
 from ragc.optimizers.suggest import Candidate, sampler
@@ -81,12 +81,25 @@ class Study:
         try:
             while len(self.trials) < wanted:
                 places = range(len(self.trials) - 1, min(len(self.trials) - 1 + self.task.batch, wanted - 1))
-                await self._batch([first[place] if place < len(first) else None for place in places])
+                await self._batch(self._chosen(first, places))
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
         self.task.ledger.hold(0)
         return best(self.trials)
+
+    def _chosen(self, first: Sequence[Candidate], places: Iterable[int]) -> list[Candidate | None]:
+        """The candidates of a batch: `first`; then two in three are the best one with other demonstrations."""
+        tried = {trial.candidate.mark for trial in self.trials}
+        chosen: list[Candidate | None] = []
+        for place in places:
+            candidate = first[place] if place < len(first) else None
+            if candidate is None and (place - len(first)) % 3 < 2:
+                candidate = self.task.space.another_set(best(self.trials).candidate, tried)
+            if candidate is not None:
+                tried.add(candidate.mark)
+            chosen.append(candidate)
+        return chosen
 
     async def _batch(self, chosen: Sequence[Candidate | None]) -> None:
         """Ask, race and tell one batch; None lets the sampler choose."""
@@ -201,17 +214,18 @@ class Study:
             return Pool.of(kept)
         task = self.task
         built = await asyncio.to_thread(task.method.build, task.runtime, setting)
-        pool = await bootstrap(
+        pool = await collect(
             built,
             task.train,
             task.demo_metric,
             wanted=max(8, task.space.demos + 2),
+            filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
             done=lambda row: self.progress.step(),
         )
         kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
-        self.progress.note(f"demonstrations from {pool.asked} train questions: {kinds}")
+        self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
         self._study.set_user_attr(name, pool.to_json())
         return pool
 

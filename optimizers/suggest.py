@@ -6,7 +6,7 @@ This is the only file that knows Optuna's distributions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
@@ -83,6 +83,16 @@ class Space:
             others = [option for option in options if active and option != base.knobs[knob.name]]
             made += [replace(base, knobs={**base.knobs, knob.name: option}) for option in others]
         return made[:most]
+
+    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """`candidate` with the first other demonstration set whose mark is not among those `tried`.
+
+        None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
+        most knobs do, and a sampler learns nothing about one set from another.
+        """
+        sets = range(self.demo_sets) if candidate.demos else ()
+        others = (replace(candidate, demo_set=number) for number in sets)
+        return next((other for other in others if other.mark not in tried), None)
 
     def suggest(self, trial: optuna.Trial) -> Candidate:
         """A candidate for `trial`; a knob whose condition does not hold keeps its default."""

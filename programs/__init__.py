@@ -25,7 +25,7 @@ METHODS: tuple[Method, ...] = (
         "ragc.programs.vanilla:Vanilla",
         PassageKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "noise_n": 0},
+        demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shape=("cot",),
     ),
 )

@@ -18,10 +18,11 @@ from ragc.errors import ParseFailure
 from ragc.fingerprint import digest
 from ragc.programs import trace
 from ragc.programs.demos import FrozenDemos, plain
+from ragc.programs.forced import forced
 from ragc.programs.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import read_json, reply_schema
-from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
+from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, TokenLogprob
 
 GREEDY = Sampling()
 
@@ -153,25 +154,31 @@ class RagPredict(dspy.Predict):
         config = kwargs.pop("config", None)
         for special in ("lm", "signature", "demos", "_trace"):
             kwargs.pop(special, None)
+        known = forced(self._signature.output_fields)
+        if known is not None:
+            return self._recorded(spot, kwargs, known, logprobs=())
         request = self.request(config=config, **kwargs)
-        target = self.runtime.target(self.role)
-        reply = await self.runtime.gateway.complete(target, request)
+        reply = await self.runtime.gateway.complete(self.runtime.target(self.role), request)
         outputs, repaired = await self._read(request, reply)
+        cut = reply.finish == "length"
+        return self._recorded(spot, kwargs, outputs, reply.logprobs, truncated=cut, repaired=repaired)
+
+    def _recorded(
+        self,
+        spot: tuple[trace.Run, tuple[int, ...]] | None,
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
+        logprobs: tuple[TokenLogprob, ...],
+        **marks: bool,
+    ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
-            prediction.logprobs = reply.logprobs
-        event = trace.Call(
-            self.name,
-            self.role,
-            plain(kwargs),
-            plain(outputs),
-            truncated=reply.finish == "length",
-            repaired=repaired,
-        )
+            prediction.logprobs = logprobs
+        event = trace.Call(self.name, self.role, plain(inputs), plain(outputs), **marks)
         if spot is not None:
-            spot[0].add(spot[1], event, (self, dict(kwargs), prediction))
+            spot[0].add(spot[1], event, (self, dict(inputs), prediction))
         elif dspy.settings.trace is not None:
-            dspy.settings.trace.append((self, dict(kwargs), prediction))
+            dspy.settings.trace.append((self, dict(inputs), prediction))
         return prediction
 
     async def _read(self, request: ChatRequest, reply: Reply) -> tuple[dict[str, Any], bool]:

@@ -18,8 +18,8 @@ class ScriptedTarget:
 
     The script is a list of replies in order, or a function of the request. A reply is a text, an
     object that becomes JSON, or a whole `Reply`. Tokens are counted in words. `peak` is the most
-    requests ever in flight; `steps` counts the times when requests were waiting at the same moment,
-    which is the depth of the call graph when `hold` is set.
+    requests ever in flight. With `hold` a reply waits until no further request comes, and `steps`
+    counts how often that was: the depth of the call graph.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class ScriptedTarget:
         self.requests: list[ChatRequest] = []
         self.peak = self.steps = self._flying = 0
         self._hold = hold
+        self._gate: asyncio.Future[None] | None = None
         self._function = script if callable(script) else None
         self._replies = [] if callable(script) else list(script)
 
@@ -65,14 +66,17 @@ class ScriptedTarget:
             self._flying -= 1
 
     async def _together(self) -> None:
-        before = -1
-        while before != self._flying:
-            before = self._flying
-            await asyncio.sleep(0.01)
-        if self._flying == before and not getattr(self, "_counted", False):
-            self.steps += 1
-            self._counted = True
-            asyncio.get_running_loop().call_later(0.005, setattr, self, "_counted", False)
+        """Wait until no further request joins those in flight, then go on with all of them as one step."""
+        if self._gate is None:
+            self._gate = asyncio.ensure_future(self._settled())
+        await asyncio.shield(self._gate)
+
+    async def _settled(self) -> None:
+        seen = 0
+        while seen != self._flying:
+            seen = self._flying
+            await asyncio.sleep(0.02)
+        self.steps, self._gate = self.steps + 1, None
 
     def _next(self, request: ChatRequest) -> Reply:
         if self._function is not None:

@@ -174,15 +174,23 @@ def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> N
 
 
 def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
-    def only_one_passage(request: ChatRequest) -> dict[str, Any]:
-        return {"answer": colour_of(request) if "[2]" not in request.messages[-1].content else "no"}
+    def only_three_passages(request: ChatRequest) -> dict[str, Any]:
+        said = request.messages[-1].content
+        return {"answer": colour_of(request) if "[3]" in said and "[4]" not in said else "no"}
 
+    target = ScriptedTarget(only_three_passages)
     run(
-        sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=10"),
-        target=ScriptedTarget(only_one_passage),
+        sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=6"),
+        target=target,
     )
-    assert json.loads((folder / "out" / "provenance.json").read_text())["stopped"] >= 0
-    assert load(folder / "out").state.knobs["top_k"] == 1
+    trials = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text())
+    losers = [t for t in trials if t["candidate"]["knobs"]["top_k"] != 3]
+    assert losers
+    assert not any(t["complete"] for t in losers)
+    assert all(len(t["scores"]) <= 4 for t in losers)  # an incumbent at 1.0 leaves no room for a miss
+    seen = {(t["candidate"]["knobs"]["top_k"], n) for t in losers for n in range(len(t["scores"]))}
+    assert len(target.requests) == 20 + len(seen) + 25
+    assert load(folder / "out").state.knobs["top_k"] == 3
 
 
 def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.embedded_slots import Slots
 
 _MAGIC, _LEAST = b"GGUF", 4096
 _CPU_FILES = Path("/sys/devices/system/cpu")
@@ -64,10 +65,14 @@ class Model:
     def __init__(self, settings: Settings) -> None:
         self.users = 0
         self._key = secrets.token_urlsafe(24)
+        self._slots = Slots(settings.parallel, self._save, self._restore)
         binding = _binding()
+        params = _params(binding, settings, self._key)
+        params.slot_save_path = f"{self._slots.folder}{os.sep}"
         try:
-            self._server: Any = binding.Server(_params(binding, settings, self._key))
+            self._server: Any = binding.Server(params)
         except (RuntimeError, ValueError, MemoryError) as error:
+            self._slots.close()
             size = settings.path.stat().st_size >> 20
             raise TargetUnavailable(
                 f"llama.cpp could not load {settings.path} ({size} MiB) with {settings.parallel} slots of "
@@ -88,16 +93,26 @@ class Model:
         if server is None:
             raise TargetUnavailable("The model is closed: the program is ending.")
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        try:
-            returned = server.handle_chat_completions(streamed, part)
-        except (ValueError, TypeError) as error:
-            raise TargetError(f"llama.cpp refused a request: {error}.") from error
+        with self._slots.taken(body["messages"], given_up) as slot:
+            if slot is None:
+                return answer
+            try:
+                returned = server.handle_chat_completions({**streamed, "id_slot": slot}, part)
+            except (ValueError, TypeError) as error:
+                raise TargetError(f"llama.cpp refused a request: {error}.") from error
         answer.take(returned if isinstance(returned, dict) else {})
         return answer
 
     def close(self) -> None:
         """Free the model, once no request is under way."""
         self._server = None
+        self._slots.close()
+
+    def _save(self, slot: int, name: str) -> bool:
+        return "n_saved" in self._post(f"/slots/{slot}?action=save", {"filename": name})
+
+    def _restore(self, slot: int, name: str) -> bool:
+        return "n_restored" in self._post(f"/slots/{slot}?action=restore", {"filename": name})
 
     def count(self, text: str) -> int | None:
         """How many tokens `text` takes, or None when the listener does not say."""
@@ -146,6 +161,7 @@ def release(settings: Settings) -> None:
             model.users -= 1
             if model.users <= 0:
                 del _models[settings]
+                model.close()
 
 
 @atexit.register
@@ -239,7 +255,7 @@ def _params(binding: Any, settings: Settings, key: str) -> Any:
     params.cache_ram_mib = 0  # 8 GiB of old prompts by default
     params.api_keys = [key]
     params.ui = False
-    params.endpoint_slots = False
+    params.endpoint_slots = True  # to save and read back the state of slots
     params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
     params.enable_reasoning = 0
     params.force_pure_content_parser = True  # a reply that looks like a tool call is text all the same

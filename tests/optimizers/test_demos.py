@@ -1,0 +1,103 @@
+"""Where demonstrations come from: what scored, filled up with gold answers at no request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ragc import loop, metrics
+from ragc.optimizers.demos import Pool, collect
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage, Question
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+
+FOUND = Passage("d1", title="", text="Thing is red.")
+TRAIN = tuple(
+    Question(f"q{i}", f"What colour is thing {i}?", ("red",), gold_ids=("d1" if i % 4 else "d9",))
+    for i in range(40)
+)
+ODD = Question("q40", "How large is thing 40?", ("nine feet",), gold_ids=("d1",))
+LABEL = [Question(f"q{i}", f"Is thing {i} blue?", ("no",), gold_ids=("d1",)) for i in (41, 42)]
+
+
+def gathered(
+    reply: Callable[[ChatRequest], Any], train: Sequence[Question] = TRAIN, **knobs: Any
+) -> tuple[Pool, ScriptedTarget]:
+    target = ScriptedTarget(reply)
+    runtime = Runtime({"main": target}, {"local": ListSource([FOUND])}, store=CallStore(None))
+    program = method("vanilla").build(runtime, knobs)
+    work = collect(
+        program,
+        train,
+        metrics.get("em"),
+        wanted=8,
+        filled=24,
+        threshold=0.75,
+        limit=asyncio.Semaphore(4),
+    )
+    return loop.run(work), target
+
+
+def number(request: ChatRequest) -> int:
+    return int(request.messages[-1].content.rpartition("thing ")[2].split("?")[0])
+
+
+def test_a_model_that_answers_earns_its_demonstrations_and_needs_no_others() -> None:
+    pool, target = gathered(lambda request: {"answer": "red"})
+    assert (len(pool.earned), pool.labelled, pool.asked) == (8, 0, 16)
+    assert len(target.requests) == 16
+
+
+def test_a_model_that_never_does_is_asked_one_block_and_gold_answers_fill_up_at_no_request() -> None:
+    pool, target = gathered(lambda request: {"answer": "no idea"})
+    assert (len(pool.earned), pool.labelled, pool.asked) == (0, 24, 16)
+    assert len(target.requests) == 16 == pool.counters["lm_calls"]
+    assert all(demo["answer"] == "red" for demo in pool.demos["answer"])
+
+
+def test_gold_answers_teach_only_where_their_passages_were_shown() -> None:
+    pool, _ = gathered(lambda request: {"answer": "no idea"})
+    taught = {demo["question"] for demo in pool.demos["answer"]}
+    assert taught == {q.question for q in TRAIN if q.gold_ids == ("d1",)} & taught
+    assert len(taught) == pool.labelled == 24
+
+
+def test_an_answer_that_no_passage_contains_teaches_only_as_a_label() -> None:
+    pool, _ = gathered(lambda request: {"answer": "no idea"}, [*TRAIN[:2], ODD, *LABEL])
+    assert [demo["answer"] for demo in pool.demos["answer"]] == ["red", "no", "no"]
+
+
+def test_questions_that_earned_one_are_not_taught_again() -> None:
+    pool, target = gathered(lambda request: {"answer": "red" if number(request) % 8 == 1 else "?"})
+    assert (len(pool.earned), pool.asked) == (2, 16)
+    assert len({demo["question"] for demo in pool.demos["answer"]}) == pool.size == 24
+    assert len(target.requests) == 16
+
+
+def test_as_long_as_enough_may_come_more_are_asked() -> None:
+    pool, target = gathered(lambda request: {"answer": "red" if number(request) % 4 == 1 else "?"})
+    assert (len(pool.earned), pool.asked) == (8, 32)
+    assert len(target.requests) == 32
+
+
+def test_a_call_that_gives_more_than_the_answer_is_not_made_up() -> None:
+    pool, target = gathered(lambda request: {"reasoning": "hm", "answer": "no idea"}, cot=True)
+    assert (len(pool.earned), pool.labelled) == (0, 0)
+    assert len(target.requests) == 40
+
+
+@pytest.mark.parametrize("size", [1, 3, 24])
+def test_sets_are_drawn_from_the_whole_pool_and_repeatable(size: int) -> None:
+    pool, _ = gathered(lambda request: {"answer": "no idea"})
+    sets = pool.sets(4, size, seed=1)
+    assert sets == pool.sets(4, size, seed=1)
+    assert sets[0]["answer"] == list(pool.demos["answer"][:size])
+    assert all(len({d["question"] for d in s["answer"]}) == size for s in sets)
+    if 1 < size < 24:
+        assert len({tuple(d["question"] for d in s["answer"]) for s in sets}) == 4

@@ -1,0 +1,38 @@
+"""The search space: what is tried first, and what is tried next to the best."""
+
+from __future__ import annotations
+
+from ragc.optimizers.suggest import Space
+from ragc.programs import method
+
+
+def space(demos: int = 4, sets: int = 3) -> Space:
+    kind = method("vanilla").knobs
+    searched = tuple(knob for knob in kind.declared() if knob.name in ("query_pos", "cot"))
+    return Space(searched, kind, fixed={"top_k": 1}, demos=demos, demo_sets=sets)
+
+
+def test_screening_shows_demonstrations_and_moves_one_choice_at_a_time() -> None:
+    base = space().baseline()
+    moved = [
+        {name: value for name, value in tried.knobs.items() if base.knobs[name] != value}
+        for tried in space().screening(9)
+    ]
+    assert moved == [{}, {"cot": True}, {"query_pos": "after"}, {"query_pos": "both"}]
+    assert all(tried.demos == 4 for tried in space().screening(9))
+    assert len(space().screening(2)) == 2
+    assert space(demos=0).screening(9) == []
+
+
+def test_another_set_is_the_first_untried_and_there_is_an_end() -> None:
+    first = space().screening(1)[0]
+    second = space().another_set(first, {first.mark})
+    assert second is not None
+    assert (second.demo_set, second.knobs) == (1, first.knobs)
+    third = space().another_set(first, {first.mark, second.mark})
+    assert third is not None
+    assert space().another_set(second, {first.mark, second.mark, third.mark}) is None
+
+
+def test_without_demonstrations_there_is_no_other_set() -> None:
+    assert space().another_set(space().baseline(), set()) is None
