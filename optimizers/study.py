@@ -89,7 +89,7 @@ class Study:
         return best(self.trials)
 
     def _chosen(self, first: Sequence[Candidate], places: Iterable[int]) -> list[Candidate | None]:
-        """The candidates of a batch: `first`; then two in three are the best one with other demonstrations."""
+        """A batch: what is left of `first`; then two in three are the best one with other demonstrations."""
         tried = {trial.candidate.mark for trial in self.trials}
         chosen: list[Candidate | None] = []
         for place in places:
