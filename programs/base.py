@@ -39,7 +39,8 @@ class RagProgram(dspy.Module):
     """A method on a runtime with its knobs set.
 
     The prediction has `answer` (str), `passages` (tuple of Passage, as shown to the last call),
-    `trace` (tuple of events in call-graph order) and `counters`. Knobs are fixed at construction;
+    `trace` (tuple of events in call-graph order) and `counters`; what a method counts for itself
+    it gives as `tallies` (numbers by name), which are added to the counters. Knobs are fixed at construction;
     `Method.build` makes a program with others.
     """
 
@@ -96,7 +97,7 @@ class RagProgram(dspy.Module):
             current_question.reset(token)
         prediction.trace = run.events
         prediction.counters = {
-            **cost.to_json(), "tokens": cost.tokens, "latency": time.monotonic() - started
+            **cost.to_json(), **(prediction.get("tallies") or {}), "tokens": cost.tokens, "latency": time.monotonic() - started
         }  # fmt: skip
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(run.predictions)

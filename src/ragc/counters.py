@@ -16,7 +16,8 @@ class Counters:
     are the same when a run is repeated. `sent` and `replayed` split the calls by where the reply
     came from. `repairs` counts second calls after a reply that did not parse, `truncated` replies
     cut by the token limit, `trimmed` passages left out because they did not fit the context,
-    `failed_searches` searches that could not be made and gave nothing.
+    `failed_searches` searches that could not be made and gave nothing, `dropped` parts of typed
+    outputs that speak of something that is not there (an unknown id, words that are not in the text).
     """
 
     lm_calls: int = 0
@@ -28,6 +29,7 @@ class Counters:
     truncated: int = 0
     trimmed: int = 0
     failed_searches: int = 0
+    dropped: int = 0
     sent: int = 0
     replayed: int = 0
 
