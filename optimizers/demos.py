@@ -4,8 +4,7 @@ The train questions are answered concurrently, block by block. On those that sco
 BootstrapFewShot replays from the store, so its choice is its own and costs no requests. A weak model
 earns few in that way. Then the program is run once more over the train questions with the gold answer
 in the place of the model's (`ragc.programs.forced`), which sends nothing where that is the only call;
-each question whose supporting passages were all shown gives a labelled demonstration, if they contain
-the answer or the answer is a label that several questions share.
+each question whose passages support the answer gives a labelled demonstration.
 """
 
 from __future__ import annotations
@@ -125,8 +124,7 @@ async def collect(
         rest = [question for question in train if question.id not in taken]
         rows = await evaluate(program, rest, [], limit=limit, taught=True)
         _add(spent, rows)
-        labels = _labels(train)
-        taught = [found for row in rows if (found := _labelled(row, labels))][: filled - len(earned)]
+        taught = _taught(rows, _labels(train), wanted - len(earned))[: filled - len(earned)]
     for name, demo in taught:
         demos[name] = (*demos.get(name, ()), demo)
     return Pool(demos, tuple(score for _, score in earned), asked, len(taught), spent.invariant())
@@ -137,20 +135,37 @@ def _add(spent: Counters, rows: Sequence[Row]) -> None:
         spent.add(**{name: row.counters.get(name, 0) for name in spent.to_json()})
 
 
-def _labelled(row: Row, labels: frozenset[str]) -> tuple[str, Demo] | None:
-    """The last call of a run with the gold answer, and the predictor's name; None where it would mislead.
+def _taught(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
+    """Labelled demonstrations with the predictor's name, from runs with the gold answer.
 
-    It teaches when every supporting passage was shown, the passages contain the answer or it is one of
-    `labels`, and the answer is all that the call gives.
+    Those whose supporting passages were all shown; when they are fewer than `wanted`, those too where
+    a supporting passage that was shown contains the answer, as when questions need two and one is shown.
     """
-    shown = {passage.parent for passage in row.passages}
+    found = [demo for row in rows if _supported(row, labels, whole=True) and (demo := _last(row))]
+    if len(found) < wanted:
+        found = [demo for row in rows if _supported(row, labels, whole=False) and (demo := _last(row))]
+    return found
+
+
+def _supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
+    """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`."""
+    gold = frozenset(row.question.gold_ids)
+    all_shown = bool(gold) and gold <= {passage.parent for passage in row.passages}
+    answer = row.question.answers[0].casefold()
+    if all_shown and answer in labels:
+        return True
+    if whole:
+        return all_shown and any(answer in passage.text.casefold() for passage in row.passages)
+    near = [passage for passage in row.passages if not gold or passage.parent in gold]
+    return any(answer in passage.text.casefold() for passage in near)
+
+
+def _last(row: Row) -> tuple[str, Demo] | None:
+    """The last call of a run and its predictor's name; None unless the answer is all that it gives."""
     calls = [event for event in row.trace if isinstance(event, Call)]
-    if not calls or not row.question.gold_ids or not shown.issuperset(row.question.gold_ids):
+    if not calls or set(calls[-1].outputs) != {"answer"}:
         return None
-    last, answer = calls[-1], row.question.answers[0].casefold()
-    if answer not in labels and not any(answer in passage.text.casefold() for passage in row.passages):
-        return None
-    return (last.name, {**last.inputs, **last.outputs}) if set(last.outputs) == {"answer"} else None
+    return calls[-1].name, {**calls[-1].inputs, **calls[-1].outputs}
 
 
 def _labels(questions: Sequence[Question]) -> frozenset[str]:

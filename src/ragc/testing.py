@@ -1,10 +1,10 @@
-"""Fakes for tests of programs and optimizers: a target that replays a script, a source of given hits."""
+"""Fakes for tests of programs and optimizers: a scripted target, a source of given hits, replies that fit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragc.records import Hit, Passage
@@ -124,3 +124,35 @@ class ListSource:
     def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
         """The source itself."""
         return self
+
+
+def example_of(schema: Mapping[str, Any]) -> Any:
+    """The plainest value that fits a JSON `schema` of ours: first of an enum, least number, "text", one item.
+
+    Raises ValueError for a schema without a type.
+    """
+    return _example(schema, schema.get("$defs") or {})
+
+
+def _example(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    if "$ref" in schema:
+        return _example(named[schema["$ref"].rsplit("/", 1)[-1]], named)
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", next(iter(schema.get("enum", ())), None))
+    if parts := schema.get("anyOf") or schema.get("allOf"):
+        return _example(parts[0], named)
+    match schema.get("type"):
+        case "object":
+            return {name: _example(part, named) for name, part in (schema.get("properties") or {}).items()}
+        case "array":
+            return [_example(schema["items"], named)] * min(1, schema.get("maxItems", 1))
+        case "string":
+            return "text"[: schema.get("maxLength", 4)].ljust(schema.get("minLength", 0), "t")
+        case "integer" | "number":
+            return schema.get("minimum", min(1, schema.get("maximum", 1)))
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case kind:
+            raise ValueError(f"No example of a value of type {kind!r}.")

@@ -73,6 +73,21 @@ def test_an_answer_that_no_passage_contains_teaches_only_as_a_label() -> None:
     assert [demo["answer"] for demo in pool.demos["answer"]] == ["red", "no", "no"]
 
 
+def test_one_of_two_supporting_passages_teaches_where_nothing_better_does() -> None:
+    both = Question("q50", "What colour is the thing made in 1950?", ("red",), gold_ids=("d1", "d9"))
+    lone = Question("q51", "What colour is it?", ("blue",), gold_ids=("d1", "d9"))
+    pool, _ = gathered(lambda request: {"answer": "no idea"}, [both, lone])
+    assert [demo["question"] for demo in pool.demos["answer"]] == [both.question]
+    pool, _ = gathered(lambda request: {"answer": "no idea"}, [both, lone, *TRAIN])
+    assert both.question not in {demo["question"] for demo in pool.demos["answer"]}
+
+
+def test_without_supporting_passages_named_those_with_the_answer_teach() -> None:
+    some = [Question(f"q{i}", f"Colour {i}?", (colour,)) for i, colour in enumerate(("red", "blue", "no"))]
+    pool, _ = gathered(lambda request: {"answer": "no idea"}, some)
+    assert [demo["answer"] for demo in pool.demos["answer"]] == ["red"]
+
+
 def test_questions_that_earned_one_are_not_taught_again() -> None:
     pool, target = gathered(lambda request: {"answer": "red" if number(request) % 8 == 1 else "?"})
     assert (len(pool.earned), pool.asked) == (2, 16)

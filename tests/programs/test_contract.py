@@ -1,0 +1,165 @@
+"""What every method in METHODS promises, whatever it does inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from ragc.errors import SourceError, UsageError
+from ragc.programs import METHODS, Method
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Knob, Value
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Call, Search
+from ragc.records import Hit, Passage
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.testing import ListSource, ScriptedTarget, example_of
+
+FOUND = [
+    Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")
+    for i in range(30)
+]
+QUESTION = "What is the colour of thing 3?"
+
+every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+
+
+def fits(request: ChatRequest) -> Reply:
+    """The plainest reply that fits the request's schema, each token near certain."""
+    text = json.dumps(example_of(request.schema)) if request.schema else "text"
+    drawn = (TokenLogprob(text, -0.01),) if request.logprobs else ()
+    return Reply(text, usage=Usage(prompt=10, completion=5), logprobs=drawn)
+
+
+class Failing(ListSource):
+    """A source that cannot be reached."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        raise SourceError("the source is down")
+
+
+def runtime(source: Any = None, reply: Any = fits) -> tuple[Runtime, ScriptedTarget]:
+    target = ScriptedTarget(reply)
+    found = source or ListSource(FOUND)
+    names = {"local", "web", *(name for entry in METHODS for name in entry.sources)}
+    roles = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    return Runtime(roles, dict.fromkeys(names, found), store=CallStore(None)), target  # type: ignore[arg-type]
+
+
+def made(entry: Method, source: Any = None, **knobs: Any) -> tuple[RagProgram, ScriptedTarget]:
+    ground, target = runtime(source)
+    return entry.build(ground, knobs), target
+
+
+def values(knob: Knob) -> Iterator[Value]:
+    """The values at the ends of what a knob may be."""
+    if knob.kind in ("switch", "choice"):
+        yield from (False, True) if knob.kind == "switch" else knob.options
+        return
+    cast = int if knob.kind == "int" else float
+    for bound in knob.bounds:
+        yield cast(min(bound, 40))
+
+
+@every
+def test_knobs_are_complete_and_their_defaults_in_range(entry: Method) -> None:
+    knobs = entry.knobs.declared()
+    assert {"layout", "temperature", "top_p", "icl_n"} <= {knob.name for knob in knobs}
+    for knob in knobs:
+        assert knob.check(knob.default) == knob.default
+        assert knob.about
+    names = {knob.name for knob in knobs}
+    assert {*entry.demo_knobs, *entry.demo_shape} <= names
+    assert all(knob.when.knob in names for knob in knobs if knob.when)
+    assert entry.about
+    assert entry.paper
+
+
+@every
+def test_a_question_ends_in_an_answer_with_passages_trace_and_counters(entry: Method) -> None:
+    program, target = made(entry)
+    said = program(question=QUESTION)
+    assert isinstance(said.answer, str)
+    assert all(isinstance(passage, Passage) for passage in said.passages)
+    calls = [event for event in said.trace if isinstance(event, Call)]
+    searches = [event for event in said.trace if isinstance(event, Search)]
+    assert len(calls) + said.counters["repairs"] == said.counters["lm_calls"] >= 1
+    assert len(searches) == said.counters["searches"]
+    assert len(target.requests) == said.counters["sent"]
+    assert said.counters["repairs"] == 0
+    assert json.loads(json.dumps([event.to_json() for event in said.trace]))
+
+
+@every
+def test_the_same_question_gives_the_same_trace(entry: Method) -> None:
+    runs = [made(entry)[0](question=QUESTION) for _ in range(2)]
+    first, second = ([event.to_json() for event in said.trace] for said in runs)
+    assert first == second
+
+
+@every
+@pytest.mark.parametrize("source", [ListSource([]), Failing([])], ids=["empty", "failing"])
+def test_nothing_found_ends_in_an_answer(entry: Method, source: ListSource) -> None:
+    program, _ = made(entry, source)
+    said = program(question=QUESTION)
+    assert isinstance(said.answer, str)
+    assert said.passages == ()
+
+
+@every
+def test_every_value_of_every_knob_runs_or_names_itself(entry: Method) -> None:
+    for knob in entry.knobs.declared():
+        for value in values(knob):
+            needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
+            asked = {**needed, knob.name: value}
+            try:
+                program, _ = made(entry, **asked)
+            except UsageError as error:
+                if not any(name in str(error) for name in asked):
+                    pytest.fail(f"{asked} is refused without being named: {error}")
+                continue
+            assert isinstance(program(question=QUESTION).answer, str), asked
+
+
+@every
+def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Method, tmp_path: Path) -> None:
+    program, _ = made(entry)
+    named = dict(program.named_predictors())
+    assert named
+    assert all(isinstance(predictor, RagPredict) for predictor in named.values())
+    for predictor in named.values():
+        demo = dict.fromkeys(predictor.signature.fields, "x")
+        predictor.demos = [demo]
+    program.save(tmp_path / "state.json")
+    twin, _ = made(entry)
+    twin.load(tmp_path / "state.json")
+    for name, predictor in twin.named_predictors():
+        assert [dict(demo) for demo in predictor.demos] == [dict(demo) for demo in named[name].demos]
+
+
+@every
+def test_threads_of_dspy_evaluate_and_bootstrapping_pick_the_same_demonstrations(entry: Method) -> None:
+    examples = [
+        dspy.Example(question=f"What is thing {i}?", answer="text").with_inputs("question") for i in range(8)
+    ]
+
+    def fine(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
+        return isinstance(prediction.answer, str)
+
+    picked = []
+    for _ in range(2):
+        program, _ = made(entry)
+        score = dspy.Evaluate(devset=examples, metric=fine, num_threads=8, display_progress=False)(program)
+        assert score.score == 100
+        boot = dspy.BootstrapFewShot(metric=fine, max_bootstrapped_demos=2, max_labeled_demos=0)
+        compiled = boot.compile(program, trainset=examples)
+        picked.append({n: [dict(d.toDict()) for d in p.demos] for n, p in compiled.named_predictors()})
+    assert picked[0] == picked[1]
+    assert any(picked[0].values())
