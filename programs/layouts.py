@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 import dspy
-from dspy.adapters.utils import serialize_for_json, translate_field_type
+import pydantic
+from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import UnknownName
 from ragc.programs.shared_knobs import LAYOUTS
@@ -41,8 +42,8 @@ class MinimalAdapter(dspy.JSONAdapter):
     def _wanted(name: str, info: Any) -> str:
         desc = (info.json_schema_extra or {}).get("desc") or ""
         about = "" if desc == f"${{{name}}}" else f": {desc}"
-        _, _, note = translate_field_type(name, info).partition("# note: the value you produce ")
-        return f'- "{name}"{about}' + (f" ({note})" if note else "")
+        kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
+        return f'- "{name}"{kind}{about}'
 
     def format_user_message_content(
         self,
@@ -75,6 +76,42 @@ class MinimalAdapter(dspy.JSONAdapter):
         """The JSON object that a reply should be."""
         values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
         return json.dumps(serialize_for_json(values), ensure_ascii=False)
+
+
+@cache
+def shape(annotation: Any) -> str:
+    """What JSON an `annotation` asks for, in a few words: `[{"id": integer, "grade": "yes" | "no"}]`."""
+    schema = pydantic.TypeAdapter(annotation).json_schema()
+    return _shape(schema, schema.get("$defs") or {})
+
+
+def _shape(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    if "$ref" in node:
+        return _shape(named[node["$ref"].rsplit("/", 1)[-1]], named)
+    if "enum" in node or "const" in node:
+        options = node.get("enum") or [node["const"]]
+        return " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
+    if parts := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
+        return " | ".join(_shape(part, named) for part in parts)
+    match node.get("type"):
+        case "object":
+            fields = (node.get("properties") or {}).items()
+            return "{" + ", ".join(f'"{name}": {_field(part, named)}' for name, part in fields) + "}"
+        case "array":
+            most = f", at most {node['maxItems']}" if "maxItems" in node else ""
+            return f"[{_shape(node.get('items') or {}, named)}]{most}"
+        case "integer" | "number" if "minimum" in node and "maximum" in node:
+            return f"{node['type']} {node['minimum']} to {node['maximum']}"
+        case "boolean":
+            return "true | false"
+        case kind:
+            return str(kind or "any JSON")
+
+
+def _field(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    """The shape of a nested field with what is said about it."""
+    about = node.get("description")
+    return _shape(node, named) + (f" ({about})" if about else "")
 
 
 @cache
