@@ -1,9 +1,8 @@
 """The study: Optuna ask/tell over candidates, raced on the dev questions, safe against kills.
 
 Trials run in batches of a fixed size. Results of a batch are written down together before any is
-told, so a study killed between two tells goes on as if it had not been. Before each ask the sampler
-is seeded from the number of finished trials; trials that were running when a process died are failed
-and asked again, with the same outcome.
+told, so a study killed between two tells goes on as if it had not been. Trials that were running when a
+process died are failed and asked again, with the same outcome.
 """
 
 from __future__ import annotations
@@ -11,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import optuna
 
-from ragc.errors import BudgetExhausted, StoreError
+from ragc.errors import BudgetExhausted
 from ragc.fingerprint import digest
+from ragc.optimizers.asking import Asked, Asking, storage
 from ragc.optimizers.demos import Pool, collect, show
 from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.racing import hopeless
-from ragc.optimizers.suggest import Candidate, sampler
+from ragc.optimizers.suggest import Candidate
 from ragc.optimizers.task import DEMO_SETS, Task
 from ragc.optimizers.trials import Tried, best, finished
 from ragc.programs.base import RagProgram
@@ -46,7 +45,8 @@ class Study:
         self.trials: list[Tried] = []
         self.spent = ""
         self._pools: dict[str, asyncio.Task[Pool]] = {}
-        self._study = _storage(directory, len(task.objectives))
+        self._study = storage(directory, len(task.objectives))
+        self._asking = Asking(self._study, task)
         self._take_up()
 
     @property
@@ -73,45 +73,23 @@ class Study:
         """Search until the trials or the budget are spent; the best complete trial."""
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.order))
-            await self._batch([self.task.space.baseline()])
+            await self._batch(self._asking.baseline())
         calls = self.trials[0].counters["lm_calls"] / max(1, len(self.order))
         self.task.ledger.hold(round(2 * calls * len(self.task.test)))
         wanted = self.task.trials + 1 if self.task.space.size else 1
-        first = self.task.space.screening(math.ceil(self.task.trials * 2 / 3))
         try:
             while len(self.trials) < wanted:
-                places = range(len(self.trials) - 1, min(len(self.trials) - 1 + self.task.batch, wanted - 1))
-                await self._batch(self._chosen(first, places))
+                await self._batch(self._asking.batch(self.trials, wanted))
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
         self.task.ledger.hold(0)
         return best(self.trials)
 
-    def _chosen(self, first: Sequence[Candidate], places: Iterable[int]) -> list[Candidate | None]:
-        """A batch: what is left of `first`; then two in three are the best one with other demonstrations."""
-        tried = {trial.candidate.mark for trial in self.trials}
-        chosen: list[Candidate | None] = []
-        for place in places:
-            candidate = first[place] if place < len(first) else None
-            if candidate is None and (place - len(first)) % 3 < 2:
-                candidate = self.task.space.another_set(best(self.trials).candidate, tried)
-            if candidate is not None:
-                tried.add(candidate.mark)
-            chosen.append(candidate)
-        return chosen
-
-    async def _batch(self, chosen: Sequence[Candidate | None]) -> None:
-        """Ask, race and tell one batch; None lets the sampler choose."""
-        done, asked = len(self.trials), []
+    async def _batch(self, asked: Sequence[Asked]) -> None:
+        """Race and tell one batch."""
+        done = len(self.trials)
         incumbent = best(self.trials) if self.trials else None
-        for position, candidate in enumerate(chosen):
-            self._study.sampler = sampler(self.task.seed, done, position, trials=self.task.trials)
-            if candidate is not None:
-                self._study.enqueue_trial(self.task.space.enqueued(candidate))
-            trial = self._study.ask()
-            suggested = self.task.space.suggest(trial)
-            asked.append((trial, candidate or suggested))
         abreast = asyncio.Semaphore(math.ceil(self.task.in_flight / self.looks[0]))
         races = [
             asyncio.ensure_future(self._race(trial.number, candidate, incumbent, done + place, abreast))
@@ -235,22 +213,3 @@ class Study:
             (name, value) for name, value in self._study.user_attrs.items() if name.startswith("pool:")
         )
         return [Pool.of(value).counters for _, value in kept]
-
-
-def _storage(directory: Path, objectives: int) -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return optuna.create_study(
-                storage=f"sqlite:///{directory / 'study.db'}",
-                study_name="ragc",
-                directions=["maximize"] * objectives,
-                load_if_exists=True,
-            )
-    except Exception as error:
-        raise StoreError(
-            f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
-            "may hold it, or the disk may be full."
-        ) from error

@@ -193,6 +193,13 @@ def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
     assert load(folder / "out").state.knobs["top_k"] == 3
 
 
+def test_no_candidate_is_tried_twice_while_others_are_left(run: Run, folder: Path) -> None:
+    run(sets=("search.demos=1", 'search.knobs=["query_pos"]', "search.trials=9", "search.batch=3"))
+    trials = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text())
+    asked = [json.dumps(trial["candidate"], sort_keys=True) for trial in trials]
+    assert len(asked) == 10 == len(set(asked))
+
+
 def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> None:
     result = run(sets=("search.demos=0", "search.knobs=[]"))
     assert result.verdict == "not shown to be better"

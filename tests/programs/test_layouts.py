@@ -39,8 +39,10 @@ class Whole(pydantic.BaseModel):
         (list[Part], '[{"number": integer 1 to 8 (of the part), "words": string}]'),
         (
             Whole,
-            '{"parts": [{"number": integer 1 to 8 (of the part), "words": string}], at most 3, '
-            '"sure": true | false}',
+            (
+                '{"parts": [{"number": integer 1 to 8 (of the part), "words": string}], at most 3'
+                ', "sure": true | false}'
+            ),
         ),
         (Any, "any JSON"),
     ],

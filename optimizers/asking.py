@@ -1,0 +1,95 @@
+"""What a study tries next: a rule first, then other demonstrations for the best, and Optuna's sampler.
+
+Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
+study that was killed and resumed asks for what an unbroken one does.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+import optuna
+
+from ragc.errors import StoreError
+from ragc.optimizers.suggest import Candidate, sampler
+from ragc.optimizers.task import Task
+from ragc.optimizers.trials import Tried, best
+
+DRAWS = 8
+"""How often the sampler draws before a candidate that was tried already is tried again."""
+
+Asked = tuple[optuna.Trial, Candidate]
+
+
+class Asking:
+    """Asks `study` for the trials of `task`, batch by batch."""
+
+    def __init__(self, study: optuna.Study, task: Task) -> None:
+        self._study, self._task = study, task
+        self._first = task.space.screening(math.ceil(task.trials * 2 / 3))
+
+    def baseline(self) -> list[Asked]:
+        """The declared defaults, alone."""
+        return [self._given(self._task.space.baseline(), 0, 0)]
+
+    def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
+        """The next trials after `trials`, the baseline among them, of `wanted` in all.
+
+        What is left of the screening; then two in three show the best candidate so far another
+        demonstration set, and the others are the sampler's.
+        """
+        done, asked = len(trials), list[Asked]()
+        tried = {trial.candidate.mark for trial in trials}
+        shown = [candidate for candidate in (best(trials).candidate, *self._first) if candidate.demos]
+        for position in range(min(self._task.batch, wanted - done)):
+            place = done - 1 + position
+            candidate = self._first[place] if place < len(self._first) else None
+            if candidate is None and shown and (place - len(self._first)) % 3 < 2:
+                candidate = self._task.space.another_set(shown[0], tried)
+            if candidate is None:
+                asked.append(self._drawn(done, position, tried))
+            else:
+                asked.append(self._given(candidate, done, position))
+            tried.add(asked[-1][1].mark)
+        return asked
+
+    def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
+        self._study.enqueue_trial(self._task.space.enqueued(candidate))
+        trial, _ = self._ask(done, position)
+        return trial, candidate
+
+    def _drawn(self, done: int, position: int, tried: Container[str]) -> Asked:
+        for attempt in range(DRAWS):
+            trial, candidate = self._ask(done, position + attempt * self._task.batch)
+            if candidate.mark not in tried or attempt + 1 == DRAWS:
+                break
+            self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        return trial, candidate
+
+    def _ask(self, done: int, place: int) -> Asked:
+        self._study.sampler = sampler(self._task.seed, done, place, trials=self._task.trials)
+        trial = self._study.ask()
+        return trial, self._task.space.suggest(trial)
+
+
+def storage(directory: Path, objectives: int) -> optuna.Study:
+    """The study kept in `directory`, made if it is not there. Raises StoreError."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return optuna.create_study(
+                storage=f"sqlite:///{directory / 'study.db'}",
+                study_name="ragc",
+                directions=["maximize"] * objectives,
+                load_if_exists=True,
+            )
+    except Exception as error:
+        raise StoreError(
+            f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
+            "may hold it, or the disk may be full."
+        ) from error
