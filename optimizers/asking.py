@@ -18,8 +18,8 @@ from ragc.optimizers.suggest import Candidate, sampler
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, best
 
-DRAWS = 8
-"""How often the sampler draws before a candidate that was tried already is tried again."""
+DRAWS = 12
+"""How often a candidate is drawn before one that was tried may come again; the later half at random."""
 
 Asked = tuple[optuna.Trial, Candidate]
 
@@ -63,14 +63,16 @@ class Asking:
 
     def _drawn(self, done: int, position: int, tried: Container[str]) -> Asked:
         for attempt in range(DRAWS):
-            trial, candidate = self._ask(done, position + attempt * self._task.batch)
-            if candidate.mark not in tried or attempt + 1 == DRAWS:
-                break
+            place = position + attempt * self._task.batch
+            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
+            if candidate.mark not in tried:
+                return trial, candidate
             self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-        return trial, candidate
+        other = self._task.space.another_set(candidate, tried)
+        return self._given(other or candidate, done, position)
 
-    def _ask(self, done: int, place: int) -> Asked:
-        self._study.sampler = sampler(self._task.seed, done, place, trials=self._task.trials)
+    def _ask(self, done: int, place: int, *, explore: bool = False) -> Asked:
+        self._study.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
         trial = self._study.ask()
         return trial, self._task.space.suggest(trial)
 

@@ -147,12 +147,17 @@ def _one(trial: optuna.Trial, knob: Knob) -> Value:
             assert_never(knob.kind)
 
 
-def sampler(seed: int, finished: int, position: int, *, trials: int) -> optuna.samplers.BaseSampler:
+def sampler(
+    seed: int, finished: int, position: int, *, trials: int, explore: bool = False
+) -> optuna.samplers.BaseSampler:
     """TPE seeded from the study's seed, the number of finished trials and the place in the batch.
 
-    A killed and resumed study therefore asks for the same candidates as an unbroken one.
+    A killed and resumed study therefore asks for the same candidates as an unbroken one. With `explore`
+    it draws uniformly at random.
     """
     mixed = int(digest([seed, finished, position])[:8], 16)
+    if explore:
+        return optuna.samplers.RandomSampler(seed=mixed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # group and multivariate
         return optuna.samplers.TPESampler(
