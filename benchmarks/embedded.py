@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.embedded import EmbeddedTarget
-from ragc.targets.embedded_server import cores
+from ragc.targets.embedded_machine import cores
 
 SYSTEM = "You answer questions from the passages that are given, in a few words. " * 5
 WORDS = [

@@ -205,7 +205,12 @@ def _collect(
             compiled = teleprompter.compile(program.deepcopy(), trainset=examples)
     finally:
         log.setLevel(before)
-    return {name: tuple(plain(demo) for demo in p.demos) for name, p in compiled.named_predictors()}
+    return {name: tuple(_fields(p, demo) for demo in p.demos) for name, p in compiled.named_predictors()}
+
+
+def _fields(predictor: Any, demo: Any) -> Demo:
+    """What of `demo` the signature has: DSPy keeps all that a prediction carried, log probabilities too."""
+    return {name: value for name, value in plain(demo).items() if name in predictor.signature.fields}
 
 
 def _example(question: Question) -> dspy.Example:

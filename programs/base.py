@@ -39,9 +39,9 @@ class RagProgram(dspy.Module):
     """A method on a runtime with its knobs set.
 
     The prediction has `answer` (str), `passages` (tuple of Passage, as shown to the last call),
-    `trace` (tuple of events in call-graph order) and `counters`; what a method counts for itself
-    it gives as `tallies` (numbers by name), which are added to the counters. Knobs are fixed at construction;
-    `Method.build` makes a program with others.
+    `trace` (tuple of events in call-graph order) and `counters`, to which `tallies` (numbers by name)
+    are added, what a method counts for itself. Knobs are fixed at construction; `Method.build` makes a
+    program with others.
     """
 
     method: Method
@@ -96,9 +96,9 @@ class RagProgram(dspy.Module):
         finally:
             current_question.reset(token)
         prediction.trace = run.events
-        prediction.counters = {
-            **cost.to_json(), **(prediction.get("tallies") or {}), "tokens": cost.tokens, "latency": time.monotonic() - started
-        }  # fmt: skip
+        tallies = prediction.get("tallies") or {}
+        timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
+        prediction.counters = {**cost.to_json(), **tallies, **timed}
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(run.predictions)
         return prediction

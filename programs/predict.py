@@ -159,9 +159,9 @@ class RagPredict(dspy.Predict):
             return self._recorded(spot, kwargs, known, logprobs=())
         request = self.request(config=config, **kwargs)
         reply = await self.runtime.gateway.complete(self.runtime.target(self.role), request)
-        outputs, repaired = await self._read(request, reply)
-        cut = reply.finish == "length"
-        return self._recorded(spot, kwargs, outputs, reply.logprobs, truncated=cut, repaired=repaired)
+        outputs, last = await self._read(request, reply)
+        marks = {"truncated": last.finish == "length", "repaired": last is not reply}
+        return self._recorded(spot, kwargs, outputs, last.logprobs, **marks)
 
     def _recorded(
         self,
@@ -181,9 +181,10 @@ class RagPredict(dspy.Predict):
             dspy.settings.trace.append((self, dict(inputs), prediction))
         return prediction
 
-    async def _read(self, request: ChatRequest, reply: Reply) -> tuple[dict[str, Any], bool]:
+    async def _read(self, request: ChatRequest, reply: Reply) -> tuple[dict[str, Any], Reply]:
+        """The outputs and the reply they are from: `reply`, or a second one when it cannot be read."""
         try:
-            return self._parse(reply), False
+            return self._parse(reply), reply
         except ParseFailure as error:
             counters.count(repairs=1)
             fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
@@ -194,7 +195,7 @@ class RagPredict(dspy.Predict):
                 request, messages=(*request.messages, Message("assistant", reply.text), again), schema=schema
             )
             mended = await self.runtime.gateway.complete(target, second)
-            return read_json(self._signature, mended.text, truncated=mended.finish == "length"), True
+            return read_json(self._signature, mended.text, truncated=mended.finish == "length"), mended
 
     def _parse(self, reply: Reply) -> dict[str, Any]:
         if self.layout in JSON_LAYOUTS:

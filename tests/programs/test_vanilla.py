@@ -6,16 +6,15 @@ import asyncio
 import json
 from typing import Any
 
-import dspy
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
-from ragc.programs import METHODS, method
+from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.base import Reply
 from ragc.testing import ListSource, ScriptedTarget
 
 TRAP = (
@@ -144,30 +143,6 @@ def test_passages_that_do_not_fit_are_trimmed_from_the_end_and_counted() -> None
     long = [Passage(f"p{i}", "", "word " * 20) for i in range(3)]
     said = made(target, source=ListSource(long))(question="Capital?")
     assert len(said.passages) == 3 - said.counters["trimmed"] < 3
-
-
-def test_every_method_works_inside_dspy_evaluate_with_threads_and_bootstraps_the_same_demos() -> None:
-    def reply(request: ChatRequest) -> dict[str, Any]:
-        return {"answer": "yes" if "1" in request.messages[-1].content.split("Question:")[-1] else "no"}
-
-    examples = [
-        dspy.Example(question=f"Question {i}?", answer="yes").with_inputs("question") for i in range(20)
-    ]
-
-    def hit(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
-        return bool(example.answer == prediction.answer)
-
-    for entry in METHODS:
-        picked = []
-        for _ in range(2):
-            program = made(ScriptedTarget(reply), entry.id)
-            score = dspy.Evaluate(devset=examples, metric=hit, num_threads=8, display_progress=False)(program)
-            boot = dspy.BootstrapFewShot(metric=hit, max_bootstrapped_demos=3, max_labeled_demos=0)
-            compiled = boot.compile(program, trainset=examples)
-            picked.append([dict(d.toDict()) for d in compiled.predictors()[0].demos])
-            assert score.score > 0
-        assert picked[0] == picked[1]
-        assert len(picked[0]) == 3
 
 
 def test_state_saves_and_loads(tmp_path: Any) -> None:

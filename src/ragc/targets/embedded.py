@@ -21,6 +21,7 @@ from ragc.fingerprint import digest
 from ragc.paths import cache_home
 from ragc.targets import embedded_server as llama
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.embedded_machine import check_file, cores
 from ragc.targets.embedded_wire import read_answer, request_body, too_long
 from ragc.targets.weights import SMOLLM2, default_weights, file_sha256
 
@@ -92,7 +93,7 @@ class EmbeddedTarget:
     def identity(self) -> str:
         """Model and checksum of its weights, which are read when they are new. Raises TargetUnavailable."""
         if not self._sha256 and self.path is not None:
-            llama.check_file(self.path)
+            check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
             self._sha256 = file_sha256(self.path, note)
         return f"{self.model}@sha256:{self._sha256}"
@@ -107,7 +108,7 @@ class EmbeddedTarget:
             if self._held is None:
                 path = default_weights(progress) if self.path is None else self.path
                 _ = self.identity
-                threads = self._threads or llama.cores()
+                threads = self._threads or cores()
                 settings = llama.Settings(
                     path.resolve(), self.context_tokens, self.concurrency, threads, self._quiet
                 )

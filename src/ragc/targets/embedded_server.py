@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import http.client
 import json
-import math
 import os
 import secrets
 import threading
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.embedded_machine import available, check_file
 from ragc.targets.embedded_slots import Slots
-
-_MAGIC, _LEAST = b"GGUF", 4096
-_CPU_FILES = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class Model:
             raise TargetUnavailable(
                 f"llama.cpp could not load {settings.path} ({size} MiB) with {settings.parallel} slots of "
                 f"{settings.context} tokens: the file may be cut short or of a kind unknown to it, or memory "
-                f"too small ({_available() >> 20} MiB are free)."
+                f"too small ({available() >> 20} MiB are free)."
             ) from error
         self._address = str(self._server.listening_address).removeprefix("http://")
 
@@ -169,50 +166,6 @@ def _close_all() -> None:
     """Stop llama.cpp's threads while there is still a process for them to run in."""
     for model in _models.values():
         model.close()
-
-
-def check_file(path: Path) -> None:
-    """Raise TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TargetUnavailable(f"The weights {path} cannot be read: {reason}; name a GGUF file.") from error
-    if head[:4] != _MAGIC:
-        raise TargetUnavailable(f"{path} is no GGUF file: it begins with {head[:4]!r} instead of {_MAGIC!r}.")
-    if size < _LEAST:
-        raise TargetUnavailable(f"{path} is cut short: a GGUF file of {size} bytes holds no model.")
-    if size > _available():
-        raise TargetUnavailable(
-            f"{path} needs {size >> 20} MiB of memory and {_available() >> 20} MiB are free; "
-            "use a smaller model."
-        )
-
-
-def cores() -> int:
-    """The physical cores this process may use: its affinity, without SMT siblings, within its quota."""
-    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    found = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
-    quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
-    allowed = math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else len(found)
-    return max(1, min(len(found), allowed))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def _available() -> int:
-    """Bytes of memory that can be had without swapping; very many where the system does not say."""
-    for line in _read(Path("/proc/meminfo")).splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 2**60
 
 
 def _binding() -> Any:

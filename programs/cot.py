@@ -1,0 +1,32 @@
+"""Cot: chain of thought without retrieval.
+
+Paper: the CoT row of SlimPLM and RQ-RAG (METHODS section 6): one call that reasons, then answers.
+Differs: one prompt for all data sets, with as many demonstrations as the compiler gives it, where SlimPLM
+asks without demonstrations on some sets and with fixed ones on others. The scored text is the answer;
+`whole` puts the reasoning in front of it, as containment metrics of that paper saw it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.programs.base import RagProgram
+from ragc.programs.iterative_knobs import CotKnobs
+from ragc.programs.runtime import Runtime
+from ragc.signatures.answers import ClosedBookAnswer, reasoned
+
+
+class Cot(RagProgram):
+    """One typed call with a reasoning field, no search."""
+
+    def __init__(self, runtime: Runtime, knobs: CotKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.answer = self.predictor(reasoned(ClosedBookAnswer), max_tokens=512)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Reason about `question` and answer it in one call."""
+        said = await self.answer.acall(question=question)
+        answer = f"{said.reasoning}\n{said.answer}" if self.knobs.whole else said.answer
+        return dspy.Prediction(answer=answer, passages=())

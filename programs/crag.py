@@ -1,0 +1,163 @@
+"""Corrective RAG: grade what was found, and correct it from the web when it is not good enough.
+
+Paper: Corrective Retrieval Augmented Generation, sections 4.2 to 4.5, and for `form` = binary the
+LangGraph form that PrefRAG compares with (METHODS section 6).
+Differs: a typed grade stands in for the trained evaluator; a grade that cannot be read counts as 0,
+between the thresholds; a `crag_lower` above `crag_upper` counts as `crag_upper`; kept strips of one
+passage are joined again under its id. Strips past `strips_max` are left out, and counted as
+`crag_strips_left`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ragc import counters
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.corrective_knobs import CragKnobs
+from ragc.programs.crag_judging import attempt, readable
+from ragc.programs.crag_strips import recomposed, strips
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record, together
+from ragc.records import Passage
+from ragc.signatures.answers import ShortAnswer, reasoned
+from ragc.signatures.judges import BetterQuery, RelevanceCheck, RelevanceGrade, SearchWords
+
+
+class Crag(RagProgram):
+    """Graded, with whole strips: k grades and an answer, and when corrected a rewrite and web_k grades."""
+
+    def __init__(self, runtime: Runtime, knobs: CragKnobs) -> None:
+        super().__init__(runtime, knobs)
+        role: Any = knobs.grader
+        if role not in runtime.targets:
+            raise UsageError(
+                f"Grading by the role {role!r} needs [targets.{role}]; "
+                'add it, or set the knob grader = "main".'
+            )
+        signature = reasoned(ShortAnswer) if knobs.cot else ShortAnswer
+        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        graded = knobs.form == "graded"
+        self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
+        if knobs.rewrite:
+            self.query = self.predictor(SearchWords if graded else BetterQuery, max_tokens=40)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search locally, grade, correct, answer once."""
+        hits = await self.search("local", question, self.knobs.top_k)
+        found = [hit.passage for hit in hits]
+        tallies: dict[str, float] = dict.fromkeys(
+            ("crag_correct", "crag_incorrect", "crag_ambiguous", "crag_web", "crag_strips_left"), 0
+        )
+        correct = self._graded if self.knobs.form == "graded" else self._binary
+        chosen = dict.fromkeys(await correct(question, found, tallies))
+        passages = self.fitting(self.answer, tuple(chosen), question=question)
+        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
+        return dspy.Prediction(answer=said.answer, passages=passages, tallies=tallies)
+
+    async def _binary(
+        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    ) -> tuple[Passage, ...]:
+        """The relevant passages; with web passages after them when any was not relevant."""
+        scores = await self._scores(question, found)
+        kept = tuple(p for p in found if scores.get(p, 0.0) > 0)
+        if kept and len(kept) == len(found):
+            return kept
+        record(Note("grades", f"{len(kept)} of {len(found)} relevant"))
+        return (*kept, *await self._web(question, tallies))
+
+    async def _graded(
+        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    ) -> tuple[Passage, ...]:
+        """Local knowledge, web knowledge, or both, as the grades of the local passages say."""
+        scores = await self._scores(question, found)
+        action = self._action(list(scores.values()))
+        record(Note("action", action))
+        tallies[f"crag_{action}"] = 1
+        if action == "correct":
+            return await self._internal(question, found, scores, tallies)
+        if action == "incorrect":
+            return await self._external(question, tallies)
+        both = await together(
+            self._internal(question, found, scores, tallies), self._external(question, tallies)
+        )
+        return (*both[0], *both[1])
+
+    def _action(self, scores: list[float]) -> str:
+        """`correct`, `incorrect` or `ambiguous`; an action that is off becomes its neighbour."""
+        knobs = self.knobs
+        if any(score >= knobs.crag_upper for score in scores):
+            return "ambiguous" if knobs.actions == "no_correct" else "correct"
+        if knobs.actions == "no_ambiguous" or (
+            knobs.actions != "no_incorrect" and all(score < knobs.crag_lower for score in scores)
+        ):
+            return "incorrect"
+        return "ambiguous"
+
+    async def _internal(
+        self,
+        question: str,
+        found: Sequence[Passage],
+        scores: Mapping[Passage, float],
+        tallies: dict[str, float],
+    ) -> tuple[Passage, ...]:
+        if not self.knobs.refine:
+            return tuple(found)
+        known = list(scores) if self.knobs.strips == "whole" else found
+        return await self._refined(question, known, scores, tallies)
+
+    async def _external(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
+        found = await self._web(question, tallies)
+        return await self._refined(question, found, {}, tallies) if self.knobs.select_web else found
+
+    async def _web(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
+        """What the web has for the rewritten question."""
+        tallies["crag_web"] = 1
+        query = await self._rewritten(question) if self.knobs.rewrite else question
+        return tuple(hit.passage for hit in await self.search("web", query, self.knobs.web_k))
+
+    async def _rewritten(self, question: str) -> str:
+        """Words for a web search; the question itself when none were given."""
+        if self.knobs.form == "graded":
+            said = await attempt(self.query, question=question)
+            query = said.query.strip() if said else ""
+        else:
+            said = await attempt(self.query, question=question, query=question)
+            query = said.better_query.strip() if said else ""
+        if said is not None and not query:
+            counters.count(dropped=1)
+        return query or question
+
+    async def _refined(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        known: Mapping[Passage, float],
+        tallies: dict[str, float],
+    ) -> tuple[Passage, ...]:
+        """The best strips of `passages`, put together by passage; `known` are grades already given."""
+        knobs = self.knobs
+        every = [strip for passage in passages for strip in strips(passage, knobs.strips)]
+        pieces = list(dict.fromkeys(every))[: knobs.strips_max]
+        tallies["crag_strips_left"] += len(set(every)) - len(pieces)
+        scores = {**known, **await self._scores(question, [p for p in pieces if p not in known])}
+        ranked = sorted((p for p in pieces if p in scores), key=lambda p: -scores[p])
+        keep = knobs.keep if knobs.strips == "whole" else 2 * knobs.keep
+        return recomposed(ranked[:keep], pieces)
+
+    async def _scores(self, question: str, passages: Sequence[Passage]) -> dict[Passage, float]:
+        """A grade in [-1, 1] for each of `passages` that can be shown to the grader, all at once."""
+        fit = readable(self, self.grade, list(dict.fromkeys(passages)), question)
+        given = await together(
+            *(attempt(self.grade, question=question, passage=shown(passage)) for passage in fit)
+        )
+        return {passage: self._points(said) for passage, said in zip(fit, given, strict=True)}
+
+    def _points(self, said: Any) -> float:
+        if said is None:
+            return 0.0
+        return float(said.grade.points / 100 if self.knobs.form == "graded" else said.relevant)

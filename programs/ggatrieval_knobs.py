@@ -1,0 +1,62 @@
+"""Knobs of GGatrieval (METHODS section 10); imports no DSPy, so that listing them is quick.
+
+Differs: tau, N and W are not in the paper's text; their defaults are ours. `chunk_size` is 200
+tokens, which leaves the 100-word passages of the paper's corpora whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import When, choice, integer, real, switch
+from ragc.programs.shared_knobs import AnswerKnobs
+
+_MORE_ROUNDS = When("rounds", above=1)
+_SCQU = When("scqu", values=(True,))
+
+
+@dataclass(frozen=True)
+class GGatrievalKnobs(AnswerKnobs):
+    """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
+
+    candidates: int = integer(10, 5, 100, "new documents a round (N)", paper="not stated; fits its Table 4")
+    k_support: int = integer(5, 3, 10, "documents that support the answer (k)", paper="GGatrieval")
+    rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="GGatrieval")
+    window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")
+    fga_rerank: bool = switch(
+        True, "put documents that align with more of the question first", paper="GGatrieval"
+    )
+    fga_reflect: bool = switch(True, "the model checks its alignments once more", paper="GGatrieval")
+    scqu: bool = switch(
+        True, "make new queries from the chosen documents; else read on in the first search's hits",
+        when=_MORE_ROUNDS, paper="GGatrieval",
+    )  # fmt: skip
+    tau: float = real(
+        0.5, 0.0, 1.0, "a document aligned with this share of the question is a query as it is",
+        step=0.1, when=_SCQU, paper="not stated",
+    )  # fmt: skip
+    scqu_scope: str = choice(
+        "each", ("each", "best"), "make a query from each chosen document or from the best aligned one",
+        when=_SCQU, paper="not stated",
+    )  # fmt: skip
+    scqu_base: str = choice(
+        "q", ("q", "prevQ"), "build queries on the question or on the query that found the document",
+        when=_SCQU, paper="Algorithm 1 has prevQ; q prevents drift",
+    )  # fmt: skip
+    verify: bool = switch(
+        True,
+        "stop as soon as the model finds the documents sufficient",
+        when=_MORE_ROUNDS,
+        paper="GGatrieval",
+    )
+    top_up: bool = switch(
+        True,
+        "fill up with the next best documents when the model chooses fewer",
+        paper="LLatrieval code has off",
+    )
+    drop_label: str = choice(
+        "none", ("none", "FULL", "PARTIAL", "NONE"), "replace chosen documents of this label by others",
+        searched=False, paper="GGatrieval Table 3",
+    )  # fmt: skip
+    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="100-word passages")
+    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="none")

@@ -1,0 +1,64 @@
+"""IterRetGen: retrieve and answer in turns, each search helped by the answer before.
+
+Paper: ITER-RETGEN as SlimPLM runs it (METHODS section 6): an answer from what the question finds, then
+two iterations that search with question and last answer together and answer anew. `rounds` counts the
+answering calls (METHODS 9.15), so its default 3 is two iterations, and each run makes exactly `rounds`
+calls and searches. Passages of earlier rounds are discarded, and those found are ordered by the question.
+Differs: the order is by BM25 score among the passages found, not by a cross-encoder or E5; ties keep the
+order of the search, and so does the first round, which searched with the question; knobs that Vanilla has
+keep its defaults, SlimPLM shows up to 20 paragraphs; with `cot` the reasoning is part of the answer that
+is searched with, as in ITER-RETGEN itself; a round whose reply cannot be read ends the run with the answer
+of the round before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from ragc.corpora.bm25 import indexed, lucene, query_terms
+from ragc.errors import ParseFailure
+from ragc.programs.base import shown
+from ragc.programs.trace import Note, record
+from ragc.programs.vanilla import Vanilla
+from ragc.records import Hit
+
+
+def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """`hits` by how well each passage fits `question`, best first; ties in the order given."""
+    scores = lucene(query_terms(question), [indexed(hit.passage) for hit in hits])
+    ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
+    return tuple(hit for _, hit in ordered)
+
+
+class IterRetGen(Vanilla):
+    """Vanilla's search and call, `rounds` times."""
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question`, then search with each answer and answer again."""
+        last = await self._round(question, question)
+        for turn in range(2, self.knobs.rounds + 1):
+            query = " ".join(part for part in (question, last.get("reasoning"), last.answer) if part)
+            try:
+                last = await self._round(question, query)
+            except ParseFailure:
+                record(Note(f"round {turn}", "its reply could not be read; the answer before it stands"))
+                break
+        return dspy.Prediction(answer=last.answer, passages=last.passages)
+
+    async def _round(self, question: str, query: str) -> dspy.Prediction:
+        """One search with `query` and one answer to `question`, with the passages it was shown."""
+        hits = await self._found(question, query)
+        passages = self.fitting(self.answer, self._with_noise(question, hits), question=question)
+        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
+        return dspy.Prediction(**{**said.toDict(), "passages": passages})
+
+    async def _found(self, question: str, query: str) -> tuple[Hit, ...]:
+        """The `top_k` hits of one round, ordered by `question` when that differs from the query."""
+        k, knobs = self.knobs.top_k, self.knobs
+        if not knobs.rerank or query == question:
+            return await self.search("local", query, k, source=self.local)
+        hits = await self.search("local", query, max(k, knobs.pool), source=self.local)
+        return by_question(question, hits)[:k]

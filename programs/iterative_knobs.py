@@ -1,0 +1,114 @@
+"""Knobs of the baselines ReAct, Self-Ask, ITER-RETGEN, CoT and Vanilla over several sources.
+
+They stand apart from the programs because listing them must not import DSPy. Names, ranges and defaults
+are those of METHODS section 10. What a shared knob already says is taken from it, so that it means the
+same; `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling, which that paper gave to every baseline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.programs.knobs import Knobs, When, choice, integer, switch
+from ragc.programs.shared_knobs import AnswerKnobs, PassageKnobs
+
+
+def _as_in(knobs: type[Knobs], name: str, **changes: Any) -> Any:
+    """A field that declares the knob `name` of `knobs` again, with `changes` to its declaration."""
+    knob = dataclasses.replace(knobs.knob(name), **changes)
+    return dataclasses.field(default=knob.default, metadata={"knob": knob})
+
+
+_USES_LOCAL = When("sources_used", ("local", "both"))
+_USES_WEB = When("sources_used", ("web", "both"))
+
+
+@dataclass(frozen=True)
+class StepKnobs(Knobs):
+    """How calls are sampled and laid out, for methods that reason by themselves and so have no `cot`."""
+
+    temperature: float = _as_in(AnswerKnobs, "temperature")
+    top_p: float = _as_in(AnswerKnobs, "top_p")
+    icl_n: int = _as_in(AnswerKnobs, "icl_n")
+    layout: str = _as_in(AnswerKnobs, "layout")
+
+
+@dataclass(frozen=True)
+class CotKnobs(StepKnobs):
+    """Chain of thought without retrieval."""
+
+    whole: bool = switch(
+        False,
+        "give the reasoning with the answer behind it, for metrics that look for the gold answer in a text",
+        searched=False,
+        paper="SlimPLM scores the whole output",
+    )
+
+
+@dataclass(frozen=True)
+class ReactKnobs(StepKnobs):
+    """Thought, action and observation over two sources."""
+
+    temperature: float = _as_in(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = _as_in(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    tools: str = choice(
+        "choice",
+        ("choice", "concat"),
+        "one search tool for each source, or one tool that gives what both sources find",
+        paper="PrefRAG compares with both forms",
+    )
+    max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG")
+    k_local: int = integer(5, 1, 20, "passages of each search of the local source", paper="PrefRAG: 3, 5, 7")
+    k_web: int = integer(5, 1, 20, "passages of each search of the web", paper="PrefRAG: 3, 5, 7")
+    chunk_size: int = _as_in(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = _as_in(PassageKnobs, "overlap", paper="PrefRAG")
+
+
+@dataclass(frozen=True)
+class SelfAskKnobs(StepKnobs):
+    """Follow-up questions, each answered from its own search."""
+
+    rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM")
+    top_k: int = integer(3, 1, 20, "passages read for each follow-up question", paper="RAG-X base setting")
+    chunk_size: int = _as_in(PassageKnobs, "chunk_size")
+    overlap: float = _as_in(PassageKnobs, "overlap")
+
+
+@dataclass(frozen=True)
+class IterRetGenKnobs(PassageKnobs):
+    """Vanilla repeated, each time searching with the last answer."""
+
+    rounds: int = integer(
+        3, 1, 4, "answering calls; the first searches with the question alone, so 1 is Vanilla",
+        paper="SlimPLM",
+    )  # fmt: skip
+    rerank: bool = switch(
+        True, "order what is found by the question alone", when=When("rounds", above=1), paper="SlimPLM"
+    )
+    pool: int = integer(
+        10, 1, 50, "passages found before ordering, never fewer than top_k", when=When("rerank", (True,)),
+        paper="SlimPLM searches 10 pages",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourcesKnobs(AnswerKnobs):
+    """Vanilla over the local source, the web, or both."""
+
+    temperature: float = _as_in(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = _as_in(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    sources_used: str = choice(
+        "both",
+        ("local", "web", "both"),
+        "where passages come from; with both those of the local source stand first",
+        paper="PrefRAG compares with all three",
+    )
+    k_local: int = integer(
+        5, 1, 20, "passages of the local source", when=_USES_LOCAL, paper="PrefRAG: 3, 5, 7"
+    )
+    k_web: int = integer(5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG: 3, 5, 7")
+    query_pos: str = _as_in(PassageKnobs, "query_pos")
+    chunk_size: int = _as_in(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = _as_in(PassageKnobs, "overlap", paper="PrefRAG")

@@ -1,0 +1,41 @@
+"""Knobs of LLatrieval (METHODS sections 3.1 and 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import When, choice, integer, switch
+from ragc.programs.rankgpt_knobs import PoolKnobs
+
+_MORE_ROUNDS = When("rounds", above=1)
+
+
+@dataclass(frozen=True)
+class LLatrievalKnobs(PoolKnobs):
+    """How documents are condensed, chosen and verified, and how the next round asks."""
+
+    candidates: int = integer(50, 5, 100, "documents looked at a round (N)", paper="LLatrieval code")
+    rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="LLatrieval")
+    window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")
+    doc_condense: bool = switch(
+        True, "shorten each document to what bears on the question before choosing", paper="LLatrieval code"
+    )
+    verify: bool = switch(
+        True,
+        "stop as soon as the model finds the documents sufficient",
+        when=_MORE_ROUNDS,
+        paper="LLatrieval",
+    )
+    verify_demo: int = integer(
+        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
+    )  # fmt: skip
+    update: str = choice(
+        "question", ("question", "passage"), "search next with a new question or with the missing passage",
+        when=_MORE_ROUNDS, paper="LLatrieval: a question for ASQA and QAMPARI, a passage for ELI5",
+    )  # fmt: skip
+    top_up: bool = switch(
+        True,
+        "fill up with the next best documents when the model chooses fewer",
+        paper="LLatrieval code has off",
+    )

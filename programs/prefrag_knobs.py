@@ -1,0 +1,67 @@
+"""The knobs of PrefRAG, apart from its program so that listing them imports no LM library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import Knobs, When, choice, integer, real, switch
+from ragc.programs.shared_knobs import LAYOUTS
+
+_PREF = When("pref", (True,))
+_REFLECT = When("reflect", (True,))
+
+
+@dataclass(frozen=True)
+class PrefRagKnobs(Knobs):
+    """How many steps there are, which source is asked when, and how the answer is graded."""
+
+    max_step: int = integer(3, 1, 6, "steps that are announced; one more is taken", paper="PrefRAG B.3")
+    strict_budget: bool = switch(
+        False, "take no step beyond max_step, not even after a bad grade",
+        paper="PrefRAG's code takes one more, and two after a bad grade; its text says 3",
+    )  # fmt: skip
+    k_local: int = integer(5, 1, 7, "passages of one search of `local`", step=2, paper="PrefRAG B.3")
+    k_web: int = integer(5, 1, 7, "passages of one search of any other source", step=2, paper="PrefRAG B.3")
+    pref: bool = switch(True, "prefer one source; off: ask no other", paper="PrefRAG 3.2")
+    pref_style: str = choice(
+        "module",
+        ("module", "prompt"),
+        "a call of its own compares what the preferred source found, or the tools' descriptions say it",
+        when=_PREF,
+        paper="PrefRAG A.4",
+    )
+    preferred_source: str = choice("local", ("local", "web"), "the source asked first", paper="PrefRAG 3.2")
+    compare_first: bool = switch(
+        False, "compare the first search too, when nothing is known yet", when=_PREF, paper="PrefRAG's code"
+    )
+    compare_key: str = choice(
+        "question",
+        ("question", "subquery"),
+        "what found passages should help with: the question, or the query that found them",
+        when=_PREF,
+        paper="PrefRAG's code",
+    )
+    reflect: bool = switch(True, "the model grades its answer; a bad one is worked on", paper="PrefRAG 3.3")
+    reflect_mode: str = choice(
+        "joint",
+        ("joint", "separate"),
+        "the grade comes with the answer, or from a call of its own",
+        when=_REFLECT,
+        paper="PrefRAG's code",
+    )
+    max_supplements: int = integer(
+        1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
+    )
+    answer_format: str = choice(
+        "short", ("short", "yesno"), "how the answer is worded", searched=False, paper="PrefRAG B.3"
+    )
+    temperature: float = real(0.1, 0.0, 1.0, "sampling temperature; 0 is greedy", step=0.1, paper="PrefRAG")
+    top_p: float = real(
+        0.9, 0.6, 1.0, "nucleus sampling mass", step=0.1, when=When("temperature", above=0.0), paper="PrefRAG"
+    )
+    icl_n: int = integer(16, 0, 16, "at most this many demonstrations are shown", searched=False)
+    layout: str = choice(
+        "minimal",
+        LAYOUTS,
+        "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
+    )

@@ -1,0 +1,52 @@
+"""The trajectory of a step-by-step search: what was thought, searched and found, as text in a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ragc.corpora.neutral import neutral
+from ragc.programs.base import shown
+from ragc.records import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step: what the model wrote, as (label, text) pairs, and the passages found for it.
+
+    `cut` says that passages were left out because they did not fit.
+    """
+
+    wrote: tuple[tuple[str, str], ...]
+    passages: tuple[Passage, ...] = ()
+    cut: bool = False
+
+
+Trajectory = tuple[Turn, ...]
+
+
+def found(turns: Trajectory) -> tuple[Passage, ...]:
+    """The passages of all turns, in order."""
+    return tuple(passage for turn in turns for passage in turn.passages)
+
+
+def rendered(turns: Trajectory) -> str:
+    """All turns as text, passages numbered from 1; `none` for no turn."""
+    lines: list[str] = []
+    number = 0
+    for turn in turns:
+        lines += [f"{label}: {text}" for label, text in turn.wrote if text]
+        missing = "left out" if turn.cut else "none"
+        lines.append("Results:" if turn.passages else f"Results: {missing}")
+        for passage in turn.passages:
+            number += 1
+            lines.append(f"[{number}] {shown(passage)}")
+    return neutral("\n".join(lines)) or "none"
+
+
+def shorter(turns: Trajectory) -> Trajectory:
+    """`turns` with a little less: the last passage of the oldest turn that has any, else the oldest turn."""
+    for place, turn in enumerate(turns):
+        if turn.passages:
+            less = replace(turn, passages=turn.passages[:-1], cut=True)
+            return (*turns[:place], less, *turns[place + 1 :])
+    return turns[1:]

@@ -1,0 +1,70 @@
+"""Knobs of RAG-X (METHODS sections 2.3 and 10); no LM library is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import When, choice, integer, real, switch
+from ragc.programs.shared_knobs import PassageKnobs
+
+MANUAL = ("llm", "web", "kg", "all", "llm_web", "llm_kg", "llm_all")
+STAGED = ("predefined_web", "predefined_kg", "predefined_all", "agent")
+_KG = ("kg", "all", "llm_kg", "llm_all", "predefined_kg", "predefined_all", "agent")
+
+
+@dataclass(frozen=True)
+class RagXKnobs(PassageKnobs):
+    """Which sources are asked and when, and how the pages of `web` are narrowed down.
+
+    What needs a source or role that may be missing is searched only when it is named.
+    """
+
+    source_policy: str = choice(
+        "llm_web",
+        (*MANUAL, *STAGED),
+        "which sources answer: fixed, after the model alone was unsure, or chosen by the model then",
+        searched=False,
+        paper="RAG-X base setting; `llm` in the name allows own knowledge",
+    )
+    second_stage_internal: bool = switch(
+        False, "allow own knowledge beside the references in the second stage",
+        when=When("source_policy", STAGED), paper="off in RAG-X's code; its paper names LLM+sources",
+    )  # fmt: skip
+    dynamism: bool = switch(
+        False,
+        "tell the choice of sources how fast the answer changes",
+        when=When("source_policy", ("agent",)),
+        paper="RAG-X README; unused in its code",
+    )
+    router_role: str = choice(
+        "main", ("main", "proxy"), "the model that names a question's domain and pace",
+        when=When("source_policy", _KG), searched=False, paper="RAG-X: a tuned 8B classifier",
+    )  # fmt: skip
+    broad: bool = switch(False, "first narrow `web` down to its best blocks", paper="RAG-X base setting")
+    broad_k: int = integer(
+        50, 20, 200, "blocks kept", step=10, when=When("broad", (True,)), paper="RAG-X: 50"
+    )
+    broad_chunk: int = choice(
+        200, (200, 1024), "longest block in tokens",
+        when=When("broad", (True,)), paper="RAG-X: 200 in the paper, 1024 in the README",
+    )  # fmt: skip
+    dense_share: float = real(
+        0.0,
+        0.0,
+        1.0,
+        "share of the web passages that the source `dense` finds",
+        step=0.1,
+        searched=False,
+        paper="RAG-X: 1.0; here `web` may itself be dense",
+    )
+    rerank: bool = switch(False, "let the model reorder a pool of web passages", paper="RAG-X base setting")
+    pool: int = choice(
+        10, (3, 5, 10, 20), "web passages that are reordered; stands in for top_k",
+        when=When("rerank", (True,)), paper="RAG-X: 3 of 10",
+    )  # fmt: skip
+    top_n: int = integer(
+        3, 1, 20, "web passages kept of the pool", when=When("rerank", (True,)), paper="RAG-X: 3 of 10"
+    )
+    max_answer_tokens: int = integer(
+        100, 20, 500, "longest answer in tokens; reasoning has 412 more", step=20, paper="RAG-X code: 100"
+    )

@@ -1,0 +1,19 @@
+"""Knobs of SKR-KNN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import choice, integer
+from ragc.programs.shared_knobs import PassageKnobs
+
+
+@dataclass(frozen=True)
+class SkrKnnKnobs(PassageKnobs):
+    """How the train questions that are alike decide."""
+
+    skr_k: int = integer(8, 5, 10, "train questions that are asked about a new one", paper="SKR; SlimPLM 8")
+    skr_rule: str = choice(
+        "margin", ("margin", "majority"), "majority, or the commoner train label if it leads as clearly",
+        paper="SKR; SlimPLM's code comes to the majority",
+    )  # fmt: skip

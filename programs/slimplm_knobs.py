@@ -1,0 +1,80 @@
+"""Knobs of SlimPLM: METHODS section 10, its rows for Slim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.knobs import When, choice, integer, real, switch
+from ragc.programs.shared_knobs import AnswerKnobs
+
+_REWRITES = When("use_qr", (True,))
+
+
+@dataclass(frozen=True)
+class SlimPLMKnobs(AnswerKnobs):
+    """When to search, what for, and how much of what is found is shown."""
+
+    cot: bool = switch(
+        False, "reason step by step before answering from passages", paper="SlimPLM code, MuSiQue with Qwen"
+    )
+    temperature: float = real(
+        0.01, 0.0, 1.0, "sampling temperature; 0 is greedy", paper="SlimPLM, implementation details"
+    )
+    top_p: float = real(
+        0.85, 0.6, 1.0, "nucleus sampling mass", when=When("temperature", above=0.0),
+        paper="SlimPLM, implementation details",
+    )  # fmt: skip
+    known_cot: bool = switch(
+        False, "reason step by step before answering without passages", paper="SlimPLM code, Qwen-72B rows"
+    )
+    style: str = choice(
+        "short",
+        ("short", "list", "long"),
+        "answer in few words, with every answer that may be right, or in a paragraph",
+        paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
+    )
+    use_qj: bool = switch(
+        True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
+    )
+    use_qr: bool = switch(
+        True,
+        "search for the proxy's claims; else for the question as it is",
+        paper="SlimPLM, w/o QR",
+    )
+    use_qf: bool = switch(
+        True,
+        "judge each claim before it is searched; else trust the flag it was written with",
+        when=_REWRITES,
+        paper="SlimPLM, w/o QF",
+    )
+    judge_by: str = choice(
+        "text",
+        ("text", "confidence"),
+        "judgements say yes or no, or how sure they are",
+        paper="SlimPLM; its code offers a score",
+    )
+    judge_threshold: float = real(
+        0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1,
+        when=When("judge_by", ("confidence",)), paper="SlimPLM code, score 0",
+    )  # fmt: skip
+    include_original_query: bool = switch(
+        True, "search for the question as it is too", when=_REWRITES, paper="SlimPLM code"
+    )
+    include_question_queries: bool = switch(
+        True, "search for the things the question asks too", when=_REWRITES, paper="SlimPLM code"
+    )
+    pages_per_query: int = integer(10, 1, 20, "pages found for each query", paper="SlimPLM code")
+    refs_max: int = integer(20, 1, 40, "paragraphs shown at most", paper="SlimPLM code")
+    round_robin: str = choice(
+        "true",
+        ("true", "zip"),
+        "paragraphs are dealt from page to page until all are, or until the shortest page ends",
+        paper="SlimPLM; its code has zip",
+    )
+    prompt_token_cap: int = integer(
+        3000, 500, 32000, "longest answering prompt, in tokens", step=500, paper="SlimPLM code"
+    )
+    proxy_tokens: int = integer(
+        512, 64, 512, "longest reply of the proxy, in tokens", step=64, searched=False,
+        paper="SlimPLM, implementation details",
+    )  # fmt: skip

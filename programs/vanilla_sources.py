@@ -1,0 +1,54 @@
+"""VanillaSources: retrieve once from the local source, the web or both, answer once.
+
+Paper: the Vanilla RAG rows of PrefRAG (METHODS section 6); k 5 for each source, temperature 0.1, top_p 0.9.
+With both, the passages of the local source stand before those of the web.
+Differs: a passage that both sources find is shown once; what does not fit the context is left out from
+the end, the web's passages first; chunks are cut at 500 tokens, the nearest value of our grid to 512.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.iterative_knobs import SourcesKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import together
+from ragc.records import Passage
+from ragc.signatures.answers import ShortAnswer, reasoned, with_question
+
+
+class VanillaSources(RagProgram):
+    """One search of each source used, all at once, and one typed call."""
+
+    def __init__(self, runtime: Runtime, knobs: SourcesKnobs) -> None:
+        super().__init__(runtime, knobs)
+        used = knobs.sources_used
+        names = ("local", "web") if used == "both" else (used,)
+        for name in names:
+            if name not in runtime.sources:
+                raise UsageError(
+                    f"sources_used = {used!r} searches a source named {name!r} and none is configured: "
+                    f"add [sources.{name}], or set sources_used to a source that is."
+                )
+        self.used = {name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap) for name in names}
+        signature = with_question(ShortAnswer, knobs.query_pos)
+        signature = reasoned(signature) if knobs.cot else signature
+        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search with `question` as it is and answer from what all sources find."""
+        passages = self.fitting(self.answer, await self._found(question), question=question)
+        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
+        return dspy.Prediction(answer=said.answer, passages=passages)
+
+    async def _found(self, question: str) -> tuple[Passage, ...]:
+        """The passages of every source used, in the order of the sources."""
+        wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
+        found = await together(
+            *(self.search(name, question, wanted[name], source=source) for name, source in self.used.items())
+        )
+        return tuple(dict.fromkeys(hit.passage for hits in found for hit in hits))

@@ -1,0 +1,60 @@
+"""Matching the parts of a question with a passage, and writing a passage that would match.
+
+GGatrieval (METHODS section 3.2): one call for one passage and all parts. Parts are named by
+number, from 1. `alignment` leaves out the outputs that a program does not use.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import dspy
+from pydantic import BaseModel, Field
+
+
+class Match(BaseModel):
+    """A part and the piece of the passage that means the same."""
+
+    component: int = Field(ge=1, le=8)
+    segment: str = Field(max_length=200)
+
+
+class Rewording(BaseModel):
+    """A part in other words."""
+
+    component: int = Field(ge=1, le=8)
+    wording: str = Field(max_length=80)
+
+
+class AlignComponent(dspy.Signature):
+    """Find the numbered parts of the question in the passage.
+
+    For each part copy, word for word, one unbroken piece of the passage that means the same. Leave out parts
+    that the passage does not speak of.
+    """
+
+    question: str = dspy.InputField()
+    components: list[str] = dspy.InputField(desc="parts of the question, numbered from 1")
+    passage: str = dspy.InputField()
+    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField(
+        desc="part number and copied piece"
+    )
+    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
+        desc="numbers of the parts above whose piece, read once more, does mean the same"
+    )
+    synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
+        desc="for each part without a piece, the same in other words"
+    )
+
+
+def alignment(*, reflect: bool, reword: bool) -> Any:
+    """AlignComponent, without `reflected` unless `reflect` and without `synonyms` unless `reword`."""
+    signature: Any = AlignComponent if reflect else AlignComponent.delete("reflected")
+    return signature if reword else signature.delete("synonyms")
+
+
+class PseudoDocument(dspy.Signature):
+    """Write a short encyclopedia passage that speaks of every part of the query."""
+
+    query: str = dspy.InputField()
+    passage: str = dspy.OutputField(desc="two or three sentences")

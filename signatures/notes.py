@@ -1,0 +1,40 @@
+"""Reading notes: one short note for each passage, then the answer, in one call."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import dspy
+import pydantic
+
+
+class Note(pydantic.BaseModel):
+    """What one passage says about the question. `passage` is its number, counted from 1."""
+
+    passage: int = pydantic.Field(ge=1, le=30)
+    note: str = pydantic.Field(max_length=160)
+    kind: Literal["answers", "context", "irrelevant"]
+
+
+class Notes(pydantic.BaseModel):
+    """The notes in the order of the passages."""
+
+    notes: list[Note] = pydantic.Field(max_length=30)
+
+
+class ReadingNotes(dspy.Signature):
+    """Note what each passage says about the question, then answer it in as few words as possible."""
+
+    question: str = dspy.InputField()
+    passages: list[str] = dspy.InputField()
+    reading: Notes = dspy.OutputField(
+        desc="a short note for each passage: it answers, gives only context, or is irrelevant"
+    )
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+
+
+def abstaining(signature: Any) -> Any:
+    """`signature` with an answer that says `unknown` when nothing supports one."""
+    return signature.with_updated_fields(
+        "answer", desc="a name, number or short phrase; unknown when no passage supports one"
+    )

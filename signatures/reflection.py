@@ -1,0 +1,98 @@
+"""Searching step by step: plan and act, grade the own answer, answer when no step is left.
+
+Names that a reply must choose from stand in the schema of the reply; a reply with another name is still
+read, so that the program decides what an unknown one means. `agent_step` and `forced_answer` make the
+variants that a program's tools and answer format ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import dspy
+from pydantic import WithJsonSchema
+
+GRADES = ("CORRECT", "PARTIALLY CORRECT", "INCORRECT")
+FINISH = "finish"
+ANSWER_FORMATS = {
+    "short": "a name, number, date or phrase of as few words as possible",
+    "yesno": "exactly one word, yes or no",
+}
+"""How the final answer should be worded, by the name of the format."""
+
+
+def one_of(options: Sequence[str]) -> Any:
+    """The type of a text that the reply's schema limits to `options`."""
+    return Annotated[str, WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+class AgentStep(dspy.Signature):
+    """Take the next step towards answering the question: search for one fact that is still missing, or
+    finish as soon as the trajectory holds the answer. There are at most max_step steps.
+    """
+
+    answer_format: str = dspy.InputField()
+    tools: list[str] = dspy.InputField()
+    max_step: int = dspy.InputField()
+    question: str = dspy.InputField()
+    trajectory: str = dspy.InputField()
+    thought: str = dspy.OutputField(desc="what is known and what is missing, in one or two sentences")
+    action: str = dspy.OutputField(desc="a tool, or finish")
+    action_input: str = dspy.OutputField(desc="a short query for one fact; empty when you finish")
+    answer: str = dspy.OutputField(desc="the final answer in the answer format; empty when you search")
+    grade: str = dspy.OutputField(
+        desc="your answer is CORRECT, PARTIALLY CORRECT or INCORRECT judging by the results; "
+        "none when you search"
+    )
+    explanation: str = dspy.OutputField(desc="why this grade, in a sentence; empty when you search")
+    improvement: str = dspy.OutputField(
+        desc="what should be found to better the answer, in a sentence; empty if nothing"
+    )
+
+
+class Reflect(dspy.Signature):
+    """Grade the answer to the question by the results in the trajectory."""
+
+    question: str = dspy.InputField()
+    trajectory: str = dspy.InputField()
+    answer: str = dspy.InputField()
+    grade: Annotated[str, WithJsonSchema({"type": "string", "enum": list(GRADES)})] = dspy.OutputField(
+        desc="CORRECT, PARTIALLY CORRECT or INCORRECT"
+    )
+    explanation: str = dspy.OutputField(desc="why this grade, in a sentence")
+    improvement: str = dspy.OutputField(
+        desc="what should be found to better the answer, in a sentence; empty if nothing"
+    )
+
+
+class ForcedAnswer(dspy.Signature):
+    """Answer the question from the trajectory, with the answer alone and no other words."""
+
+    answer_format: str = dspy.InputField()
+    question: str = dspy.InputField()
+    trajectory: str = dspy.InputField()
+    answer: str = dspy.OutputField(desc="the answer in the answer format; your best guess if not found")
+
+
+def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str) -> Any:
+    """AgentStep that may take `actions` or finish; without its grade unless `graded`."""
+    names = (*actions, FINISH)
+    step = _limited(AgentStep, "action", names, f"one of: {', '.join(names)}")
+    if graded:
+        step = _limited(step, "grade", ("none", *GRADES))
+    else:
+        step = step.delete("grade").delete("explanation").delete("improvement")
+    return _limited(step, "answer", ("", "yes", "no")) if answer_format == "yesno" else step
+
+
+def forced_answer(answer_format: str) -> Any:
+    """ForcedAnswer in `answer_format`."""
+    return _limited(ForcedAnswer, "answer", ("yes", "no")) if answer_format == "yesno" else ForcedAnswer
+
+
+def _limited(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
+    """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
+    place = list(signature.output_fields).index(name)
+    told = desc or signature.output_fields[name].json_schema_extra["desc"]
+    return signature.delete(name).insert(place, name, dspy.OutputField(desc=told), one_of(options))

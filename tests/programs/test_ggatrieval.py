@@ -1,0 +1,448 @@
+"""GGatrieval through the public API, on scripted targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from ragc.errors import SourceError, UsageError
+from ragc.programs.base import RagProgram
+from ragc.programs.ggatrieval_knobs import GGatrievalKnobs
+from ragc.programs.method import Method
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, Search
+from ragc.records import Hit, Passage
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+
+GGATRIEVAL = Method(
+    "ggatrieval", "about", "paper", "ragc.programs.ggatrieval:GGatrieval", GGatrievalKnobs, sources=("local",)
+)
+QUESTION = "Who wrote the red book?"
+SLOTS = (
+    "subject",
+    "predicate",
+    "object",
+    "predicative",
+    "attributive",
+    "adverbial",
+    "complement",
+    "apposition",
+)
+PARSE = dict.fromkeys(SLOTS, "") | {"predicate": "wrote", "object": "the  Red book"}
+STAGES = {
+    "subject": "parse",
+    "aligned": "align",
+    "passage": "imagine",
+    "ids": "select",
+    "sufficient": "verify",
+}
+
+Said = Any
+"""The reply of a stage, or a function of the request that gives it."""
+
+
+def stage(request: ChatRequest) -> str:
+    assert request.schema is not None
+    return STAGES.get(next(iter(request.schema["properties"])), "answer")
+
+
+def texts(n: int) -> list[Passage]:
+    """Documents of which every third aligns fully, every third in part, every third not at all."""
+    words = ("nothing here", "Anna WROTE it", "Anna wrote the\nred BOOK")
+    return [Passage(f"p{i}", f"Title{i:02d}", words[i % 3]) for i in range(n)]
+
+
+def align(request: ChatRequest) -> Said:
+    """What an honest model says of the passages of `texts`."""
+    passage = request.messages[-1].content.split("Passage:")[1]
+    aligned = [(1, "wrote")] * ("rote" in passage.lower()) + [(2, "The red book")] * ("BOOK" in passage)
+    known = {number for number, _ in aligned}
+    reply = {
+        "aligned": [{"component": number, "segment": segment} for number, segment in aligned],
+        "reflected": sorted(known),
+        "synonyms": [
+            {"component": n, "wording": w} for n, w in ((1, "authored"), (2, "a tome")) if n not in known
+        ],
+    }
+    assert request.schema is not None
+    return {name: value for name, value in reply.items() if name in request.schema["properties"]}
+
+
+HONEST: dict[str, Said] = {
+    "parse": PARSE,
+    "align": align,
+    "imagine": {"passage": "An imagined text."},
+    "select": {"ids": [1, 2, 3, 4, 5]},
+    "verify": {"sufficient": "NO"},
+    "answer": {"answer": "Anna [1]."},
+}
+
+
+def target(*, script: dict[str, Said] | None = None, **more: Any) -> ScriptedTarget:
+    replies = {**HONEST, **(script or {})}
+
+    def reply(request: ChatRequest) -> Said:
+        said = replies[stage(request)]
+        return said(request) if callable(said) else said
+
+    return ScriptedTarget(reply, **more)
+
+
+class Asked(ListSource):
+    """A ListSource that keeps the queries and how many hits were wanted."""
+
+    def __init__(self, passages: list[Passage]) -> None:
+        super().__init__(passages)
+        self.asked: list[tuple[str, int]] = []
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        self.asked.append((query, k))
+        return await super().search(query, k)
+
+
+def made(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
+    runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
+    return GGATRIEVAL.build(runtime, {"candidates": 6, **knobs})
+
+
+def sent(model: ScriptedTarget, which: str) -> list[str]:
+    return [request.messages[-1].content for request in model.requests if stage(request) == which]
+
+
+def counts(model: ScriptedTarget) -> dict[str, int]:
+    return {name: len(sent(model, name)) for name in HONEST}
+
+
+def titles(prompt: str) -> list[str]:
+    return [word for word in prompt.split() if word.startswith("Title")]
+
+
+def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
+    model = target(script={"verify": {"sufficient": "YES"}})
+    said = made(model)(question=QUESTION)
+    assert said.answer == "Anna [1]."
+    assert counts(model) == {"parse": 1, "align": 6, "imagine": 0, "select": 1, "verify": 1, "answer": 1}
+    assert [p.id for p in said.passages] == ["p2", "p5", "p1", "p4", "p0"]
+    names = ("full", "partial", "none", "full_final", "partial_final", "none_final", "rounds")
+    assert [said.counters[name] for name in names] == [2, 2, 2, 2, 2, 1, 1]
+    assert (said.counters["lm_calls"], said.counters["searches"], said.counters["dropped"]) == (10, 1, 0)
+    assert Note("labels, round 1", "2 FULL, 2 PARTIAL, 2 NONE") in said.trace
+
+
+def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
+    model, source = target(), Asked(texts(60))
+    said = made(model, source)(question=QUESTION)
+    assert said.counters["rounds"] == 4
+    assert said.counters["lm_calls"] == 1 + 24 + 3 + 4 + 3 + 1  # imagine, once a round, and verify are equal
+    assert counts(model) == {"parse": 1, "align": 24, "imagine": 1, "select": 4, "verify": 1, "answer": 1}
+    assert len({p for prompt in sent(model, "align") for p in titles(prompt)}) == 24
+    assert [k for _, k in source.asked[:2]] == [6, 12]
+    assert said.counters["full"] + said.counters["partial"] + said.counters["none"] == 24
+
+
+def test_independent_calls_are_concurrent() -> None:
+    model = target(hold=True)
+    made(model, rounds=2, tau=0.9)(question=QUESTION)
+    # parse, align, select, verify, imagine, align, select, answer
+    assert model.steps == 8
+    assert model.peak == 6
+    assert counts(model)["imagine"] == 2
+
+
+def test_queries_are_made_from_the_chosen_documents() -> None:
+    model, source = target(), Asked(texts(60))
+    made(model, source, rounds=2)(question=QUESTION)
+    assert [query for query, _ in source.asked] == [
+        QUESTION,
+        f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK",
+        f"{QUESTION}\nTitle05\nAnna wrote the\nred BOOK",
+        f"{QUESTION}\nTitle01\nAnna WROTE it",
+        f"{QUESTION}\nTitle04\nAnna WROTE it",
+        "Who authored a tome?\nAn imagined text.",
+    ]
+    assert sent(model, "imagine") == ["Query: Who authored a tome?"]
+
+
+def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> None:
+    source = Asked([Passage("p", "", "Bjarne wrote it"), Passage("q", "", "x"), Passage("r", "", "y")])
+    script = {
+        "parse": {**PARSE, "object": "c++  (new)"},
+        "align": {
+            "aligned": [{"component": 1, "segment": "wrote"}],
+            "reflected": [1],
+            "synonyms": [{"component": 1, "wording": "made"}, {"component": 2, "wording": "a language"}],
+        },
+    }
+    made(target(script=script), source, rounds=2, scqu_scope="best", tau=0.9)(question="Who wrote C++ (new)?")
+    assert source.asked[1][0] == "Who wrote a language?\nAn imagined text."
+
+
+def test_tau_and_scope_decide_which_queries_are_made() -> None:
+    strict, best = Asked(texts(60)), Asked(texts(60))
+    made(target(), strict, rounds=2, tau=0.9)(question=QUESTION)
+    assert [query for query, _ in strict.asked[3:]] == [
+        "Who wrote a tome?\nAn imagined text.",
+        "Who authored a tome?\nAn imagined text.",
+    ]
+    made(target(), best, rounds=2, scqu_scope="best")(question=QUESTION)
+    assert [query for query, _ in best.asked[1:]] == [f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"]
+
+
+def test_a_query_may_build_on_the_one_that_found_the_document() -> None:
+    asked: dict[str, list[str]] = {}
+    for base in ("q", "prevQ"):
+        source = Asked(texts(60))
+        newest = target(script={"select": lambda request: {"ids": [2 if "Title08" in str(request) else 1]}})
+        made(newest, source, candidates=5, rounds=3, scqu_base=base, top_up=False)(question=QUESTION)
+        asked[base] = [query for query, _ in source.asked]
+    first = f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"
+    assert asked["q"][:2] == asked["prevQ"][:2] == [QUESTION, first]
+    assert asked["q"][2].startswith(f"{QUESTION}\nTitle05")
+    assert asked["prevQ"][2].startswith(f"{first}\nTitle05")
+
+
+def test_documents_in_queries_are_cut() -> None:
+    source = Asked([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
+    made(target(), source, rounds=2)(question=QUESTION)
+    assert len(source.asked[1][0]) <= len(QUESTION) + 1 + 800
+
+
+def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
+    model, source = target(), Asked(texts(60))
+    made(model, source, scqu=False)(question=QUESTION)
+    assert source.asked == [(QUESTION, 6), (QUESTION, 12), (QUESTION, 18), (QUESTION, 24)]
+    assert counts(model)["align"] == 24
+    align_request = next(request for request in model.requests if stage(request) == "align")
+    assert align_request.schema is not None
+    assert list(align_request.schema["properties"]) == ["aligned", "reflected"]
+
+
+def test_rounds_end_when_nothing_new_is_found() -> None:
+    model = target()
+    said = made(model, ListSource(texts(8)))(question=QUESTION)
+    assert said.counters["rounds"] == 2
+    assert counts(model)["align"] == 8
+
+
+@pytest.mark.parametrize(
+    ("knobs", "look"),
+    [
+        ({"candidates": 9}, lambda m: counts(m)["align"] == 36),
+        ({"k_support": 3}, lambda m: "K: 3" in sent(m, "select")[0]),
+        ({"rounds": 1}, lambda m: counts(m)["verify"] == 0 and counts(m)["select"] == 1),
+        ({"window": 10}, lambda m: counts(m)["select"] == 1 + 2 * 3),
+        ({"fga_rerank": False}, lambda m: titles(sent(m, "select")[0])[0] == "Title00"),
+        ({"fga_reflect": False}, lambda m: all("reflected" not in str(r.schema) for r in m.requests)),
+        ({"scqu": False}, lambda m: counts(m)["imagine"] == 0),
+        ({"tau": 0.0}, lambda m: counts(m)["imagine"] == 0),
+        ({"scqu_scope": "best"}, lambda m: counts(m)["imagine"] == 0),
+        ({"verify": False}, lambda m: counts(m)["verify"] == 0),
+        ({"drop_label": "FULL"}, lambda m: "red BOOK" not in sent(m, "answer")[0]),
+        ({"cot": True}, lambda m: "reasoning" in m.requests[-1].schema["properties"]),
+        ({"layout": "json"}, lambda m: "[[ ## question ## ]]" in m.requests[0].messages[-1].content),
+        ({"temperature": 0.5}, lambda m: all(r.sampling.temperature == 0.5 for r in m.requests)),
+    ],
+)
+def test_every_knob_changes_what_is_sent(
+    knobs: dict[str, Any], look: Callable[[ScriptedTarget], bool]
+) -> None:
+    answer = {"reasoning": "so", "answer": "x"}
+    script: dict[str, Said] = {"answer": answer}
+    if "layout" in knobs:
+        script["align"] = {"aligned": [], "reflected": [], "synonyms": []}
+    plain, other = target(script={"answer": answer}), target(script=script)
+    for model, chosen in ((plain, {}), (other, knobs)):
+        assert made(model, **chosen)(question=QUESTION).answer == "x"
+    assert look(other)
+    assert not look(plain)
+
+
+def test_chunking_knobs_reach_the_source() -> None:
+    asked: list[tuple[int, float]] = []
+
+    class Cut(ListSource):
+        def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
+            asked.append((chunk_size, overlap))
+            return self
+
+    made(target(), Cut(texts(2)), chunk_size=100, overlap=0.2)
+    assert asked == [(100, 0.2)]
+
+
+def test_the_window_slides_with_the_chosen_documents_at_its_head() -> None:
+    model = target(script={"select": {"ids": [2, 6]}})
+    said = made(model, candidates=20, rounds=1, window=10, fga_rerank=False, top_up=False)(question=QUESTION)
+    shown = [titles(prompt) for prompt in sent(model, "select")]
+    assert shown[0] == [f"Title{i:02d}" for i in range(10)]
+    assert shown[1] == ["Title01", "Title05", *(f"Title{i}" for i in range(10, 18))]
+    assert shown[2] == ["Title05", "Title13", "Title18", "Title19"]
+    assert [p.id for p in said.passages] == ["p13"]
+
+
+def test_the_widest_choice_from_the_narrowest_window_ends() -> None:
+    model = target(script={"select": {"ids": list(range(1, 11))}})
+    made(model, candidates=14, rounds=1, window=10, k_support=10)(question=QUESTION)
+    assert counts(model)["select"] == 5
+
+
+@pytest.mark.parametrize(("top_up", "ids"), [(True, ["p5", "p2", "p1", "p4", "p0"]), (False, ["p5"])])
+def test_top_up_fills_with_the_next_best(top_up: bool, ids: list[str]) -> None:
+    model = target(script={"select": {"ids": [2]}})
+    said = made(model, rounds=1, top_up=top_up)(question=QUESTION)
+    assert [p.id for p in said.passages] == ids
+    assert titles(sent(model, "answer")[0]) == [f"Title0{id[1]}" for id in ids]
+
+
+@pytest.mark.parametrize(
+    ("label", "ids"),
+    [
+        ("FULL", ["p1", "p4", "p0", "p3", "p7"]),
+        ("PARTIAL", ["p2", "p0", "p3", "p5", "p8"]),
+        ("NONE", ["p2", "p1", "p4", "p5", "p8"]),
+    ],
+)
+def test_documents_of_a_label_are_replaced_by_the_best_others(label: str, ids: list[str]) -> None:
+    model = target(script={"select": {"ids": [1, 4, 5, 7, 8]}})  # p2 p1 p4 p0 p3, of three of each label
+    said = made(model, candidates=9, rounds=1, drop_label=label)(question=QUESTION)
+    assert [p.id for p in said.passages] == ids
+    assert said.counters[f"{label.lower()}_final"] == 0
+    assert len(said.passages) == 5
+
+
+def test_what_a_model_makes_up_is_dropped_and_counted() -> None:
+    claims = ((1, "painted"), (7, "Anna"), (2, " "))
+    made_up = {
+        "aligned": [{"component": number, "segment": segment} for number, segment in claims],
+        "reflected": [1, 2, 5],
+        "synonyms": [{"component": 8, "wording": "x"}],
+    }
+    script: dict[str, Said] = {
+        "parse": {**PARSE, "subject": "Leo Tolstoy", "complement": "THE red  BOOK"},
+        "align": made_up,
+        "select": {"ids": [3, 0, 99, 3, -1]},
+        "answer": {"answer": "Anna [1][7] wrote it [0]. So [2]."},
+    }
+    model = target(script=script)
+    said = made(model, ListSource(texts(4)), rounds=1)(question=QUESTION)
+    assert said.answer == "Anna [1] wrote it. So [2]."
+    assert "[1] wrote\n[2] THE red  BOOK\nPassage" in sent(model, "align")[0]
+    assert (said.counters["none"], said.counters["full"], said.counters["partial"]) == (4, 0, 0)
+    assert [p.id for p in said.passages] == ["p2", "p0", "p1", "p3"]
+    # 1 slot; in each of 4 documents 2 segments, 2 reflections and 1 synonym; 3 ids; 2 marks
+    assert said.counters["dropped"] == 1 + 4 * 5 + 3 + 2
+
+
+def test_an_alignment_counts_only_when_it_is_reflected() -> None:
+    said_of_all = {
+        "aligned": [{"component": 1, "segment": "wrote"}, {"component": 2, "segment": "the red book"}],
+        "reflected": [2],
+        "synonyms": [],
+    }
+    checked, unchecked = (target(script={"align": said_of_all}) for _ in range(2))
+    source = ListSource(texts(60)[2::3])
+    assert made(checked, source, rounds=1)(question=QUESTION).counters["partial"] == 6
+    assert made(unchecked, source, rounds=1, fga_reflect=False)(question=QUESTION).counters["full"] == 6
+
+
+def test_a_segment_or_part_inside_a_word_does_not_count() -> None:
+    script = {
+        "parse": {**PARSE, "predicate": "rot", "object": "book"},
+        "align": {
+            "aligned": [{"component": 1, "segment": "roe"}, {"component": 1, "segment": "oo"}],
+            "reflected": [1],
+            "synonyms": [],
+        },
+        "select": {"ids": [1]},
+    }
+    said = made(target(script=script), ListSource([Passage("p", "", "a book")]), rounds=1)(question=QUESTION)
+    assert (said.counters["none"], said.counters["dropped"]) == (1, 3)
+
+
+def test_a_question_without_parts_is_one_component() -> None:
+    model = target(script={"parse": dict.fromkeys(SLOTS, "")})
+    made(model, rounds=1)(question=QUESTION)
+    assert f"Components:\n[1] {QUESTION}\nPassage:" in sent(model, "align")[0]
+
+
+def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
+    class Broken(ListSource):
+        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+            raise SourceError("the index is gone")
+
+    for source, failed in ((ListSource([]), 0), (Broken([]), 1)):
+        model = target()
+        said = made(model, source)(question=QUESTION)
+        assert (said.answer, said.passages, said.counters["rounds"]) == ("Anna.", (), 0)
+        assert said.counters["failed_searches"] == failed
+        assert counts(model) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
+
+
+def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() -> None:
+    def garbage(request: ChatRequest) -> Said:
+        return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "no idea"
+
+    model = ScriptedTarget(garbage, capabilities=())
+    said = made(model, rounds=2)(question=QUESTION)
+    assert said.answer == "Anna"
+    assert [p.id for p in said.passages] == ["p0", "p1", "p2", "p3", "p4"]
+    assert said.counters["none"] == 12
+    noted = {event.about for event in said.trace if isinstance(event, Note) and "unreadable" in event.outcome}
+    assert noted == {"parse", "align", "imagine", "select", "verify"}
+    # every call but the answer twice
+    assert len(model.requests) == 2 * (1 + 12 + 1 + 2 + 1) + 1
+
+
+def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
+    model, source = target(script={"select": {"ids": []}}), Asked(texts(60))
+    said = made(model, source, rounds=2, top_up=False)(question=QUESTION)
+    assert source.asked == [(QUESTION, 6), (QUESTION, 12)]
+    assert (counts(model)["verify"], said.passages) == (0, ())
+
+
+def test_what_does_not_fit_the_context_is_left_out_and_counted() -> None:
+    long = [Passage(f"p{i}", f"Title{i:02d}", "word " * 142) for i in range(5)]
+    huge = Passage("huge", "Title99", "word " * 9000)
+    model = target(script={"select": {"ids": [1, 2]}}, context_tokens=800)
+    said = made(model, ListSource([*long, huge]), rounds=2)(question=QUESTION)
+    assert said.answer == "Anna [1]."
+    assert counts(model)["align"] == 5
+    assert all(len(request.messages[-1].content.split()) < 800 for request in model.requests)
+    assert counts(model)["select"] > 1
+    assert "huge" not in {p.id for p in said.passages}
+    assert said.counters["trimmed"] >= 2
+    assert Note("align huge", "longer than the context") in said.trace
+
+
+def test_searches_and_calls_stand_in_call_graph_order() -> None:
+    first = made(target(), rounds=2)(question=QUESTION)
+    again = made(target(hold=True), rounds=2)(question=QUESTION)
+    assert first.trace == again.trace
+    assert [e.query for e in first.trace if isinstance(e, Search)][:2] == [
+        QUESTION,
+        f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK",
+    ]
+
+
+def test_every_stage_takes_demonstrations_from_a_run() -> None:
+    model = target()
+    example = dspy.Example(question=QUESTION, answer="Anna [1].").with_inputs("question")
+    boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0)
+    compiled = boot.compile(made(model, rounds=2), trainset=[example])
+    model.requests.clear()
+    assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
+    shown = {stage(request): request.messages[2].content for request in model.requests}
+    assert set(shown) == set(HONEST)
+    assert '"segment": ' in shown["align"]
+
+
+def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> None:
+    with pytest.raises(UsageError, match=r"\[sources.local\]"):
+        GGATRIEVAL.build(Runtime({"main": target()}))
+    with pytest.raises(UsageError, match="rounds must be between 1 and 4, found 5"):
+        made(target(), rounds=5)
+    with pytest.raises(UsageError, match="drop_label must be one of"):
+        made(target(), drop_label="full")

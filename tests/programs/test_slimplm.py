@@ -1,0 +1,395 @@
+"""SlimPLM through the public API, on scripted targets: when it searches, what for, and what is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragc.errors import SourceError, UsageError
+from ragc.programs import slimplm_references as references
+from ragc.programs.base import RagProgram
+from ragc.programs.method import Method
+from ragc.programs.runtime import Runtime
+from ragc.programs.slimplm_knobs import SlimPLMKnobs
+from ragc.programs.trace import Call, Note, Search
+from ragc.records import Hit, Passage
+from ragc.targets.base import ChatRequest, Reply, Usage
+from ragc.testing import ListSource, ScriptedTarget
+
+SLIM = Method(
+    "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm:SlimPLM", SlimPLMKnobs,
+    roles=("main", "proxy"), sources=("local",),
+)  # fmt: skip
+QUESTION = "Which river flows through Paris?"
+DRAFT = "The Seine flows through Paris. The Seine ends in Le Havre."
+PLENTY = [Passage(f"p{i}", f"Page {i}", f"text {i} of Paris") for i in range(30)]
+
+
+def claim(text: str, query: str, need: str = "yes") -> dict[str, str]:
+    return {"claim": text, "need_search": need, "query": query}
+
+
+def part(text: str, query: str, need: str = "yes") -> dict[str, str]:
+    return {"question": text, "need_search": need, "query": query}
+
+
+CLAIMS = [
+    claim("The Seine flows through Paris", "Seine Paris", "no"),
+    claim("It ends in Le Havre", "Seine mouth"),
+]
+PARTS = [part("river of Paris", "Paris river"), part("what is Paris", "Paris", "no")]
+
+
+def proxy(**says: Any) -> ScriptedTarget:
+    """A proxy that answers by the kind of call; `says` overrides replies by output field.
+
+    `known` may be a function of the user message.
+    """
+    replies: dict[str, Any] = {
+        "heuristic_answer": DRAFT, "known": "no", "confidence": 0, "claims": CLAIMS, "questions": PARTS
+    }  # fmt: skip
+    replies |= {name: value for name, value in says.items() if name != "hold"}
+
+    def reply(request: ChatRequest) -> Reply:
+        assert request.schema is not None
+        (name,) = request.schema["properties"]
+        value = replies[name]
+        text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
+        return Reply(text, usage=Usage(prompt=7, completion=4))
+
+    return ScriptedTarget(reply, hold=says.get("hold", False))
+
+
+def speaker(**more: Any) -> ScriptedTarget:
+    def reply(request: ChatRequest) -> Reply:
+        assert request.schema is not None
+        text = json.dumps(dict.fromkeys(request.schema["properties"], "Seine"))
+        return Reply(text, usage=Usage(prompt=9, completion=3))
+
+    return ScriptedTarget(reply, **more)
+
+
+class Remembering(ListSource):
+    """A source that keeps its queries."""
+
+    def __init__(self, passages: Any) -> None:
+        super().__init__(passages)
+        self.asked: list[tuple[str, int]] = []
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        self.asked.append((query, k))
+        return await super().search(query, k)
+
+
+def made(main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
+    runtime = Runtime({"main": main, "proxy": small}, {"local": source or ListSource(PLENTY[:4])})
+    return SLIM.build(runtime, knobs)
+
+
+def calls(said: Any) -> list[str]:
+    return [event.name for event in said.trace if isinstance(event, Call)]
+
+
+def queries(said: Any) -> list[str]:
+    return [event.query for event in said.trace if isinstance(event, Search)]
+
+
+def sent(target: ScriptedTarget) -> list[str]:
+    return ["\n".join(m.content for m in request.messages) for request in target.requests]
+
+
+def test_a_known_question_costs_two_proxy_calls_and_is_answered_without_passages() -> None:
+    main, small = speaker(), proxy(known="yes")
+    said = made(main, small)(question=QUESTION)
+    assert calls(said) == ["draft", "judge", "chat"]
+    assert (said.answer, said.passages, said.counters["searches"]) == ("Seine", (), 0)
+    assert Note("question", "known") in said.trace
+    assert DRAFT in sent(small)[1]
+    assert DRAFT not in sent(main)[0]
+
+
+def test_an_unknown_question_is_searched_for_itself_its_parts_and_the_unknown_claims() -> None:
+    small = proxy(known=lambda message: "yes" if "Claim: The Seine" in message else "no")
+    main, source = speaker(), Remembering(PLENTY)
+    said = made(main, small, source)(question=QUESTION)
+    assert calls(said) == ["draft", "judge", "parts", "claims", "claim_judge", "claim_judge", "answer"]
+    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
+    assert {k for _, k in source.asked} == {10}
+    assert Note("claims", "1 of 2 known") in said.trace
+    assert [p.id for p in said.passages] == [f"p{i}" for i in range(10)]
+    assert "text 9 of Paris" in sent(main)[0]
+
+
+def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -> None:
+    said = made(speaker(), proxy())(question=QUESTION)
+    cost = said.counters
+    assert (cost["main_calls"], cost["proxy_calls"]) == (1, 6)
+    assert cost["lm_calls"] == 7
+    assert cost["weighted_calls"] == pytest.approx(1.6)
+    assert (cost["main_generated"], cost["proxy_generated"]) == (3, 24)
+    assert cost["weighted_generated"] == pytest.approx(3 + 2.4)
+    again = made(speaker(), proxy(known="yes"))(question=QUESTION).counters
+    assert (again["main_calls"], again["proxy_calls"]) == (1, 2)
+
+
+def test_roles_on_one_target_are_still_counted_by_role() -> None:
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        assert request.schema is not None
+        known = {"heuristic_answer": DRAFT, "known": "yes", "answer": "Seine"}
+        return {name: known[name] for name in request.schema["properties"]}
+
+    both = ScriptedTarget(reply)
+    cost = made(both, both)(question=QUESTION).counters
+    assert (cost["main_calls"], cost["proxy_calls"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "called", "searched"),
+    [
+        ({"use_qj": False}, ["draft", "parts", "claims", "claim_judge", "claim_judge", "answer"], None),
+        ({"use_qr": False}, ["draft", "judge", "answer"], [QUESTION]),
+        ({"use_qr": False, "use_qj": False}, ["answer"], [QUESTION]),
+        (
+            {"use_qf": False},
+            ["draft", "judge", "parts", "claims", "answer"],
+            [QUESTION, "Paris river", "Seine mouth"],
+        ),
+        ({"include_original_query": False}, None, ["Paris river", "Seine Paris", "Seine mouth"]),
+        (
+            {"include_question_queries": False},
+            ["draft", "judge", "claims", "claim_judge", "claim_judge", "answer"],
+            [QUESTION, "Seine Paris", "Seine mouth"],
+        ),
+    ],
+)
+def test_ablations_leave_out_calls_and_queries(knobs: dict[str, Any], called: Any, searched: Any) -> None:
+    full = made(speaker(), proxy())(question=QUESTION)
+    said = made(speaker(), proxy(), **knobs)(question=QUESTION)
+    assert calls(said) == (called or calls(full))
+    assert queries(said) == (searched or queries(full))
+    assert (calls(said), queries(said)) != (calls(full), queries(full))
+
+
+def test_without_the_question_judgement_a_known_question_is_searched() -> None:
+    assert queries(made(speaker(), proxy(known="yes"))(question=QUESTION)) == []
+    said = made(speaker(), proxy(known="yes"), use_qj=False)(question=QUESTION)
+    assert queries(said) == [QUESTION, "Paris river"]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "threshold", "known"), [(50, 0.5, False), (60, 0.5, True), (100, 1.0, False)]
+)
+def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: float, known: bool) -> None:
+    small = proxy(confidence=confidence)
+    program = made(speaker(), small, judge_by="confidence", judge_threshold=threshold)
+    said = program(question=QUESTION)
+    assert (calls(said)[-1] == "chat") is known
+    assert (
+        small.requests[1].schema
+        != made(speaker(), proxy()).judge.request(question="", heuristic_answer="").schema
+    )
+    if not known:
+        assert all(
+            e.outputs.keys() == {"confidence"}
+            for e in said.trace
+            if isinstance(e, Call) and "judge" in e.name
+        )
+
+
+@pytest.mark.parametrize(
+    ("knobs", "look"),
+    [
+        ({"cot": True}, lambda r: list(r.schema["properties"]) == ["reasoning", "answer"]),
+        ({"style": "list"}, lambda r: "Give every answer" in r.messages[0].content),
+        (
+            {"style": "long"},
+            lambda r: "a paragraph" in r.messages[0].content and r.sampling.max_tokens == 512,
+        ),
+        ({"temperature": 0.5}, lambda r: r.sampling.temperature == 0.5),
+        ({"top_p": 0.7}, lambda r: r.sampling.top_p == 0.7),
+        ({"pages_per_query": 2}, lambda r: "text 2" not in r.messages[-1].content),
+        ({"refs_max": 3}, lambda r: "text 3" not in r.messages[-1].content),
+        ({"layout": "json"}, lambda r: "[[ ## question ## ]]" in r.messages[-1].content),
+    ],
+)
+def test_knobs_change_what_the_main_model_reads(knobs: dict[str, Any], look: Any) -> None:
+    plain, other = speaker(), speaker()
+    made(plain, proxy())(question=QUESTION)
+    made(other, proxy(), **knobs)(question=QUESTION)
+    assert look(other.requests[0])
+    assert other.requests[0] != plain.requests[0]
+
+
+def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
+    main, small = speaker(), proxy()
+    made(main, small, proxy_tokens=128)(question=QUESTION)
+    for request in (*main.requests, *small.requests):
+        assert (request.sampling.temperature, request.sampling.top_p) == (0.01, 0.85)
+    assert [r.sampling.max_tokens for r in small.requests] == [128, 64, 128, 128, 64, 64]
+
+
+@pytest.mark.parametrize("knobs", [{"known_cot": True}, {"style": "list"}])
+def test_knobs_change_the_answer_without_passages(knobs: dict[str, Any]) -> None:
+    plain, other = speaker(), speaker()
+    made(plain, proxy(known="yes"))(question=QUESTION)
+    made(other, proxy(known="yes"), **knobs)(question=QUESTION)
+    assert other.requests[0].messages != plain.requests[0].messages
+
+
+def test_claims_and_parts_that_speak_of_something_else_are_dropped_and_counted() -> None:
+    small = proxy(
+        claims=[
+            claim("Bananas ripen quickly", "bananas"),
+            claim("The Seine is long", " "),
+            claim("", "Seine"),
+            CLAIMS[1],
+        ],
+        questions=[part("bananas", "ripe bananas"), PARTS[0]],
+    )
+    said = made(speaker(), small)(question=QUESTION)
+    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
+    assert said.counters["dropped"] == 4
+    assert calls(said).count("claim_judge") == 1
+
+
+def test_a_query_that_comes_twice_is_searched_once() -> None:
+    small = proxy(claims=[claim("Paris has the Seine", "Paris river")])
+    assert queries(made(speaker(), small)(question=QUESTION)) == [QUESTION, "Paris river"]
+
+
+@pytest.mark.parametrize(
+    ("says", "called"),
+    [
+        ({"known": 7}, ["draft", "parts", "claims", "answer"]),
+        ({"claims": "none"}, ["draft", "judge", "parts", "answer"]),
+        ({"questions": 3}, ["draft", "judge", "claims", "claim_judge", "claim_judge", "answer"]),
+        ({"heuristic_answer": [1]}, ["parts", "answer"]),
+        ({"heuristic_answer": " "}, ["draft", "parts", "answer"]),
+    ],
+)
+def test_what_the_proxy_says_and_nobody_can_read_leads_to_a_search(says: Any, called: list[str]) -> None:
+    said = made(speaker(), proxy(**says))(question=QUESTION)
+    assert calls(said) == called
+    assert said.answer == "Seine"
+    assert queries(said)[0] == QUESTION
+    unread = [e for e in said.trace if isinstance(e, Note) and e.outcome == "could not be read"]
+    assert len(unread) == said.counters["repairs"] == said.counters["dropped"]
+
+
+def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
+    cut = json.dumps({"claims": CLAIMS})[:-40]
+
+    def reply(request: ChatRequest) -> Any:
+        assert request.schema is not None
+        if "claims" in request.schema["properties"]:
+            return Reply(cut, finish="length")
+        return (
+            {"heuristic_answer": DRAFT}
+            if "heuristic_answer" in request.schema["properties"]
+            else {"known": "no"}
+        )
+
+    program = made(speaker(), ScriptedTarget(reply), include_question_queries=False)
+    said = program(question=QUESTION)
+    assert queries(said) == [QUESTION, "Seine Paris"]
+    assert (said.counters["repairs"], said.counters["dropped"]) == (0, 1)
+
+
+class Broken(ListSource):
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        raise SourceError("the index is gone")
+
+
+@pytest.mark.parametrize(
+    "source", [ListSource([]), Broken([]), ListSource([Passage("a", "A", "A\n\nSection::::B")])]
+)
+def test_nothing_found_ends_in_the_plain_answer(source: ListSource) -> None:
+    main = speaker()
+    said = made(main, proxy(), source)(question=QUESTION)
+    assert (said.answer, said.passages, calls(said)[-1]) == ("Seine", (), "chat")
+    assert len(main.requests) == 1
+    assert said.counters["failed_searches"] == (4 if isinstance(source, Broken) else 0)
+
+
+def test_no_query_left_ends_in_the_plain_answer_without_a_search() -> None:
+    small = proxy(claims=[])
+    said = made(speaker(), small, include_original_query=False, include_question_queries=False)(
+        question=QUESTION
+    )
+    assert (queries(said), calls(said)[-1]) == ([], "chat")
+
+
+def test_calls_that_do_not_need_each_other_are_made_at_once() -> None:
+    small = proxy(hold=True, claims=[claim(f"Paris has river {i}", f"river {i}") for i in range(5)])
+    said = made(speaker(), small)(question=QUESTION)
+    assert said.counters["proxy_calls"] == 9
+    assert (small.steps, small.peak) == (4, 5)
+
+
+def test_more_claims_than_asked_for_are_refused_by_the_schema() -> None:
+    small = proxy()
+    made(speaker(), small)(question=QUESTION)
+    for request in small.requests[2:4]:
+        (field,) = request.schema["properties"].values()  # type: ignore[index]
+        assert field["maxItems"] == 5
+
+
+def test_the_prompt_cap_drops_references_two_by_two() -> None:
+    long = [Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)]
+    main = speaker()
+    said = made(main, proxy(), ListSource(long), prompt_token_cap=500)(question=QUESTION)
+    assert len(sent(main)[0].split()) <= 500
+    assert (len(said.passages), said.counters["trimmed"]) == (3, 6)
+    narrow = made(speaker(context_tokens=400), proxy(), ListSource(long))(question=QUESTION)
+    assert len(narrow.passages) == 2
+    none = made(speaker(context_tokens=120), proxy(), ListSource(long))(question=QUESTION)
+    assert (none.passages, calls(none)[-1]) == ((), "chat")
+
+
+def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -> None:
+    text = "Seine\nA river.\nSection::::Course.\nIt flows through Paris.\nBULLET::::- Rouen\nIt is long."
+    found = [
+        Passage("s", "Seine", text),
+        Passage("one", "Other", "Just one river"),
+        Passage("b", "B", "x\n\nParis"),
+    ]
+    main = speaker()
+    said = made(main, proxy(), ListSource(found))(question=QUESTION)
+    assert [p.text for p in said.passages] == [
+        "It flows through Paris.", "Just one river", "Paris", "A river.", "x", "It is long."
+    ]  # fmt: skip
+    for passage in said.passages:
+        whole = next(page for page in found if page.id == passage.parent)
+        assert whole.text[passage.start :].startswith(passage.text)
+    assert said.passages[1] is found[1]
+    zipped = made(speaker(), proxy(), ListSource(found), round_robin="zip")(question=QUESTION)
+    assert [p.text for p in zipped.passages] == ["It flows through Paris.", "Just one river", "Paris"]
+
+
+def test_dealing_and_capping_are_pure_functions() -> None:
+    a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
+    uneven = [(a, b, c), (d,), (e, f)]
+    assert references.dealt(uneven) == (a, d, e, b, f, c)
+    assert references.zipped(uneven) == (a, d, e)
+    assert references.dealt([]) == references.zipped([]) == ()
+    assert references.capped((a, b, c, d, e), len, 3) == (a, b, c)
+    assert references.capped((a, b, c), len, 0) == ()
+
+
+def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
+    late, early = Passage("p#1", "P", "second part", 20), Passage("p#0", "P", "first part")
+    other = Passage("q", "Q", "alone")
+    found = references.pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0))])
+    assert found == [(early, late), (other,)]
+
+
+def test_the_trace_is_the_same_on_every_run() -> None:
+    first, second = (made(speaker(), proxy())(question=QUESTION).trace for _ in range(2))
+    assert [event.to_json() for event in first] == [event.to_json() for event in second]
+
+
+def test_both_roles_are_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"role 'proxy'.*\[targets.proxy\]"):
+        SLIM.build(Runtime({"main": speaker()}, {"local": ListSource([])}))
