@@ -210,6 +210,18 @@ def test_equal_beginnings_are_computed_once(target: EmbeddedTarget, call: Any) -
     assert reply.usage.cached > 0.8 * reply.usage.prompt
 
 
+def test_a_long_beginning_is_computed_once_for_all_slots(target: EmbeddedTarget, call: Any) -> None:
+    told = Message("system", "The mill stands by the river, and the old town is on the hill. " * 24)
+    other = Message("system", "Wheat is sold on Mondays, and on Fridays there is fish at the gate. " * 24)
+    for beginning in (told, other, told):
+        questions = [Message("user", f"{number}: what is sold?") for number in range(8)]
+        requests = [ChatRequest((beginning, q), None, Sampling(max_tokens=4)) for q in questions]
+        replies = call(together(target, requests))
+        cached = sorted(reply.usage.cached / reply.usage.prompt for reply in replies)
+        assert cached[1] > 0.9  # all but the first
+    assert cached[0] > 0.9  # that beginning had been seen
+
+
 def test_a_prompt_beyond_the_context_is_refused_at_once(target: EmbeddedTarget, call: Any) -> None:
     for words in (900, 5000):  # with the reply, and alone
         begun = time.monotonic()

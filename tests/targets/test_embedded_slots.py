@@ -97,10 +97,18 @@ def test_different_beginnings_do_not_wait_for_each_other(engine: Engine) -> None
 
 
 def test_short_beginnings_keep_to_their_slot_and_are_not_written(engine: Engine) -> None:
-    first = engine.ask(prompt("a", length=9))
-    assert engine.ask(prompt("b", length=9)) != first
-    assert engine.ask(prompt("a", "else?", length=9)) == first
+    first = engine.ask(prompt("a", length=90))
+    assert engine.ask(prompt("b", length=90)) != first
+    assert engine.ask(prompt("a", "else?", length=90)) == first
     assert not engine.written
+
+
+def test_a_prompt_goes_on_where_the_last_one_was_most_like_it(engine: Engine) -> None:
+    grown = [{"role": "user", "content": "First the river. " * 9}]
+    first = engine.ask(grown)
+    others = [engine.ask([{"role": "user", "content": name * 90}]) for name in "xy"]
+    assert first not in others
+    assert engine.ask([{"role": "user", "content": grown[0]["content"] + "Then the sea."}]) == first
 
 
 def test_a_first_request_that_fails_leaves_the_beginning_to_the_next(engine: Engine) -> None:
@@ -131,6 +139,18 @@ def test_the_states_used_least_recently_go_first(engine: Engine, monkeypatch: py
     for name in "abacdef":
         engine.ask(prompt(name))
     assert len(list(engine.slots.folder.iterdir())) == 2
+
+
+def test_folders_of_processes_that_died_are_removed() -> None:
+    dead = Engine(1)
+    dead.ask(prompt("a"))
+    dead.slots._lock.release()  # as the system does for a process that was killed
+    alive = Engine(1)
+    assert not dead.slots.folder.exists()
+    other = Engine(1)
+    assert alive.slots.folder.exists()
+    for engine in (alive, other):
+        engine.slots.close()
 
 
 def test_closing_removes_the_files() -> None:

@@ -8,6 +8,7 @@ reads it back, which takes milliseconds where computing took seconds. `benchmark
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import shutil
 import tempfile
@@ -15,10 +16,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from os.path import commonprefix
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 LONG = 1000
 """Characters from which on a beginning is worth a file: about 250 tokens."""
+
+ALIKE = 0.1
+"""The share of a prompt that the last one of a slot must begin with to be worth going on from."""
 
 MOST_BYTES = 1 << 30
 """The most that the files of one model may take; those used least recently go first."""
@@ -33,13 +40,11 @@ class Slots:
     `save` writes the state of a slot to a file by its name and says whether it did; `restore` reads it.
     """
 
-    def __init__(
-        self, count: int, save: Callable[[int, str], bool], restore: Callable[[int, str], bool]
-    ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ragc-slots-"))
+    def __init__(self, count: int, save: Transfer, restore: Transfer) -> None:
+        self.folder, self._lock = _own_folder()
         self._save, self._restore = save, restore
         self._free: list[int] = list(range(count))  # the one that was used least recently first
-        self._held: dict[int, str] = {}
+        self._held: dict[int, str] = {}  # the last prompt of each slot
         self._files: OrderedDict[str, int] = OrderedDict()
         self._first: set[str] = set()  # beginnings that are being computed for the first time
         self._writes = True
@@ -48,16 +53,17 @@ class Slots:
     @contextmanager
     def taken(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[int | None]:
         """A slot for a prompt of `messages`, holding their beginning if it is known; None once `given_up`."""
-        mark, size = _beginning(messages)
-        slot = self._take(mark, size >= LONG, given_up)
+        beginning, text = _text(messages[:-1]), _text(messages)
+        mark = hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:32] + ".state"
+        slot = self._take(mark, beginning, text, given_up)
         if slot is None:
             yield None
             return
         whole = False
         try:
-            if self._held.get(slot) != mark and mark in self._files:
+            if mark in self._files and not self._held.get(slot, "").startswith(beginning):
                 self._restore(slot, mark)
-            self._held[slot] = mark
+            self._held[slot] = text
             yield slot
             whole = True
         finally:
@@ -68,12 +74,12 @@ class Slots:
                 self._free.append(slot)
                 self._changed.notify_all()
 
-    def _take(self, mark: str, long: bool, given_up: Callable[[], bool]) -> int | None:
+    def _take(self, mark: str, beginning: str, text: str, given_up: Callable[[], bool]) -> int | None:
         with self._changed:
             while not given_up():
-                known = not (long and self._writes) or mark in self._files
+                known = len(beginning) < LONG or not self._writes or mark in self._files
                 if self._free and (known or mark not in self._first):
-                    slot = next((s for s in self._free if self._held.get(s) == mark), self._free[0])
+                    slot = self._likest(mark, beginning, text)
                     self._free.remove(slot)
                     if known:
                         with suppress(KeyError):
@@ -83,6 +89,14 @@ class Slots:
                     return slot
                 self._changed.wait(0.1)
         return None
+
+    def _likest(self, mark: str, beginning: str, text: str) -> int:
+        """The free slot whose last prompt shares the most with `text`; the oldest if that is too little."""
+        held = {slot: self._held.get(slot, "") for slot in self._free}
+        shared = {slot: len(commonprefix([last, text])) for slot, last in held.items()}  # noqa: RUF071
+        best = max(self._free, key=lambda slot: shared[slot])
+        enough = len(beginning) if mark in self._files else len(text) * ALIKE
+        return best if shared[best] >= enough else self._free[0]
 
     def _keep(self, slot: int, mark: str) -> None:
         """Write the state; when that fails, the disk may be full, nothing waits for files any more."""
@@ -96,14 +110,23 @@ class Slots:
     def close(self) -> None:
         """Remove the files."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+        Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
-def _beginning(messages: Sequence[Message]) -> tuple[str, int]:
-    """A file name for all of `messages` but the last, and their length in characters."""
-    digest, size = hashlib.sha256(), 0
-    for message in messages[:-1]:
-        for part in (message["role"], message["content"]):
-            data = part.encode("utf-8", "replace")
-            digest.update(len(data).to_bytes(8, "big") + data)
-            size += len(part)
-    return digest.hexdigest()[:32] + ".state", size
+def _text(messages: Sequence[Message]) -> str:
+    return "".join(f"\0{message['role']}\0{message['content']}" for message in messages)
+
+
+def _own_folder() -> tuple[Path, FileLock]:
+    """A new folder that only this user reads, and its lock; folders of processes that died are removed."""
+    base = Path(tempfile.gettempdir()) / f"ragc-slots-{getpass.getuser()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    for lock in base.glob("*.lock"):
+        with suppress(Timeout, OSError), FileLock(lock, timeout=0):
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base))
+    held = FileLock(folder.with_suffix(".lock"))
+    held.acquire(timeout=10)
+    return folder, held
