@@ -9,20 +9,30 @@ from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.store import CallStore
 
+SHOWN = (
+    "top_k", "noise_n", "k_local", "k_web", "web_k", "k_support", "window", "ndocs", "refs_max", "flare_k",
+)  # fmt: skip
+"""Knobs that say how many passages a prompt shows; those that a program has are added up."""
+
+PASSAGE = 200
+"""Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
+
 
 def estimate(recipe: Recipe) -> dict[str, Any]:
     """Upper bounds on calls and tokens of compiling `recipe`, and the sizes they come from.
 
-    A call is taken to be as long as the baseline's longest allowed reply and a prompt of its passages
-    at full chunk size; racing, replay and shared prefixes make the real cost smaller.
+    A question is taken to need the most calls that the baseline may make, repairs not counted, and a call
+    to be as long as the baseline's longest allowed reply and a prompt of its passages at full chunk size;
+    early stops, racing, replay and shared prefixes make the real cost smaller.
     """
     task = prepare(recipe, store=CallStore(None))
     program: RagProgram = task.method.build(task.runtime, dict(recipe.knobs))
-    calls = max(1, len(program.predictors()))
+    calls = program.most_calls()
     knobs = program.knobs.to_json()
-    passage_tokens = int(knobs.get("top_k", 0)) * int(knobs.get("chunk_size", 0))
+    chunk = int(knobs.get("chunk_size", PASSAGE))
+    passage_tokens = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk
     reply_tokens = max(p.sampling.max_tokens for p in program.predictors())
-    demo_tokens = recipe.search.demos * int(knobs.get("chunk_size", 0))
+    demo_tokens = recipe.search.demos * chunk
     trials = task.trials if task.space.size else 0
     questions = {
         "dev": len(task.dev) * (trials + 1),

@@ -51,6 +51,7 @@ METHODS: tuple[Method, ...] = (
         "ragc.programs.prefrag:PrefRag",
         PrefRagKnobs,
         sources=("local",),
+        may_use=("web",),
         demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0},
         demo_shape=("pref", "pref_style", "reflect", "reflect_mode", "answer_format"),
     ),
@@ -60,6 +61,7 @@ METHODS: tuple[Method, ...] = (
         "RAG-X on CRAG",
         "ragc.programs.ragx:RagX",
         RagXKnobs,
+        may_use=("web", "kg", "dense"),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100, "rerank": False, "broad": False},
         demo_shape=("cot", "source_policy", "second_stage_internal"),
     ),
@@ -107,6 +109,7 @@ METHODS: tuple[Method, ...] = (
         "Vanilla RAG rows of PrefRAG",
         "ragc.programs.vanilla_sources:VanillaSources",
         SourcesKnobs,
+        may_use=("local", "web"),
         demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
         demo_shape=("cot",),
     ),
@@ -222,6 +225,16 @@ METHODS: tuple[Method, ...] = (
 )
 
 
+def table() -> str:
+    """The programs as a Markdown table, as it stands in the README."""
+    rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
+    for entry in METHODS:
+        names = ", ".join((*entry.sources, *(f"({name})" for name in entry.may_use))) or "-"
+        roles = ", ".join(entry.roles)
+        rows.append(f"| `{entry.id}` | {entry.about} | {entry.paper} | {names} | {roles} |")
+    return "\n".join(rows)
+
+
 def method(id: str) -> Method:
     """The method called `id`; raises UnknownName with the nearest one."""
     for entry in METHODS:
@@ -230,4 +243,4 @@ def method(id: str) -> Method:
     raise UnknownName("program", id, [entry.id for entry in METHODS])
 
 
-__all__ = ["METHODS", "Method", "method"]
+__all__ = ["METHODS", "Method", "method", "table"]

@@ -64,6 +64,13 @@ class RagProgram(dspy.Module):
             **more,
         )
 
+    def most_calls(self) -> int:
+        """At most how many LM calls one question takes, repairs not counted.
+
+        Here one for each predictor; a program that calls one more than once says how often.
+        """
+        return len(self.predictors())
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question`; `context` may hold `id`, `context_ids` and `query_time`."""
         raise NotImplementedError(f"{type(self).__name__} has no aforward")

@@ -46,6 +46,17 @@ class Crag(RagProgram):
         if knobs.rewrite:
             self.query = self.predictor(SearchWords if graded else BetterQuery, max_tokens=40)
 
+    def most_calls(self) -> int:
+        """The grades of the local passages, what correcting takes, and the answer."""
+        knobs, cut = self.knobs, self.knobs.strips != "whole"
+        local, web = 0, int(knobs.rewrite)
+        if knobs.form == "graded":
+            local = knobs.strips_max if knobs.refine and cut else 0
+            graded = knobs.strips_max if cut else min(knobs.web_k, knobs.strips_max)
+            web += graded if knobs.select_web else 0
+        correcting = max(local, web) if knobs.actions == "no_ambiguous" else local + web
+        return int(knobs.top_k + correcting + 1)
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search locally, grade, correct, answer once."""
         hits = await self.search("local", question, self.knobs.top_k)

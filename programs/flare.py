@@ -54,6 +54,13 @@ class Flare(RagProgram):
         if not measured:
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
 
+    def most_calls(self) -> int:
+        """Every sentence drafted and doubted, `rounds` of them drafted again, and the short answer."""
+        knobs, n = self.knobs, self.knobs.sentences
+        doubts, again = n * (knobs.uncertainty == "spans"), min(n, knobs.rounds)
+        looking = doubts + again if knobs.flare_theta > 0 else 0
+        return int(n + looking + (knobs.finish == "short"))
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Draft sentence by sentence, look up the unsure ones, then conclude."""
         passages = await self._found(question) if self.knobs.first else ()

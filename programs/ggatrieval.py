@@ -62,6 +62,17 @@ class GGatrieval(RagProgram):
         signature = reasoned(CitedAnswer) if knobs.cot else CitedAnswer
         self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 300)
 
+    def most_calls(self) -> int:
+        """Parse and answer, and every round's calls; each selecting call may have room for one more only."""
+        knobs, calls = self.knobs, 2
+        imagines = knobs.scqu and knobs.tau > 0
+        for done in range(knobs.rounds):
+            chosen = min(knobs.k_support, done * knobs.candidates)
+            calls += knobs.candidates + (chosen + knobs.candidates)
+            if done:
+                calls += knobs.verify + imagines * (1 if knobs.scqu_scope == "best" else chosen)
+        return int(calls)
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` from the documents that are chosen in the end."""
         parts, new = await together(self._parsed(question), self._candidates([question], {}))

@@ -19,7 +19,7 @@ _SCQU = When("scqu", values=(True,))
 class GGatrievalKnobs(AnswerKnobs):
     """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
 
-    candidates: int = integer(10, 5, 100, "new documents a round (N)", paper="not stated; fits its Table 4")
+    candidates: int = integer(10, 1, 100, "new documents a round (N)", paper="not stated; fits its Table 4")
     k_support: int = integer(5, 3, 10, "documents that support the answer (k)", paper="GGatrieval")
     rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="GGatrieval")
     window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")

@@ -36,6 +36,10 @@ def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
 class IterRetGen(Vanilla):
     """Vanilla's search and call, `rounds` times."""
 
+    def most_calls(self) -> int:
+        """One a round."""
+        return int(self.knobs.rounds)
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question`, then search with each answer and answer again."""
         last = await self._round(question, question)

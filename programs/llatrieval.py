@@ -53,6 +53,16 @@ class LLatrieval(RagProgram):
         self.update = self.predictor(_updater(knobs.update), max_tokens=150)
         self.answer = self.predictor(CitedAnswer, max_tokens=300)
 
+    def most_calls(self) -> int:
+        """The answer, and every round's calls; each selecting call may have room for one more only."""
+        knobs, calls = self.knobs, 1
+        for done in range(knobs.rounds):
+            chosen = min(knobs.k_support, done * knobs.candidates)
+            calls += knobs.candidates * knobs.doc_condense + (chosen + knobs.candidates)
+            if done:
+                calls += knobs.verify + 1
+        return int(calls)
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Choose documents in at most `rounds` rounds and answer from them, citing."""
         knobs, query = self.knobs, question

@@ -14,7 +14,7 @@ _MORE_ROUNDS = When("rounds", above=1)
 class LLatrievalKnobs(PoolKnobs):
     """How documents are condensed, chosen and verified, and how the next round asks."""
 
-    candidates: int = integer(50, 5, 100, "documents looked at a round (N)", paper="LLatrieval code")
+    candidates: int = integer(50, 1, 100, "documents looked at a round (N)", paper="LLatrieval code")
     rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="LLatrieval")
     window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")
     doc_condense: bool = switch(

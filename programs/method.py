@@ -20,7 +20,8 @@ class Method:
     """A named way to answer a question.
 
     `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
-    `roles` and `sources` are the target roles and source names that must be configured.
+    `roles` and `sources` are the target roles and source names that must be configured; `may_use` are
+    sources that some settings ask for, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
     values of `demo_shape` (knobs that change the typed calls themselves) taken from the setting
     they are meant for.
@@ -33,6 +34,7 @@ class Method:
     knobs: type[Knobs]
     roles: tuple[Role, ...] = ("main",)
     sources: tuple[str, ...] = ()
+    may_use: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shape: tuple[str, ...] = ()
@@ -58,5 +60,6 @@ class Method:
             "paper": self.paper,
             "roles": list(self.roles),
             "sources": list(self.sources),
+            "may_use": list(self.may_use),
             "knobs": [knob.name for knob in self.knobs.declared()],
         }

@@ -3,16 +3,16 @@
 Paper: PrefRAG, sections 3.2 and 3.3, appendices A.4 and E; the loop, its budget and what is compared
 follow the authors' code (METHODS 1.1): the first search is not compared, passages are compared by the
 question and with all that is known, the grade comes with the answer.
-Calls: at most max_step + 1 steps and two more for each supplement, one comparison for each search but
-the first, one answer when no step gave one; with `reflect_mode` separate one grade for each answer that
-could still be worked on.
-Differs: a comparison that cannot be read is a no (the code looks for "true" in its text); a step that
-cannot be read ends the search and the answer is forced; where the preferred source finds nothing the
-other one is asked without a comparison; a step that added nothing is sampled anew, and ends the search
-at temperature 0; replies are limited to 512 tokens (steps), 256 (comparison, grade) and 100 (answer),
-not 4096; what does not fit the context is left out, oldest first. Without `pref` only the preferred
-source is searched, after a bad grade too (the paper does not say). With `strict_budget` an answer at the
-last step is given whatever its grade.
+Calls: at most max_step + 1 steps and two more for each supplement, a comparison for each search but the
+first, a grade for each answer if `reflect_mode` is separate, and one answer when no step gave one.
+Differs: a search that a step asks for is made whatever answer stands beside it, as typed steps fill
+every field (in the code an answer wins); a comparison that cannot be read is a no (the code looks for
+"true" in its text); a step that cannot be read ends the search and the answer is forced; where the
+preferred source finds nothing the other one is asked without a comparison; a step that added nothing is
+sampled anew, and ends the search at temperature 0; replies are limited to 512 tokens (steps), 256
+(comparison, grade) and 100 (answer), not 4096; what does not fit the context is left out, oldest first.
+Without `pref` only the preferred source is searched, after a bad grade too (the paper does not say).
+With `strict_budget` an answer at the last step is given whatever its grade.
 """
 
 from __future__ import annotations
@@ -116,6 +116,10 @@ class PrefRag(RagProgram):
             return {f"search_{name}": (name, about) for name, about in told.items()}
         return {"search": (others[0] if others else first, "finds passages for a short query")}
 
+    def most_calls(self) -> int:
+        """Steps, comparisons and grades, and the forced answer."""
+        return int(self.knobs.most_calls())
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Take steps until one answers, or none is left and the answer is forced."""
         run = _Run(question, left=self.knobs.max_step + (0 if self.knobs.strict_budget else 1))
@@ -124,12 +128,13 @@ class PrefRag(RagProgram):
             said = await self._next(run)
             if said is None:
                 break
-            if answer := _filled(said.answer):
+            answer, action = _filled(said.answer), _filled(said.action).casefold()
+            if answer and not (action in self.tools and _filled(said.action_input)):
                 review = await self._review(run, said, answer)
                 if review is None:
                     return self._prediction(run, answer)
                 await self._supplement(run, said, answer, review)
-            elif _filled(said.action).casefold() in ("", FINISH):
+            elif action in ("", FINISH):
                 record(Note("step", "finished without an answer"))
                 break
             else:

@@ -65,3 +65,16 @@ class PrefRagKnobs(Knobs):
         LAYOUTS,
         "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
     )
+
+    def most_calls(self) -> int:
+        """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""
+        compares = self.pref and self.pref_style == "module"
+        grades = self.reflect and self.reflect_mode == "separate"
+        first = self.max_step + (0 if self.strict_budget else 1)
+        bad = self.max_supplements if self.reflect else 0
+        counts = []
+        for n in range(1 + (min(bad, first - 1) if self.strict_budget else bad)):
+            steps = first if self.strict_budget else first + 2 * n
+            compared = steps - n if n or self.compare_first else steps - 1
+            counts.append(steps + compared * compares + n * grades + 1)
+        return max(counts)

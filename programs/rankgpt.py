@@ -62,6 +62,10 @@ class RankGpt(RagProgram):
         signature = reasoned(signature) if knobs.cot else signature
         self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
 
+    def most_calls(self) -> int:
+        """One for each window of a full pool, and the answer."""
+        return len(list(windows(self.knobs.rank_pool, self.knobs.window, self.knobs.step))) + 1
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Rank what is found from the bottom up, then answer from the first `k_support`."""
         knobs = self.knobs

@@ -60,6 +60,10 @@ class React(RagProgram):
         self.step = self.predictor(signature, max_tokens=256)
         self.answer = self.predictor(AnswerFromSteps, max_tokens=100)
 
+    def most_calls(self) -> int:
+        """Every step and a forced answer."""
+        return int(self.knobs.max_step) + 1
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Think and search until the model finishes, then give its answer to `question`."""
         steps: tuple[Step, ...] = ()

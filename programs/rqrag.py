@@ -91,6 +91,15 @@ class RqRag(RagProgram):
             role: Any = "judge" if "judge" in runtime.targets else "main"
             self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)
 
+    def most_calls(self) -> int:
+        """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""
+        knobs = self.knobs
+        if knobs.mode != "tree":
+            return int(2 * knobs.search_limit + 1)
+        answers = sum(len(self.kinds) ** depth for depth in range(knobs.max_depth + 1))
+        scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
+        return int(answers - 1 + answers * (1 + scoring))
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question`; `candidates` of the prediction are the answers of all trajectories."""
         tree = self.knobs.mode == "tree"

@@ -40,6 +40,10 @@ class SelfAsk(RagProgram):
         self.read = self.predictor(IntermediateAnswer, max_tokens=100)
         self.answer = self.predictor(AnswerFromSteps, max_tokens=100)
 
+    def most_calls(self) -> int:
+        """A step and a reading each round, and a forced answer."""
+        return 2 * int(self.knobs.rounds) + 1
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Ask and read until the model answers `question`, then give that answer."""
         steps: list[str] = []

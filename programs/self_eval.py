@@ -30,6 +30,10 @@ class SelfEval(Vanilla):
         signature = reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer
         self.closed = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
 
+    def most_calls(self) -> int:
+        """The gate, and an answer with passages or without."""
+        return 2
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Ask whether information is needed, then answer with or without passages."""
         if await self._needs(question):

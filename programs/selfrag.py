@@ -72,6 +72,16 @@ class SelfRag(RagProgram):
             reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer, max_tokens=limit
         )
 
+    def most_calls(self) -> int:
+        """Of the graph every round failing its check; of the scored form one answer a passage, or none."""
+        knobs, n = self.knobs, self.knobs.top_k
+        if knobs.form == "graph":
+            return int(knobs.rounds * (n + 4) - 3)
+        if knobs.gate == "never":
+            return 1
+        tried, scored = n * (1 + (knobs.w_rel > 0)), n * ((knobs.w_sup > 0) + (knobs.w_use > 0))
+        return int((knobs.gate == "adaptive") + tried + max(scored, 1))
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer in the form that the knob `form` names."""
         if self.knobs.form == "graph":

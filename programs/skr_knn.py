@@ -84,6 +84,10 @@ class SkrKnn(Vanilla):
         super().load_state({k: v for k, v in state.items() if k != "labels"}, *args, **more)
         self.labels = state.get("labels", ())
 
+    def most_calls(self) -> int:
+        """One, with passages or without."""
+        return 1
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Let the questions alike decide, then answer with or without passages."""
         if await self._retrieves(question):

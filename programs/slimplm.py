@@ -31,7 +31,7 @@ from ragc.programs.slimplm_knobs import SlimPLMKnobs
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.answers import reasoned
-from ragc.signatures.claims import ClaimKnown, ClaimSplit, QuestionSplit
+from ragc.signatures.claims import MOST, ClaimKnown, ClaimSplit, QuestionSplit
 from ragc.signatures.proxy import JudgeKnown, ProxyAnswer, judged, reader
 
 PROXY_WEIGHT = 0.1
@@ -95,6 +95,12 @@ class SlimPLM(RagProgram):
         short = self.knobs.style == "short" and not cot
         return self.predictor(reasoned(signature) if cot else signature, max_tokens=100 if short else 512)
 
+    def most_calls(self) -> int:
+        """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
+        knobs = self.knobs
+        split = knobs.include_question_queries + 1 + (MOST if knobs.use_qf else 0)
+        return int((knobs.use_qj or knobs.use_qr) + knobs.use_qj + (split if knobs.use_qr else 0) + 1)
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` from what the main model knows, or from what is found for its queries."""
         spent = _Spent()
@@ -151,7 +157,9 @@ class SlimPLM(RagProgram):
         if not draft:
             return []
         said = await spent.try_ask(self.claims, question=question, heuristic_answer=draft)
-        claims = _about(f"{question} {draft}", said.claims, "claim") if said else []
+        listed = said.claims if said else []
+        counters.count(dropped=len(listed[MOST:]))  # only JSON layouts hold a reply to its bounds
+        claims = _about(f"{question} {draft}", listed[:MOST], "claim")
         if not self.knobs.use_qf:
             return [claim.query.strip() for claim in claims if claim.need_search == "yes"]
         known = await together(

@@ -267,9 +267,12 @@ def test_yes_or_no_stands_in_the_schema_of_both_answers() -> None:
     assert enums == [["", "yes", "no"], ["yes", "no"]]
 
 
-def test_an_answer_wins_over_an_action_and_none_is_no_answer() -> None:
+def test_a_search_is_made_whatever_answer_stands_beside_it_and_none_is_no_answer() -> None:
     both = {**look("q1"), "answer": "Paris"}
-    assert made(ScriptedTarget([both]))(question="Capital?").answer == "Paris"
+    said = made(ScriptedTarget([both, end("Rome")]))(question="Capital?")
+    assert (said.answer, searches(said)) == ("Rome", [("local", "q1")])
+    assert made(ScriptedTarget([{**both, "action_input": ""}]))(question="Capital?").answer == "Paris"
+    assert made(ScriptedTarget([{**both, "action": "browse"}]))(question="Capital?").answer == "Paris"
     said = made(ScriptedTarget([{**look("q1"), "answer": "None"}, end("Rome")]))(question="Capital?")
     assert (said.answer, searches(said)) == ("Rome", [("local", "q1")])
     assert made(ScriptedTarget([step(), FORCED]))(question="Capital?").answer == "forced"

@@ -1,0 +1,267 @@
+"""No question takes more LM calls than its program says, and some take as many."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ragc.errors import UsageError
+from ragc.programs import METHODS, Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Knob, Value
+from ragc.programs.runtime import Runtime
+from ragc.records import Hit, Passage
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import ListSource, ScriptedTarget
+
+QUESTION = "What is the colour of thing 3?"
+LONG = " ".join(f"It was made of text in 19{i:02}." for i in range(40))
+
+every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+
+
+class Fresh(ListSource):
+    """A source that finds other passages on every search, as many as it is asked for."""
+
+    def __init__(self, text: str = "It is made of text.") -> None:
+        super().__init__([])
+        self.text, self.given = text, 0
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        self.given += k
+        numbers = range(self.given - k, self.given)
+        return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How replies are made to fit a schema: which option of several, how many items, what texts.
+
+    `fields` are values by output field. A list is used up in order, its last value again and again.
+    """
+
+    last: bool = False
+    full: bool = False
+    text: str = "text"
+    fields: Mapping[str, Any] | None = None
+
+    def __call__(self, request: ChatRequest) -> Reply:
+        """A reply that fits `request`, its tokens unlikely; plain words where it has no schema."""
+        text = "text"
+        if request.schema:
+            named = request.schema.get("$defs", {})
+            made = {name: self._of(part, named) for name, part in request.schema["properties"].items()}
+            for name in made.keys() & (self.fields or {}).keys():
+                made[name] = self._given((self.fields or {})[name])
+            text = json.dumps(made)
+        drawn = (TokenLogprob(text, -3.0),) if request.logprobs else ()
+        return Reply(text, logprobs=drawn)
+
+    @staticmethod
+    def _given(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return value.pop(0) if len(value) > 1 else value[0]
+
+    def _of(self, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+        if "$ref" in schema:
+            return self._of(named[schema["$ref"].rsplit("/", 1)[-1]], named)
+        if "enum" in schema or "const" in schema:
+            options = schema.get("enum") or [schema["const"]]
+            return options[-1 if self.last else 0]
+        match schema["type"]:
+            case "object":
+                return {name: self._of(part, named) for name, part in schema["properties"].items()}
+            case "array":
+                most = schema.get("maxItems", 5) if self.full else 1 if self.text else 0
+                return [self._of(schema["items"], named) for _ in range(most)]
+            case "string":
+                return self.text[: schema.get("maxLength", 4)].ljust(schema.get("minLength", 0), "t")
+            case "boolean":
+                return not self.last
+            case "integer" | "number" if self.last:
+                return schema.get("maximum", 1)
+            case "integer" | "number":
+                return schema.get("minimum", 1)
+        raise ValueError(f"no value of {schema}")
+
+
+FILLINGS = {
+    "plain": Filling(),
+    "last": Filling(last=True),
+    "full": Filling(full=True),
+    "last and full": Filling(last=True, full=True),
+    "no answer": Filling(fields={"answer": ""}),
+    "empty": Filling(text=""),
+}
+
+
+def made(
+    entry: Method,
+    knobs: Mapping[str, Value],
+    reply: Callable[[ChatRequest], Reply],
+    *,
+    source: Any = None,
+    room: int = 100_000,
+) -> RagProgram:
+    """`entry` on a target that says `reply`, with the sources that its method may use."""
+    names = (*entry.sources, *entry.may_use)
+    target = ScriptedTarget(reply, context_tokens=room)
+    roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    sources = dict.fromkeys(names, source or Fresh())
+    return entry.build(Runtime(roles, sources, store=CallStore(None)), dict(knobs))
+
+
+def spent(program: RagProgram) -> int:
+    """The calls that one question takes, repairs not counted."""
+    counted = program(question=QUESTION).counters
+    return int(counted["lm_calls"] - counted["repairs"])
+
+
+def values(knob: Knob) -> Iterator[Value]:
+    """The options of a knob, or the ends of its range, large ones cut."""
+    if knob.kind in ("switch", "choice"):
+        yield from (False, True) if knob.kind == "switch" else knob.options
+        return
+    for bound in knob.bounds:
+        yield (int if knob.kind == "int" else float)(min(bound, 40))
+
+
+def settings(entry: Method) -> Iterator[dict[str, Value]]:
+    """The defaults, and each knob at each of its values, with the value of another that it needs."""
+    yield {}
+    for knob in entry.knobs.declared():
+        for value in values(knob):
+            needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
+            yield {**needed, knob.name: value}
+
+
+@every
+@pytest.mark.parametrize("kind", FILLINGS)
+def test_no_question_takes_more_calls_than_the_bound(entry: Method, kind: str) -> None:
+    ran = 0
+    for asked in settings(entry):
+        try:
+            program = made(entry, asked, FILLINGS[kind])
+        except UsageError:
+            continue
+        calls, most = spent(program), program.most_calls()
+        assert 1 <= calls <= most, f"{asked} takes {calls} calls, bound {most}"
+        ran += 1
+    assert ran
+
+
+@every
+def test_the_bound_holds_where_only_one_passage_fits(entry: Method) -> None:
+    for kind in ("plain", "last", "full"):
+        program = made(entry, {}, FILLINGS[kind], source=Fresh("word " * 800), room=1700)
+        assert 1 <= spent(program) <= program.most_calls()
+
+
+@pytest.mark.parametrize(
+    ("id", "knobs", "kind", "calls"),
+    [
+        ("no_retrieval", {}, "plain", 1),
+        ("skr", {}, "plain", 1),
+        ("self_eval", {}, "plain", 2),
+        ("react", {}, "plain", 4),
+        ("react", {"tools": "concat", "max_step": 6}, "plain", 7),
+        ("self_ask", {}, "plain", 7),
+        ("self_ask", {"rounds": 1}, "plain", 3),
+        ("iter_retgen", {}, "plain", 3),
+        ("iter_retgen", {"rounds": 4}, "plain", 4),
+        ("rqrag", {}, "plain", 25),
+        ("rqrag", {"max_depth": 0}, "plain", 1),
+        ("rqrag", {"width": "rewrite", "max_depth": 4}, "plain", 9),
+        ("rqrag", {"select": "vote"}, "plain", 90),
+        ("rqrag", {"select": "judge"}, "plain", 38),
+        ("rqrag", {"mode": "search_on_demand", "select": "vote"}, "plain", 7),
+        ("rankgpt", {}, "plain", 10),
+        ("rankgpt", {"rank_pool": 20, "window": 40}, "plain", 2),
+        ("slimplm", {}, "last and full", 10),
+        ("slimplm", {"use_qj": False}, "full", 9),
+        ("slimplm", {"use_qr": False}, "last", 3),
+        ("slimplm", {"use_qf": False}, "last", 5),
+        ("flare", {"uncertainty": "spans", "rounds": 1, "sentences": 1}, "full", 4),
+        ("flare", {"rounds": 1, "sentences": 1, "finish": "text"}, "plain", 2),
+        ("selfrag", {}, "last", 41),
+        ("selfrag", {"w_rel": 0.0}, "last", 31),
+        ("selfrag", {"gate": "always", "w_sup": 0.0, "w_use": 0.0}, "empty", 21),
+        ("selfrag", {"gate": "never"}, "plain", 1),
+        ("selfrag", {"form": "graph"}, "plain", 39),
+        ("crag", {"form": "binary"}, "last", 12),
+        ("crag", {"crag_upper": 1.0, "crag_lower": -1.0}, "plain", 17),
+    ],
+)
+def test_a_question_can_take_as_many_calls(id: str, knobs: dict[str, Value], kind: str, calls: int) -> None:
+    program = made(method(id), knobs, FILLINGS[kind])
+    assert (spent(program), program.most_calls()) == (calls, calls)
+
+
+PREFRAG = {
+    "max_supplements": (0, 1, 2),
+    "strict_budget": (False, True),
+    "reflect_mode": ("joint", "separate"),
+    "compare_first": (False, True),
+    "pref_style": ("module", "prompt"),
+}
+
+
+@pytest.mark.parametrize("chosen", list(itertools.product(*PREFRAG.values())), ids=str)
+def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) -> None:
+    counts, most = [], 0
+    for bad in range(3):
+        fields = {
+            "answer": ["wrong"] * bad + [""],
+            "action_input": [""] * bad + ["text"],
+            "grade": "INCORRECT",
+        }
+        program = made(method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), Filling(fields=fields))
+        counts.append(spent(program))
+        most = program.most_calls()
+    assert max(counts) == most
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("scope", ["each", "best"])
+def test_ggatrieval_can_take_as_many_calls_as_its_bound(verify: bool, scope: str) -> None:
+    knobs: dict[str, Value] = {"verify": verify, "scqu_scope": scope}
+    nothing = Filling(last=True, text="")
+    program = made(method("ggatrieval"), knobs, nothing, source=Fresh("word " * 2000), room=3500)
+    chosen, rounds, found = 5, 4, 10
+    later = chosen + found + found + verify + (chosen if scope == "each" else 1)
+    assert spent(program) == program.most_calls() == 2 + found + found + (rounds - 1) * later
+
+
+def test_llatrieval_can_take_as_many_calls_as_its_bound() -> None:
+    reply = Filling(last=True, fields={"ids": [[]]})
+    knobs: dict[str, Value] = {"doc_condense": False, "candidates": 5, "rounds": 2}
+    program = made(method("llatrieval"), knobs, reply, source=Fresh("word " * 2000), room=3500)
+    assert spent(program) == program.most_calls() == 1 + 5 + (5 + 5) + 2
+
+
+def test_crag_can_take_as_many_calls_as_its_bound() -> None:
+    knobs: dict[str, Value] = {"strips": "three_sentences", "crag_upper": 1.0, "crag_lower": -1.0}
+    program = made(method("crag"), knobs, FILLINGS["plain"], source=Fresh(LONG))
+    assert spent(program) == program.most_calls() == 10 + 60 + (1 + 60) + 1
+
+
+def test_claims_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
+    claims = json.dumps([{"claim": "text", "need_search": "yes", "query": "text"}] * 9)
+    fields = {"heuristic_answer": "text", "known": "no", "claims": claims, "answer": "text"}
+
+    def chat(request: ChatRequest) -> Reply:
+        system = request.messages[0].content
+        asked = [name for name in fields if f"[[ ## {name} ## ]]" in system]
+        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in asked))
+
+    program = made(method("slimplm"), {"layout": "chat", "include_question_queries": False}, chat)
+    said = program(question=QUESTION)
+    assert said.counters["dropped"] == 4
+    assert said.counters["lm_calls"] == program.most_calls() == 9
