@@ -14,7 +14,6 @@ as it is, the first of the window are chosen, the choice does not suffice, nothi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,11 +29,9 @@ from ragc.programs.rankgpt import first_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.cited import CitedAnswer
+from ragc.signatures.cited import CitedAnswer, within
 from ragc.signatures.ranking import CondenseDocument, MissingPassage, UpdateQuestion
-from ragc.signatures.selection import SelectDocuments, VerifyDocuments
-
-_MARK = re.compile(r" ?\[(\d+)\]")
+from ragc.signatures.selection import SelectDocuments, VerifyDocuments, picked
 
 Texts = Mapping[str, str]
 """What the model sees of a document until the answer is written, by passage id."""
@@ -137,9 +134,9 @@ class LLatrieval(RagProgram):
         except ParseFailure:
             record(Note("choice", "could not be read, so the first documents are kept"))
             return window[:k]
-        real = [number for number in dict.fromkeys(said.ids) if 1 <= number <= len(window)][:k]
-        counters.count(dropped=len(said.ids) - len(real))
-        return [window[number - 1] for number in real]
+        places, wrong = picked(said.ids, len(window), k)
+        counters.count(dropped=wrong)
+        return [window[place] for place in places]
 
     async def _suffice(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> bool:
         if not self.knobs.verify or not chosen:
@@ -168,7 +165,7 @@ class LLatrieval(RagProgram):
     ) -> dspy.Prediction:
         passages = self.fitting(self.answer, chosen, question=question)
         said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        answer, false = _real_marks(said.answer, len(passages))
+        answer, false = within(said.answer, len(passages))
         counters.count(dropped=false)
         return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
 
@@ -194,10 +191,3 @@ class LLatrieval(RagProgram):
 
 def _updater(update: str) -> Any:
     return UpdateQuestion if update == "question" else MissingPassage
-
-
-def _real_marks(answer: str, n: int) -> tuple[str, int]:
-    """`answer` without the marks that name no passage of 1..n, and how many those were."""
-    false = [mark for mark in _MARK.findall(answer) if not 1 <= int(mark) <= n]
-    kept = _MARK.sub(lambda mark: mark[0] if 1 <= int(mark[1]) <= n else "", answer)
-    return kept, len(false)

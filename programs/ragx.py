@@ -34,8 +34,9 @@ from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.answers import reasoned, with_question
 from ragc.signatures.invalid import INVALID, UNSURE, KnownAnswer, OpenAnswer, ReferenceAnswer, settled
-from ragc.signatures.ragx_ranking import Ranking, RankPassages
+from ragc.signatures.ranking import RankPassages
 from ragc.signatures.routing import KINDS, DomainRouter, DynamismRouter, Entities, EntityExtract, RouteSources
+from ragc.signatures.selection import picked
 
 _REASONING = 412
 _LABEL = 30
@@ -211,9 +212,9 @@ class RagX(RagProgram):
         if len(seen) < 2:
             return list(pool[:top])
         inputs = {"question": question, "passages": [shown(p) for p in seen]}
-        ranking = await self._said(self.rank, "ranking", Ranking(ids=[]), **inputs)
-        places = [i - 1 for i in dict.fromkeys(ranking.ids) if 0 < i <= len(seen)]
-        counters.count(dropped=len(ranking.ids) - len(places))
+        order = await self._said(self.rank, "order", [], **inputs)
+        places, wrong = picked(order, len(seen), len(seen))
+        counters.count(dropped=wrong)
         return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]
 
     def _with_noise(self, question: str, found: Sequence[Passage]) -> tuple[Passage, ...]:

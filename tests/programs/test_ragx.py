@@ -323,11 +323,11 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
 
 
 def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() -> None:
-    target = ScriptedTarget(by_field(ranking={"ids": [4, 0, 99, 4, 2]}))
+    target = ScriptedTarget(by_field(order=[[4, 0, 99, 4, 2]]))
     said = made(target, rerank=True, pool=5, top_n=3)(question=QUESTION)
-    assert asked(target) == ["ranking", "answer"]
+    assert asked(target) == ["order", "answer"]
     assert [p.id for p in said.passages] == ["w3", "w1", "w0"]
-    assert said.counters["dropped"] == 3
+    assert said.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
     assert "w text 4" in target.requests[0].messages[-1].content
     assert "w text 5" not in target.requests[0].messages[-1].content
 
@@ -340,7 +340,7 @@ def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:
 
 def test_a_pool_that_does_not_fit_is_ranked_as_far_as_it_does() -> None:
     long = [Passage(f"p{i}", "", "word " * 60) for i in range(5)]
-    target = ScriptedTarget(by_field(ranking={"ids": [2, 5]}), context_tokens=400)
+    target = ScriptedTarget(by_field(order=[[2, 5]]), context_tokens=400)
     said = made(target, {"web": ListSource(long)}, rerank=True, pool=5, top_n=1)(question=QUESTION)
     assert [p.id for p in said.passages] == ["p1"]
     assert said.counters["trimmed"] > 0
@@ -412,7 +412,7 @@ def test_calls_that_do_not_wait_for_each_other_run_together(
     knobs: dict[str, Any], steps: int, peak: int
 ) -> None:
     replies = [UNSURE, "y"] if knobs["source_policy"] in STAGED else "y"
-    target = ScriptedTarget(by_field(answer=replies, ranking={"ids": [1]}), hold=True)
+    target = ScriptedTarget(by_field(answer=replies, order=[[1]]), hold=True)
     said = made(target, **knobs)(question=QUESTION)
     assert (said.answer, target.steps, target.peak) == ("y", steps, peak)
 
@@ -474,12 +474,12 @@ def test_own_knowledge_alone_needs_no_source() -> None:
 
 
 def test_lists_are_bounded_in_the_schemas_and_choices_are_closed() -> None:
-    target = ScriptedTarget(by_field(answer=[UNSURE, "y"], ranking={"ids": [1]}))
+    target = ScriptedTarget(by_field(answer=[UNSURE, "y"], order=[[1]]))
     made(target, source_policy="agent", rerank=True)(question=QUESTION)
     schemas = {wanted(r): r.schema for r in target.requests if r.schema}
     assert schemas["entities"]["$defs"]["Entities"]["properties"]["items"]["maxItems"] == 6
     assert schemas["entities"]["$defs"]["Entity"]["properties"]["text"]["maxLength"] == 80
-    assert schemas["ranking"]["$defs"]["Ranking"]["properties"]["ids"]["maxItems"] == 20
+    assert schemas["order"]["properties"]["order"]["maxItems"] == 40
     assert schemas["choice"]["properties"]["choice"]["enum"] == ["web", "api", "both"]
     assert "open" in schemas["domain"]["properties"]["domain"]["enum"]
     assert all(schema["additionalProperties"] is False for schema in schemas.values())

@@ -229,11 +229,11 @@ def test_llatrieval_drops_and_counts_numbers_that_are_not_there() -> None:
     target = ScriptedTarget(replying(ids=[2, 2, 0, 99], answer="a"))
     said = made("llatrieval", target, ListSource(passages(4)), rounds=1, top_up=False)(question="Q?")
     assert [p.id for p in said.passages] == ["p01"]
-    assert said.counters["dropped"] == 3
+    assert said.counters["dropped"] == 2  # the number that came twice is there
     target = ScriptedTarget(replying(ids=[6, 5, 4, 3, 2, 1]))
     said = made("llatrieval", target, ListSource(passages(6)), rounds=1)(question="Q?")
     assert [p.id for p in said.passages] == ["p05", "p04", "p03", "p02", "p01"]
-    assert said.counters["dropped"] == 1
+    assert said.counters["dropped"] == 0  # all are there, the sixth is one too many
 
 
 def test_llatrieval_leaves_irrelevant_documents_out() -> None:
