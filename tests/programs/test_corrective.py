@@ -675,16 +675,20 @@ def found_in(node: Any, keys: Sequence[str]) -> list[tuple[str, Any]]:
     return [entry for item in node for entry in found_in(item, keys)] if isinstance(node, list) else []
 
 
+def schema_of(signature: Any) -> dict[str, Any]:
+    return reply_schema(signature)
+
+
 def test_bounded_outputs_keep_their_bounds() -> None:
-    assert dict(found_in(reply_schema(RelevanceGrade), ("minimum", "maximum"))) == {
+    assert dict(found_in(schema_of(RelevanceGrade), ("minimum", "maximum"))) == {
         "minimum": -100,
         "maximum": 100,
     }
-    assert dict(found_in(reply_schema(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
-    assert dict(found_in(reply_schema(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
+    assert dict(found_in(schema_of(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
+    assert dict(found_in(schema_of(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
         "maxItems": 4, "maxLength": 80, "maximum": 100
     }  # fmt: skip
-    assert dict(found_in(reply_schema(ReadingNotes), ("maxItems", "minimum"))) == {
+    assert dict(found_in(schema_of(ReadingNotes), ("maxItems", "minimum"))) == {
         "maxItems": 30,
         "minimum": 1,
     }

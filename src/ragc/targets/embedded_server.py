@@ -185,8 +185,8 @@ def _binding() -> Any:
 def _patient_threads() -> Iterator[None]:
     """Let OpenMP's threads sleep instead of spin while they wait for each other.
 
-    On a machine that is shared, spinning threads keep each other from running: replies took up to ten
-    times as long. OpenMP reads this once, as it is loaded; a value of the user's own stands.
+    On a machine that is shared, spinning threads keep each other from running. OpenMP reads this once, as
+    it is loaded; a value of the user's own stands.
     """
     names = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
     mine = {} if names.keys() & os.environ.keys() else names
