@@ -179,7 +179,7 @@ class Study:
     async def _pool(self, candidate: Candidate) -> Pool:
         """The demonstrations collected under the setting that fits `candidate`, made once a study."""
         method = self.task.method
-        shape = {name: candidate.knobs[name] for name in method.demo_shape}
+        shape = {name: candidate.knobs[name] for name in method.shaping}
         setting = {**self.task.space.baseline().knobs, **method.demo_knobs, **shape}
         name = f"pool:{digest(setting)[:16]}"
         if name not in self._pools:

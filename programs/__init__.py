@@ -53,7 +53,7 @@ METHODS: tuple[Method, ...] = (
         sources=("local",),
         may_use=("web",),
         demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0},
-        demo_shape=("pref", "pref_style", "reflect", "reflect_mode", "answer_format"),
+        demo_shape=("pref", "pref_style", "reflect", "reflect_mode"),
     ),
     Method(
         "ragx",
@@ -94,7 +94,7 @@ METHODS: tuple[Method, ...] = (
         roles=("main", "proxy"),
         sources=("local",),
         demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
-        demo_shape=("cot", "known_cot", "style", "judge_by"),
+        demo_shape=("cot", "known_cot", "judge_by"),
     ),
     Method(
         "cot",

@@ -7,8 +7,8 @@ this class records them, counts what they cost, and lets synchronous callers wai
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
@@ -22,11 +22,19 @@ from ragc.programs.knobs import Knobs
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
+from ragc.signatures.answers import FORMATS, reasoned, worded
+from ragc.signatures.cited import within
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
     from ragc.corpora.source import Source
     from ragc.programs.method import Method
+
+
+REASONING = 412
+"""Tokens of a reply that reasons before it answers, beside those of the answer: 512 for a short one."""
+
+T = TypeVar("T")
 
 
 def shown(passage: Passage) -> str:
@@ -63,6 +71,47 @@ class RagProgram(dspy.Module):
             max_demos=knobs.icl_n,
             **more,
         )
+
+    def answering(
+        self,
+        signature: Any,
+        *,
+        cot: bool | None = None,
+        also: Sequence[str] = (),
+        limit: int | None = None,
+        room: int = 0,
+        **more: Any,
+    ) -> RagPredict:
+        """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
+
+        It reasons first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
+        the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
+        `room` is for outputs beside answer and reasoning.
+        """
+        thinks = getattr(self.knobs, "cot", False) if cot is None else cot
+        tokens = FORMATS[self.knobs.answer_format].tokens if limit is None else limit
+        signature = worded(signature, self.knobs.answer_format, also)
+        return self.predictor(
+            reasoned(signature) if thinks else signature,
+            max_tokens=tokens + room + (REASONING if thinks else 0),
+            **more,
+        )
+
+    async def answered(
+        self, call: RagPredict, question: str, passages: Sequence[Passage], **inputs: Any
+    ) -> dspy.Prediction:
+        """What `call` says to `question`, given as many of the first `passages` as fit.
+
+        The prediction has `passages`, those shown, beside the outputs. With the format `cited`, marks of
+        passages that were not shown are dropped and counted.
+        """
+        kept = self.fitting(call, passages, question=question, **inputs)
+        said = await call.acall(question=question, passages=[shown(p) for p in kept], **inputs)
+        outputs = {**dict(said.items()), "passages": kept}
+        if self.knobs.answer_format == "cited":
+            outputs["answer"], wrong = within(said.answer, len(kept))
+            counters.count(dropped=wrong)
+        return dspy.Prediction(**outputs)
 
     def most_calls(self) -> int:
         """At most how many LM calls one question takes, repairs not counted.
@@ -131,10 +180,25 @@ class RagProgram(dspy.Module):
 
     def fitting(self, call: RagPredict, passages: Sequence[Passage], **inputs: Any) -> tuple[Passage, ...]:
         """As many of the first `passages` as fit the context of `call`; the rest are counted as trimmed."""
-        room = self.runtime.target(call.role).context_tokens
-        kept = tuple(passages)
-        while kept and call.size(**inputs, passages=[shown(p) for p in kept]) > room:
-            kept = kept[:-1]
-        if len(kept) < len(passages):
-            counters.count(trimmed=len(passages) - len(kept))
-        return kept
+        return self.shortened(
+            call, tuple(passages), lambda kept: {**inputs, "passages": [shown(p) for p in kept]}
+        )
+
+    def shortened(
+        self,
+        call: RagPredict,
+        given: T,
+        inputs: Callable[[T], Mapping[str, Any]],
+        shorter: Callable[[T], T] = lambda given: given[:-1],  # type: ignore[index]
+    ) -> T:
+        """`given` made `shorter` until a call with `inputs(given)` fits the context or nothing is left.
+
+        Each cut is counted as trimmed. Without `shorter` the last item of a sequence goes first.
+        """
+        cuts = 0
+        while given and not call.fits(**inputs(given)):
+            given = shorter(given)
+            cuts += 1
+        if cuts:
+            counters.count(trimmed=cuts)
+        return given

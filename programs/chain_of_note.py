@@ -14,13 +14,12 @@ from typing import Any
 import dspy
 
 from ragc import counters
-from ragc.programs.base import shown
 from ragc.programs.corrective_knobs import ChainOfNoteKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla
-from ragc.signatures.answers import ShortAnswer, reasoned, with_question
-from ragc.signatures.notes import ReadingNotes, abstaining
+from ragc.signatures.answers import ShortAnswer, with_question
+from ragc.signatures.notes import UNKNOWN, ReadingNotes, abstaining
 
 _NOTE_TOKENS = 64
 
@@ -32,19 +31,17 @@ class ChainOfNote(Vanilla):
         super().__init__(runtime, knobs)
         signature: Any = ReadingNotes if knobs.notes else ShortAnswer
         signature = abstaining(signature) if knobs.abstain else signature
-        signature = with_question(signature, knobs.query_pos)
-        signature = reasoned(signature) if knobs.cot else signature
         room = _NOTE_TOKENS * (knobs.top_k + knobs.noise_n) if knobs.notes else 0
-        self.answer = self.predictor(signature, max_tokens=room + (512 if knobs.cot else 100))
+        unknown = (UNKNOWN,) if knobs.abstain else ()
+        self.answer = self.answering(with_question(signature, knobs.query_pos), also=unknown, room=room)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search, then note and answer in one call."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        passages = self.fitting(self.answer, self._with_noise(question, hits), question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        kinds = self._kinds(said.reading.notes, len(passages)) if self.knobs.notes else []
+        said = await self.answered(self.answer, question, self._with_noise(question, hits))
+        kinds = self._kinds(said.reading.notes, len(said.passages)) if self.knobs.notes else []
         tallies = {f"notes_{kind}": kinds.count(kind) for kind in ("answers", "context", "irrelevant")}
-        return dspy.Prediction(answer=said.answer, passages=passages, tallies=tallies)
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     @staticmethod
     def _kinds(notes: Sequence[Any], shown_n: int) -> list[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.crag_strips import KINDS
-from ragc.programs.knobs import When, choice, integer, real, switch
-from ragc.programs.shared_knobs import AnswerKnobs, PassageKnobs
+from ragc.programs.knobs import When, again, choice, integer, real, switch
+from ragc.programs.shared_knobs import CITING, AnswerKnobs, PassageKnobs
 
 _GRADED = When("form", ("graded",))
 _ACTIONS = ("all", "no_correct", "no_incorrect", "no_ambiguous")
@@ -21,6 +21,7 @@ _SHORT = When("finish", ("short",))
 class CragKnobs(AnswerKnobs):
     """How passages are graded, and what is done about bad ones."""
 
+    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
     form: str = choice(
         "graded", ("graded", "binary"), "grades between two thresholds, or relevant yes and no",
         paper="graded: CRAG; binary: LangGraph, as in PrefRAG",

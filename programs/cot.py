@@ -15,7 +15,7 @@ import dspy
 from ragc.programs.base import RagProgram
 from ragc.programs.iterative_knobs import CotKnobs
 from ragc.programs.runtime import Runtime
-from ragc.signatures.answers import ClosedBookAnswer, reasoned
+from ragc.signatures.answers import ClosedBookAnswer
 
 
 class Cot(RagProgram):
@@ -23,7 +23,7 @@ class Cot(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: CotKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.answer = self.predictor(reasoned(ClosedBookAnswer), max_tokens=512)
+        self.answer = self.answering(ClosedBookAnswer, cot=True)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Reason about `question` and answer it in one call."""

@@ -24,7 +24,7 @@ from ragc.programs.crag_strips import recomposed, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import ShortAnswer, reasoned
+from ragc.signatures.answers import ShortAnswer
 from ragc.signatures.judges import BetterQuery, RelevanceCheck, RelevanceGrade, SearchWords
 
 
@@ -39,8 +39,7 @@ class Crag(RagProgram):
                 f"Grading by the role {role!r} needs [targets.{role}]; "
                 'add it, or set the knob grader = "main".'
             )
-        signature = reasoned(ShortAnswer) if knobs.cot else ShortAnswer
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.answer = self.answering(ShortAnswer)
         graded = knobs.form == "graded"
         self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
         if knobs.rewrite:
@@ -66,9 +65,8 @@ class Crag(RagProgram):
         )
         correct = self._graded if self.knobs.form == "graded" else self._binary
         chosen = dict.fromkeys(await correct(question, found, tallies))
-        passages = self.fitting(self.answer, tuple(chosen), question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        return dspy.Prediction(answer=said.answer, passages=passages, tallies=tallies)
+        said = await self.answered(self.answer, question, tuple(chosen))
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     async def _binary(
         self, question: str, found: Sequence[Passage], tallies: dict[str, float]

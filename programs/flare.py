@@ -28,7 +28,6 @@ from ragc.programs.flare_tokens import pieces
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
-from ragc.signatures.answers import reasoned
 from ragc.signatures.uncertainty import Conclude, NextSentence, UncertainSpans
 
 Part = tuple[str, float]
@@ -48,8 +47,7 @@ class Flare(RagProgram):
                 'set the knob uncertainty = "spans".'
             )
         if knobs.finish == "short":
-            signature = reasoned(Conclude) if knobs.cot else Conclude
-            self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+            self.answer = self.answering(Conclude)
         self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
         if not measured:
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)

@@ -38,8 +38,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Hit
 from ragc.signatures.alignment import PseudoDocument, alignment
-from ragc.signatures.answers import reasoned
-from ragc.signatures.cited import CitedAnswer, within
+from ragc.signatures.answers import ShortAnswer
 from ragc.signatures.selection import SelectDocuments, VerifyDocuments, picked
 from ragc.signatures.syntax import SyntacticParse
 
@@ -59,8 +58,7 @@ class GGatrieval(RagProgram):
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
         self.select = self.predictor(SelectDocuments, max_tokens=60)
         self.verify = self.predictor(VerifyDocuments, max_tokens=20)
-        signature = reasoned(CitedAnswer) if knobs.cot else CitedAnswer
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 300)
+        self.answer = self.answering(ShortAnswer)
 
     def most_calls(self) -> int:
         """Parse and answer, and every round's calls; each selecting call may have room for one more only."""
@@ -90,12 +88,9 @@ class GGatrieval(RagProgram):
                 break
             new = await self._candidates(await self._queries(question, chosen), seen)
         final = self._without_label(chosen, list(seen.values()))
-        passages = self.fitting(self.answer, [c.passage for c in final], question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        answer, wrong = within(said.answer, len(passages))
-        counters.count(dropped=wrong)
-        tallies = {**tally(list(seen.values()), final[: len(passages)]), "rounds": rounds}
-        return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
+        said = await self.answered(self.answer, question, [c.passage for c in final])
+        tallies = {**tally(list(seen.values()), final[: len(said.passages)]), "rounds": rounds}
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     async def _parsed(self, question: str) -> Any:
         """The components of `question`, itself when no part of it can be told."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import When, choice, integer, real, switch
-from ragc.programs.shared_knobs import AnswerKnobs
+from ragc.programs.knobs import When, again, choice, integer, real, switch
+from ragc.programs.shared_knobs import CITING, AnswerKnobs
 
 _MORE_ROUNDS = When("rounds", above=1)
 _SCQU = When("scqu", values=(True,))
@@ -19,6 +19,13 @@ _SCQU = When("scqu", values=(True,))
 class GGatrievalKnobs(AnswerKnobs):
     """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
 
+    answer_format: str = again(
+        AnswerKnobs,
+        "answer_format",
+        default="cited",
+        options=CITING,
+        paper="GGatrieval cites as ALCE wants it",
+    )
     candidates: int = integer(10, 1, 100, "new documents a round (N)", paper="not stated; fits its Table 4")
     k_support: int = integer(5, 3, 10, "documents that support the answer (k)", paper="GGatrieval")
     rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="GGatrieval")

@@ -20,7 +20,6 @@ import dspy
 
 from ragc.corpora.bm25 import indexed, lucene, query_terms
 from ragc.errors import ParseFailure
-from ragc.programs.base import shown
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla
 from ragc.records import Hit
@@ -55,9 +54,7 @@ class IterRetGen(Vanilla):
     async def _round(self, question: str, query: str) -> dspy.Prediction:
         """One search with `query` and one answer to `question`, with the passages it was shown."""
         hits = await self._found(question, query)
-        passages = self.fitting(self.answer, self._with_noise(question, hits), question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        return dspy.Prediction(**{**said.toDict(), "passages": passages})
+        return await self.answered(self.answer, question, self._with_noise(question, hits))
 
     async def _found(self, question: str, query: str) -> tuple[Hit, ...]:
         """The `top_k` hits of one round, ordered by `question` when that differs from the query."""

@@ -7,19 +7,10 @@ same; `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling, which that paper 
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
-from ragc.programs.knobs import Knobs, When, choice, integer, switch
-from ragc.programs.shared_knobs import AnswerKnobs, PassageKnobs
-
-
-def _as_in(knobs: type[Knobs], name: str, **changes: Any) -> Any:
-    """A field that declares the knob `name` of `knobs` again, with `changes` to its declaration."""
-    knob = dataclasses.replace(knobs.knob(name), **changes)
-    return dataclasses.field(default=knob.default, metadata={"knob": knob})
-
+from ragc.programs.knobs import Knobs, When, again, choice, integer, switch
+from ragc.programs.shared_knobs import CITING, AnswerKnobs, PassageKnobs
 
 _USES_LOCAL = When("sources_used", ("local", "both"))
 _USES_WEB = When("sources_used", ("web", "both"))
@@ -29,10 +20,11 @@ _USES_WEB = When("sources_used", ("web", "both"))
 class StepKnobs(Knobs):
     """How calls are sampled and laid out, for methods that reason by themselves and so have no `cot`."""
 
-    temperature: float = _as_in(AnswerKnobs, "temperature")
-    top_p: float = _as_in(AnswerKnobs, "top_p")
-    icl_n: int = _as_in(AnswerKnobs, "icl_n")
-    layout: str = _as_in(AnswerKnobs, "layout")
+    answer_format: str = again(AnswerKnobs, "answer_format")
+    temperature: float = again(AnswerKnobs, "temperature")
+    top_p: float = again(AnswerKnobs, "top_p")
+    icl_n: int = again(AnswerKnobs, "icl_n")
+    layout: str = again(AnswerKnobs, "layout")
 
 
 @dataclass(frozen=True)
@@ -51,8 +43,8 @@ class CotKnobs(StepKnobs):
 class ReactKnobs(StepKnobs):
     """Thought, action and observation over two sources."""
 
-    temperature: float = _as_in(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = _as_in(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     tools: str = choice(
         "choice",
         ("choice", "concat"),
@@ -62,8 +54,8 @@ class ReactKnobs(StepKnobs):
     max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG")
     k_local: int = integer(5, 1, 20, "passages of each search of the local source", paper="PrefRAG: 3, 5, 7")
     k_web: int = integer(5, 1, 20, "passages of each search of the web", paper="PrefRAG: 3, 5, 7")
-    chunk_size: int = _as_in(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = _as_in(PassageKnobs, "overlap", paper="PrefRAG")
+    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
 
 
 @dataclass(frozen=True)
@@ -72,8 +64,8 @@ class SelfAskKnobs(StepKnobs):
 
     rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM")
     top_k: int = integer(3, 1, 20, "passages read for each follow-up question", paper="RAG-X base setting")
-    chunk_size: int = _as_in(PassageKnobs, "chunk_size")
-    overlap: float = _as_in(PassageKnobs, "overlap")
+    chunk_size: int = again(PassageKnobs, "chunk_size")
+    overlap: float = again(PassageKnobs, "overlap")
 
 
 @dataclass(frozen=True)
@@ -97,8 +89,9 @@ class IterRetGenKnobs(PassageKnobs):
 class SourcesKnobs(AnswerKnobs):
     """Vanilla over the local source, the web, or both."""
 
-    temperature: float = _as_in(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = _as_in(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
+    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     sources_used: str = choice(
         "both",
         ("local", "web", "both"),
@@ -109,6 +102,6 @@ class SourcesKnobs(AnswerKnobs):
         5, 1, 20, "passages of the local source", when=_USES_LOCAL, paper="PrefRAG: 3, 5, 7"
     )
     k_web: int = integer(5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG: 3, 5, 7")
-    query_pos: str = _as_in(PassageKnobs, "query_pos")
-    chunk_size: int = _as_in(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = _as_in(PassageKnobs, "overlap", paper="PrefRAG")
+    query_pos: str = again(PassageKnobs, "query_pos")
+    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")

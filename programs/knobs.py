@@ -116,6 +116,11 @@ def choice(default: Value, options: tuple[Value, ...], about: str, **more: Any) 
     return _field(Knob("", "choice", default, about, options=options, **more))
 
 
+def again(knobs: type[Knobs], name: str, **changes: Any) -> Any:
+    """A field that declares the knob `name` of `knobs` once more, with `changes` to its declaration."""
+    return _field(dataclasses.replace(knobs.knob(name), **changes))
+
+
 def _field(knob: Knob) -> Any:
     return dataclasses.field(default=knob.default, metadata={"knob": knob})
 

@@ -29,7 +29,7 @@ from ragc.programs.rankgpt import first_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.cited import CitedAnswer, within
+from ragc.signatures.answers import ShortAnswer
 from ragc.signatures.ranking import CondenseDocument, MissingPassage, UpdateQuestion
 from ragc.signatures.selection import SelectDocuments, VerifyDocuments, picked
 
@@ -48,7 +48,7 @@ class LLatrieval(RagProgram):
         self.verify = self.predictor(VerifyDocuments, max_tokens=30)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
         self.update = self.predictor(_updater(knobs.update), max_tokens=150)
-        self.answer = self.predictor(CitedAnswer, max_tokens=300)
+        self.answer = self.answering(ShortAnswer)
 
     def most_calls(self) -> int:
         """The answer, and every round's calls; each selecting call may have room for one more only."""
@@ -163,11 +163,8 @@ class LLatrieval(RagProgram):
     async def _answered(
         self, question: str, chosen: tuple[Passage, ...], tallies: Mapping[str, int]
     ) -> dspy.Prediction:
-        passages = self.fitting(self.answer, chosen, question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        answer, false = within(said.answer, len(passages))
-        counters.count(dropped=false)
-        return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
+        said = await self.answered(self.answer, question, chosen)
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     def _fits(self, call: RagPredict, **inputs: Any) -> bool:
         return call.size(**inputs) <= self.runtime.target(call.role).context_tokens

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import When, choice, integer, switch
+from ragc.programs.knobs import When, again, choice, integer, switch
 from ragc.programs.rankgpt_knobs import PoolKnobs
+from ragc.programs.shared_knobs import CITING, AnswerKnobs
 
 _MORE_ROUNDS = When("rounds", above=1)
 
@@ -14,6 +15,13 @@ _MORE_ROUNDS = When("rounds", above=1)
 class LLatrievalKnobs(PoolKnobs):
     """How documents are condensed, chosen and verified, and how the next round asks."""
 
+    answer_format: str = again(
+        AnswerKnobs,
+        "answer_format",
+        default="cited",
+        options=CITING,
+        paper="LLatrieval cites as ALCE wants it",
+    )
     candidates: int = integer(50, 1, 100, "documents looked at a round (N)", paper="LLatrieval code")
     rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="LLatrieval")
     window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")

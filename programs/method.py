@@ -23,8 +23,8 @@ class Method:
     `roles` and `sources` are the target roles and source names that must be configured; `may_use` are
     sources that some settings ask for, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
-    values of `demo_shape` (knobs that change the typed calls themselves) taken from the setting
-    they are meant for.
+    values of `demo_shape` (knobs that change the typed calls themselves, beside `answer_format`) taken
+    from the setting they are meant for.
     """
 
     id: str
@@ -51,6 +51,11 @@ class Method:
         program: RagProgram = cls(runtime, chosen)
         program.method = self
         return program
+
+    @property
+    def shaping(self) -> tuple[str, ...]:
+        """The knobs that change the typed calls themselves: `demo_shape` and how the answer is worded."""
+        return (*self.demo_shape, "answer_format")
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list programs --json`."""

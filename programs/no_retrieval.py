@@ -13,7 +13,7 @@ import dspy
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import AnswerKnobs
-from ragc.signatures.answers import ClosedBookAnswer, reasoned
+from ragc.signatures.answers import ClosedBookAnswer
 
 
 class NoRetrieval(RagProgram):
@@ -21,8 +21,7 @@ class NoRetrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: AnswerKnobs) -> None:
         super().__init__(runtime, knobs)
-        signature = reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.answer = self.answering(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` in one call."""

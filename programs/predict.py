@@ -17,6 +17,7 @@ from ragc import counters, loop
 from ragc.errors import ParseFailure
 from ragc.fingerprint import digest
 from ragc.programs import trace
+from ragc.programs.cutting import cut_to_fit
 from ragc.programs.demos import FrozenDemos, plain
 from ragc.programs.forced import forced
 from ragc.programs.layouts import JSON_LAYOUTS, adapter
@@ -144,6 +145,19 @@ class RagPredict(dspy.Predict):
         text = "\n".join(m.content for m in self.messages(**inputs))
         return target.count_tokens(text) + self.sampling.max_tokens
 
+    def fits(self, **inputs: Any) -> bool:
+        """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
+        return self.size(**inputs) <= self.runtime.target(self.role).context_tokens
+
+    async def attempt(self, **inputs: Any) -> Any:
+        """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
+        try:
+            return await self.acall(**inputs)
+        except ParseFailure as error:
+            counters.count(dropped=1)
+            trace.record(trace.Note(self.name, f"unreadable: {error}"))
+            return None
+
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
         return loop.run(self.aforward(**kwargs))
@@ -157,6 +171,7 @@ class RagPredict(dspy.Predict):
         known = forced(self._signature.output_fields)
         if known is not None:
             return self._recorded(spot, kwargs, known, logprobs=())
+        kwargs = cut_to_fit(self, kwargs)
         request = self.request(config=config, **kwargs)
         reply = await self.runtime.gateway.complete(self.runtime.target(self.role), request)
         outputs, last = await self._read(request, reply)

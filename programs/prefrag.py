@@ -32,7 +32,8 @@ from ragc.programs.prefrag_trajectory import Trajectory, Turn, found, rendered, 
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.reflection import ANSWER_FORMATS, FINISH, Reflect, agent_step, forced_answer
+from ragc.signatures.answers import FORMATS
+from ragc.signatures.reflection import FINISH, Reflect, agent_step, forced_answer
 from ragc.signatures.sources import CompareSources
 
 _ABOUT = {"local": "a curated collection", "web": "pages of the open web"}
@@ -75,7 +76,7 @@ class PrefRag(RagProgram):
         super().__init__(runtime, knobs)
         self.sources = self._named_sources()
         self.tools = self._named_tools()
-        self.format = {"answer_format": ANSWER_FORMATS[knobs.answer_format]}
+        self.format = {"answer_format": FORMATS[knobs.answer_format].what}
         self.about = [f"{action}: {about}" for action, (_, about) in self.tools.items()]
         graded = knobs.reflect and knobs.reflect_mode == "joint"
         signature = agent_step(tuple(self.tools), graded=graded, answer_format=knobs.answer_format)
@@ -84,7 +85,9 @@ class PrefRag(RagProgram):
             self.compare = self.predictor(CompareSources, max_tokens=256)
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
-        self.answer = self.predictor(forced_answer(knobs.answer_format), max_tokens=100)
+        self.answer = self.predictor(
+            forced_answer(knobs.answer_format), max_tokens=FORMATS[knobs.answer_format].tokens
+        )
 
     def _named_sources(self) -> tuple[str, ...]:
         """The sources that may be searched, the preferred one first; raises UsageError."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import Knobs, When, choice, integer, real, switch
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import Knobs, When, again, choice, integer, switch
+from ragc.programs.shared_knobs import AnswerKnobs
 
 _PREF = When("pref", (True,))
 _REFLECT = When("reflect", (True,))
@@ -52,19 +52,11 @@ class PrefRagKnobs(Knobs):
     max_supplements: int = integer(
         1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
     )
-    answer_format: str = choice(
-        "short", ("short", "yesno"), "how the answer is worded", searched=False, paper="PrefRAG B.3"
-    )
-    temperature: float = real(0.1, 0.0, 1.0, "sampling temperature; 0 is greedy", step=0.1, paper="PrefRAG")
-    top_p: float = real(
-        0.9, 0.6, 1.0, "nucleus sampling mass", step=0.1, when=When("temperature", above=0.0), paper="PrefRAG"
-    )
-    icl_n: int = integer(16, 0, 16, "at most this many demonstrations are shown", searched=False)
-    layout: str = choice(
-        "minimal",
-        LAYOUTS,
-        "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
-    )
+    answer_format: str = again(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
+    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    icl_n: int = again(AnswerKnobs, "icl_n")
+    layout: str = again(AnswerKnobs, "layout")
 
     def most_calls(self) -> int:
         """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""

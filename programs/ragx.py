@@ -32,7 +32,7 @@ from ragc.programs.ragx_knobs import STAGED, RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import reasoned, with_question
+from ragc.signatures.answers import with_question
 from ragc.signatures.invalid import INVALID, UNSURE, KnownAnswer, OpenAnswer, ReferenceAnswer, settled
 from ragc.signatures.ranking import RankPassages
 from ragc.signatures.routing import KINDS, DomainRouter, DynamismRouter, Entities, EntityExtract, RouteSources
@@ -87,10 +87,9 @@ class RagX(RagProgram):
             )
 
     def _answerer(self, signature: Any) -> RagPredict:
-        thinks, limit = self.knobs.cot or self.routed, self.knobs.max_answer_tokens
-        if thinks:
-            return self.predictor(reasoned(signature), max_tokens=limit + _REASONING)
-        return self.predictor(signature, max_tokens=limit)
+        knobs = self.knobs
+        limit = knobs.max_answer_tokens if knobs.answer_format == "short" else None
+        return self.answering(signature, cot=knobs.cot or self.routed, also=(INVALID, UNSURE), limit=limit)
 
     def _make_router(self) -> None:
         signature = RouteSources

@@ -66,5 +66,6 @@ class RagXKnobs(PassageKnobs):
         3, 1, 20, "web passages kept of the pool", when=When("rerank", (True,)), paper="RAG-X: 3 of 10"
     )
     max_answer_tokens: int = integer(
-        100, 20, 500, "longest answer in tokens; reasoning has 412 more", step=20, paper="RAG-X code: 100"
-    )
+        100, 20, 500, "longest short answer in tokens; reasoning has 412 more", step=20,
+        when=When("answer_format", ("short",)), paper="RAG-X code: 100",
+    )  # fmt: skip

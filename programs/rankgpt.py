@@ -23,7 +23,7 @@ from ragc.programs.rankgpt_knobs import RankGptKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
-from ragc.signatures.answers import ShortAnswer, reasoned, with_question
+from ragc.signatures.answers import ShortAnswer, with_question
 from ragc.signatures.ranking import RankPassages
 
 FEWEST_WORDS = 20
@@ -58,9 +58,7 @@ class RankGpt(RagProgram):
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
         self.rank = self.predictor(RankPassages, max_tokens=40 + 8 * knobs.window)
-        signature = with_question(ShortAnswer, knobs.query_pos)
-        signature = reasoned(signature) if knobs.cot else signature
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
 
     def most_calls(self) -> int:
         """One for each window of a full pool, and the answer."""
@@ -74,10 +72,9 @@ class RankGpt(RagProgram):
         spans = list(windows(len(order), knobs.window, knobs.step))
         for start, end in spans:
             order[start:end] = await self._ranked(question, order[start:end])
-        passages = self.fitting(self.answer, order[: knobs.k_support], question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
+        said = await self.answered(self.answer, question, order[: knobs.k_support])
         tallies = {"windows": len(spans), "ranked": len(order)}
-        return dspy.Prediction(answer=said.answer, passages=passages, tallies=tallies)
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     async def _ranked(self, question: str, window: list[Passage]) -> list[Passage]:
         texts = self._texts(question, window)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import choice, integer, real
-from ragc.programs.shared_knobs import AnswerKnobs
+from ragc.programs.knobs import again, choice, integer, real
+from ragc.programs.shared_knobs import CITING, AnswerKnobs
 
 
 @dataclass(frozen=True)
 class PoolKnobs(AnswerKnobs):
     """How many passages the reader gets, and how passages are cut."""
 
+    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
     k_support: int = integer(5, 3, 10, "passages the answer is written from", paper="GGatrieval, section 4.1")
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")

@@ -28,6 +28,7 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
+from ragc.signatures.answers import worded
 from ragc.signatures.steps import AnswerFromSteps, ReactConcatStep, ReactStep
 
 
@@ -57,8 +58,8 @@ class React(RagProgram):
         cut = (knobs.chunk_size, knobs.overlap)
         self.used = {name: runtime.source(name).rechunked(*cut) for name in ("local", "web")}
         signature = ReactStep if knobs.tools == "choice" else ReactConcatStep
-        self.step = self.predictor(signature, max_tokens=256)
-        self.answer = self.predictor(AnswerFromSteps, max_tokens=100)
+        self.step = self.predictor(worded(signature, knobs.answer_format), max_tokens=256)
+        self.answer = self.answering(AnswerFromSteps)
 
     def most_calls(self) -> int:
         """Every step and a forced answer."""

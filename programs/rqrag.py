@@ -30,7 +30,6 @@ from ragc.programs.rqrag_knobs import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import reasoned
 from ragc.signatures.paths import AnswerPath, TrajectoryJudge, with_confidence
 from ragc.signatures.queries import DecomposeQuery, DisambiguateQuery, RewriteQuery, choosing
 
@@ -84,9 +83,8 @@ class RqRag(RagProgram):
             setattr(self, kind, call)
         if knobs.mode == "search_on_demand":
             self.choose = self.predictor(choosing(self.kinds), max_tokens=30)
-        signature = reasoned(AnswerPath) if knobs.cot else AnswerPath
-        signature = with_confidence(signature) if self.select == "confidence" else signature
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100, logprobs=scored)
+        signature = with_confidence(AnswerPath) if self.select == "confidence" else AnswerPath
+        self.answer = self.answering(signature, logprobs=scored)
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
             self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)

@@ -25,6 +25,7 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
+from ragc.signatures.answers import worded
 from ragc.signatures.steps import AnswerFromSteps, IntermediateAnswer, SelfAskStep
 
 _NOTHING = "nothing was found"
@@ -36,9 +37,9 @@ class SelfAsk(RagProgram):
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
-        self.step = self.predictor(SelfAskStep, max_tokens=100)
+        self.step = self.predictor(worded(SelfAskStep, knobs.answer_format), max_tokens=100)
         self.read = self.predictor(IntermediateAnswer, max_tokens=100)
-        self.answer = self.predictor(AnswerFromSteps, max_tokens=100)
+        self.answer = self.answering(AnswerFromSteps)
 
     def most_calls(self) -> int:
         """A step and a reading each round, and a forced answer."""

@@ -17,7 +17,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import PassageKnobs
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla
-from ragc.signatures.answers import ClosedBookAnswer, reasoned
+from ragc.signatures.answers import ClosedBookAnswer
 from ragc.signatures.gates import NeedInfo
 
 
@@ -27,8 +27,7 @@ class SelfEval(Vanilla):
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
         self.gate = self.predictor(NeedInfo, max_tokens=30)
-        signature = reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer
-        self.closed = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.closed = self.answering(ClosedBookAnswer)
 
     def most_calls(self) -> int:
         """The gate, and an answer with passages or without."""

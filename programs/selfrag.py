@@ -26,7 +26,7 @@ from ragc.programs.flare_tokens import mean_probability, pieces
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer, reasoned
+from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer
 from ragc.signatures.judges import BetterQuery, NeedRetrieval, RelevanceCheck, SupportGrade, Utility
 
 SUPPORT = {"fully": 1.0, "partially": 0.5, "none": 0.0}
@@ -54,10 +54,7 @@ class SelfRag(RagProgram):
                 f"The answer's probability needs log probabilities and {target.name} gives none; "
                 "set the knob w_seq = 0."
             )
-        limit = 512 if knobs.cot else 100
-        self.answer = self.predictor(
-            reasoned(ShortAnswer) if knobs.cot else ShortAnswer, max_tokens=limit, logprobs=measured
-        )
+        self.answer = self.answering(ShortAnswer, logprobs=measured)
         if scored and knobs.gate == "adaptive":
             self.need = self.predictor(NeedRetrieval, max_tokens=24)
         if not scored or knobs.w_rel:
@@ -68,9 +65,7 @@ class SelfRag(RagProgram):
             self.utility = self.predictor(Utility, max_tokens=16)
         if not scored:
             self.query = self.predictor(BetterQuery, max_tokens=60)
-        self.closed = self.predictor(
-            reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer, max_tokens=limit
-        )
+        self.closed = self.answering(ClosedBookAnswer)
 
     def most_calls(self) -> int:
         """Of the graph every round failing its check; of the scored form one answer a passage, or none."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import Knobs, When, choice, integer, real, switch
+from ragc.programs.knobs import Knobs, When, again, choice, integer, real, switch
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+WORDED = ("short", "list", "yesno", "choice", "long")
+"""How any program may word its answer."""
+
+CITING = (*WORDED, "cited")
+"""How a program may that answers from numbered passages."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +19,14 @@ class AnswerKnobs(Knobs):
     """How the answering call is worded and sampled."""
 
     cot: bool = switch(False, "reason step by step before answering", paper="RAG-X base setting")
+    answer_format: str = choice(
+        "short",
+        WORDED,
+        "few words, every answer that may be right, yes or no, the letter of an option, or a paragraph, "
+        "`cited` where passages are numbered",
+        searched=False,
+        paper="as the data sets of all five papers ask",
+    )
     temperature: float = real(0.0, 0.0, 1.0, "sampling temperature; 0 is greedy", step=0.1, paper="RAG-X")
     top_p: float = real(
         1.0, 0.6, 1.0, "nucleus sampling mass", step=0.1, when=When("temperature", above=0.0), paper="RAG-X"
@@ -32,6 +45,7 @@ class AnswerKnobs(Knobs):
 class PassageKnobs(AnswerKnobs):
     """How passages are cut, found and shown. Field order is the order of listings."""
 
+    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
     top_k: int = integer(3, 1, 20, "passages shown", paper="RAG-X base setting")
     query_pos: str = choice(
         "before", ("before", "after", "both"), "where the question stands relative to the passages",

@@ -26,7 +26,7 @@ from ragc.programs.skr_knn_knobs import SkrKnnKnobs
 from ragc.programs.trace import Note, record, together
 from ragc.programs.vanilla import Vanilla
 from ragc.records import Passage, Question
-from ragc.signatures.answers import ClosedBookAnswer, reasoned
+from ragc.signatures.answers import ClosedBookAnswer
 
 Label = tuple[str, Literal["better", "worse"]]
 
@@ -51,8 +51,7 @@ class SkrKnn(Vanilla):
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
-        signature = reasoned(ClosedBookAnswer) if knobs.cot else ClosedBookAnswer
-        self.closed = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.closed = self.answering(ClosedBookAnswer)
         self.labels = ()
 
     @property

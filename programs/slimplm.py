@@ -7,8 +7,8 @@ Differs: the fine-tuned judge and rewriter are prompts, and each of their uses i
 can be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question
 and claims are judged by two. A score is a stated confidence, as targets give the probability of the
 chosen tokens only. A proxy that says nothing knows nothing, without asking. The main model answers as
-briefly as in the other methods unless `style` says otherwise. top_k 1 and a repetition penalty are not
-sent. Whatever the proxy says that cannot be read counts as no claims, or as not known.
+briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a repetition penalty
+are not sent. Whatever the proxy says that cannot be read counts as no claims, or as not known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm_knobs import SlimPLMKnobs
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import reasoned
 from ragc.signatures.claims import MOST, ClaimKnown, ClaimSplit, QuestionSplit
 from ragc.signatures.proxy import JudgeKnown, ProxyAnswer, judged, reader
 
@@ -87,13 +86,9 @@ class SlimPLM(RagProgram):
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
         self.claims = self.predictor(ClaimSplit, role="proxy", max_tokens=most)
         self.claim_judge = self.predictor(judged(ClaimKnown, knobs.judge_by), role="proxy", max_tokens=64)
-        plain, from_passages = reader(knobs.style)
-        self.chat = self._reader(plain, cot=knobs.known_cot)
-        self.answer = self._reader(from_passages, cot=knobs.cot)
-
-    def _reader(self, signature: Any, *, cot: bool) -> RagPredict:
-        short = self.knobs.style == "short" and not cot
-        return self.predictor(reasoned(signature) if cot else signature, max_tokens=100 if short else 512)
+        plain, from_passages = reader(knobs.answer_format)
+        self.chat = self.answering(plain, cot=knobs.known_cot)
+        self.answer = self.answering(from_passages)
 
     def most_calls(self) -> int:
         """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
@@ -105,11 +100,11 @@ class SlimPLM(RagProgram):
         """Answer `question` from what the main model knows, or from what is found for its queries."""
         spent = _Spent()
         passages = await self._needed(spent, question)
-        if passages:
-            texts = [shown(p) for p in passages]
-            said = await spent.ask(self.answer, question=question, passages=texts)
-        else:
-            said = await spent.ask(self.chat, question=question)
+        with counters.counting(spent.main):
+            if passages:
+                said = await self.answered(self.answer, question, passages)
+            else:
+                said = await self.chat.acall(question=question)
         return dspy.Prediction(answer=said.answer, passages=passages, tallies=spent.tallies())
 
     async def _needed(self, spent: _Spent, question: str) -> tuple[Passage, ...]:

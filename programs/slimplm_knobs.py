@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import When, choice, integer, real, switch
-from ragc.programs.shared_knobs import AnswerKnobs
+from ragc.programs.knobs import When, again, choice, integer, real, switch
+from ragc.programs.shared_knobs import CITING, AnswerKnobs
 
 _REWRITES = When("use_qr", (True,))
 
@@ -27,12 +27,10 @@ class SlimPLMKnobs(AnswerKnobs):
     known_cot: bool = switch(
         False, "reason step by step before answering without passages", paper="SlimPLM code, Qwen-72B rows"
     )
-    style: str = choice(
-        "short",
-        ("short", "list", "long"),
-        "answer in few words, with every answer that may be right, or in a paragraph",
+    answer_format: str = again(
+        AnswerKnobs, "answer_format", options=CITING,
         paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
-    )
+    )  # fmt: skip
     use_qj: bool = switch(
         True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
     )

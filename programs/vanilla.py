@@ -13,11 +13,11 @@ from typing import Any
 
 import dspy
 
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import PassageKnobs
 from ragc.records import Hit, Passage
-from ragc.signatures.answers import ShortAnswer, reasoned, with_question
+from ragc.signatures.answers import ShortAnswer, with_question
 
 
 class Vanilla(RagProgram):
@@ -26,16 +26,13 @@ class Vanilla(RagProgram):
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
-        signature = with_question(ShortAnswer, knobs.query_pos)
-        signature = reasoned(signature) if knobs.cot else signature
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what is found."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        passages = self.fitting(self.answer, self._with_noise(question, hits), question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        return dspy.Prediction(answer=said.answer, passages=passages)
+        said = await self.answered(self.answer, question, self._with_noise(question, hits))
+        return dspy.Prediction(answer=said.answer, passages=said.passages)
 
     def _with_noise(self, question: str, hits: tuple[Hit, ...]) -> tuple[Passage, ...]:
         found = [hit.passage for hit in hits]

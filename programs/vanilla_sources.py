@@ -13,12 +13,12 @@ from typing import Any
 import dspy
 
 from ragc.errors import UsageError
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram
 from ragc.programs.iterative_knobs import SourcesKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import together
 from ragc.records import Passage
-from ragc.signatures.answers import ShortAnswer, reasoned, with_question
+from ragc.signatures.answers import ShortAnswer, with_question
 
 
 class VanillaSources(RagProgram):
@@ -35,15 +35,12 @@ class VanillaSources(RagProgram):
                     f"add [sources.{name}], or set sources_used to a source that is."
                 )
         self.used = {name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap) for name in names}
-        signature = with_question(ShortAnswer, knobs.query_pos)
-        signature = reasoned(signature) if knobs.cot else signature
-        self.answer = self.predictor(signature, max_tokens=512 if knobs.cot else 100)
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what all sources find."""
-        passages = self.fitting(self.answer, await self._found(question), question=question)
-        said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-        return dspy.Prediction(answer=said.answer, passages=passages)
+        said = await self.answered(self.answer, question, await self._found(question))
+        return dspy.Prediction(answer=said.answer, passages=said.passages)
 
     async def _found(self, question: str) -> tuple[Passage, ...]:
         """The passages of every source used, in the order of the sources."""

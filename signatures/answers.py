@@ -1,15 +1,58 @@
 """Answering calls: from the passages, or from what the model knows.
 
-`ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline (METHODS, Answer and
-ClosedBook). `reasoned` and `with_question` make the variants that the knobs `cot` and `query_pos`
-ask for.
+`ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `worded`, `reasoned` and
+`with_question` make the variants that the knobs `answer_format`, `cot` and `query_pos` ask for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import dspy
+from pydantic import WithJsonSchema
+
+from ragc.errors import UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """One way to word the final answer.
+
+    `how` stands in the instructions, `what` describes the field. With `options` the reply's schema
+    allows nothing else. `tokens` is what a reply may take, reasoning not counted.
+    """
+
+    how: str
+    what: str
+    options: tuple[str, ...] = ()
+    tokens: int = 100
+
+
+_SHORT = AnswerFormat("in as few words as possible", "a name, number or short phrase")
+_FEW = "in a few words"
+
+FORMATS = {
+    "short": _SHORT,
+    "list": AnswerFormat(
+        "with every answer that may be right, each in few words",
+        "all answers that may be right, with commas between them",
+        tokens=200,
+    ),
+    "yesno": AnswerFormat("with yes or no", "yes or no", ("yes", "no"), 20),
+    "choice": AnswerFormat(
+        "with the letter of the right option", "the letter of one option", ("A", "B", "C", "D", "E"), 20
+    ),
+    "long": AnswerFormat("in one paragraph", "a paragraph", tokens=300),
+    "cited": AnswerFormat(
+        "briefly and in one paragraph, and end every sentence with the numbers of the one to three passages "
+        "that support it, such as [1] or [2][3]",
+        "text with marks such as [1]",
+        tokens=300,
+    ),
+}
+"""How the final answer may be worded, by the value of the knob `answer_format`."""
 
 
 class ShortAnswer(dspy.Signature):
@@ -25,6 +68,50 @@ class ClosedBookAnswer(dspy.Signature):
 
     question: str = dspy.InputField()
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
+
+
+def one_of(options: Sequence[str]) -> Any:
+    """The type of a text that the reply's schema limits to `options`; a reply with another is still read."""
+    return Annotated[str, WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def limited(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
+    """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
+    told = desc or signature.output_fields[name].json_schema_extra["desc"]
+    return _again(signature, name, one_of(options), told)
+
+
+def _again(signature: Any, name: str, kind: Any, desc: str) -> Any:
+    """`signature` with the output `name` declared anew in its place."""
+    place = list(signature.output_fields).index(name)
+    return signature.delete(name).insert(place, name, dspy.OutputField(desc=desc), kind)
+
+
+def worded(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
+    """`signature`, which asks for a short answer, asking for one in `answer_format` instead.
+
+    Where the format has options, an output `answer` is limited to them and to `also`.
+    """
+    if answer_format not in FORMATS:
+        raise UnknownName("answer format", answer_format, FORMATS)
+    if answer_format == "short":
+        return signature
+    wanted = FORMATS[answer_format]
+    phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what), (f" {_FEW}", f": {wanted.what}"))
+    made = signature.with_instructions(_replaced(signature.instructions, phrases))
+    for name, info in signature.output_fields.items():
+        told = (info.json_schema_extra or {}).get("desc") or ""
+        if (other := _replaced(told, phrases)) != told:
+            made = made.with_updated_fields(name, desc=other)
+    if wanted.options and "answer" in made.output_fields:
+        return limited(made, "answer", (*wanted.options, *also))
+    return made
+
+
+def _replaced(text: str, phrases: Sequence[tuple[str, str]]) -> str:
+    for old, new in phrases:
+        text = text.replace(old, new)
+    return text
 
 
 def reasoned(signature: Any) -> Any:

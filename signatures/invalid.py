@@ -20,7 +20,7 @@ class KnownAnswer(dspy.Signature):
 
     question: str = dspy.InputField()
     query_time: str = dspy.InputField(desc="when the question was asked")
-    answer: str = dspy.OutputField(desc="a few words")
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 class OpenAnswer(dspy.Signature):
@@ -33,7 +33,7 @@ class OpenAnswer(dspy.Signature):
     question: str = dspy.InputField()
     query_time: str = dspy.InputField(desc="when the question was asked")
     passages: list[str] = dspy.InputField()
-    answer: str = dspy.OutputField(desc="a few words")
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 class ReferenceAnswer(dspy.Signature):
@@ -46,7 +46,7 @@ class ReferenceAnswer(dspy.Signature):
     question: str = dspy.InputField()
     query_time: str = dspy.InputField(desc="when the question was asked")
     passages: list[str] = dspy.InputField()
-    answer: str = dspy.OutputField(desc="a few words")
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def settled(text: str) -> str:

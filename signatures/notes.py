@@ -7,6 +7,8 @@ from typing import Any, Literal
 import dspy
 import pydantic
 
+UNKNOWN = "unknown"
+
 
 class Note(pydantic.BaseModel):
     """What one passage says about the question. `passage` is its number, counted from 1."""
@@ -36,5 +38,5 @@ class ReadingNotes(dspy.Signature):
 def abstaining(signature: Any) -> Any:
     """`signature` with an answer that says `unknown` when nothing supports one."""
     return signature.with_updated_fields(
-        "answer", desc="a name, number or short phrase; unknown when no passage supports one"
+        "answer", desc=f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
     )

@@ -1,7 +1,7 @@
-"""What a small proxy model decides, and the two answers it decides between (SlimPLM, METHODS section 5.2).
+"""What a small proxy model decides, and the two answers it decides between (SlimPLM, section 3).
 
-`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls in one of
-three styles. The proxy's answer is called `heuristic_answer`, so that it is never taken for the answer.
+`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls. The
+proxy's answer is called `heuristic_answer`, so that it is never taken for the answer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def judged(signature: Any, by: str) -> Any:
     return signature.delete("known").append("confidence", sure, Percent)
 
 
-def reader(style: str) -> tuple[Any, Any]:
-    """The answering calls of a `style` (`short`, `list` or `long`): without passages, and with them."""
-    if style == "short":
-        return ClosedBookAnswer, ShortAnswer
-    return PlainAnswer, EveryAnswer if style == "list" else LongAnswer
+def reader(answer_format: str) -> tuple[Any, Any]:
+    """The answering calls for an answer format: without passages, and with them."""
+    open_ended = {"list": EveryAnswer, "long": LongAnswer}
+    if answer_format in open_ended:
+        return PlainAnswer, open_ended[answer_format]
+    return ClosedBookAnswer, ShortAnswer

@@ -8,23 +8,15 @@ variants that a program's tools and answer format ask for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import dspy
-from pydantic import WithJsonSchema
+
+from ragc.signatures.answers import FORMATS, limited, one_of
 
 GRADES = ("CORRECT", "PARTIALLY CORRECT", "INCORRECT")
 FINISH = "finish"
-ANSWER_FORMATS = {
-    "short": "a name, number, date or phrase of as few words as possible",
-    "yesno": "exactly one word, yes or no",
-}
-"""How the final answer should be worded, by the name of the format."""
-
-
-def one_of(options: Sequence[str]) -> Any:
-    """The type of a text that the reply's schema limits to `options`."""
-    return Annotated[str, WithJsonSchema({"type": "string", "enum": list(options)})]
+Grade: Any = one_of(GRADES)
 
 
 class AgentStep(dspy.Signature):
@@ -57,9 +49,7 @@ class Reflect(dspy.Signature):
     question: str = dspy.InputField()
     trajectory: str = dspy.InputField()
     answer: str = dspy.InputField()
-    grade: Annotated[str, WithJsonSchema({"type": "string", "enum": list(GRADES)})] = dspy.OutputField(
-        desc="CORRECT, PARTIALLY CORRECT or INCORRECT"
-    )
+    grade: Grade = dspy.OutputField(desc="CORRECT, PARTIALLY CORRECT or INCORRECT")
     explanation: str = dspy.OutputField(desc="why this grade, in a sentence")
     improvement: str = dspy.OutputField(
         desc="what should be found to better the answer, in a sentence; empty if nothing"
@@ -78,21 +68,16 @@ class ForcedAnswer(dspy.Signature):
 def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str) -> Any:
     """AgentStep that may take `actions` or finish; without its grade unless `graded`."""
     names = (*actions, FINISH)
-    step = _limited(AgentStep, "action", names, f"one of: {', '.join(names)}")
+    step = limited(AgentStep, "action", names, f"one of: {', '.join(names)}")
     if graded:
-        step = _limited(step, "grade", ("none", *GRADES))
+        step = limited(step, "grade", ("none", *GRADES))
     else:
         step = step.delete("grade").delete("explanation").delete("improvement")
-    return _limited(step, "answer", ("", "yes", "no")) if answer_format == "yesno" else step
+    options = FORMATS[answer_format].options
+    return limited(step, "answer", ("", *options)) if options else step
 
 
 def forced_answer(answer_format: str) -> Any:
     """ForcedAnswer in `answer_format`."""
-    return _limited(ForcedAnswer, "answer", ("yes", "no")) if answer_format == "yesno" else ForcedAnswer
-
-
-def _limited(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
-    """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
-    place = list(signature.output_fields).index(name)
-    told = desc or signature.output_fields[name].json_schema_extra["desc"]
-    return signature.delete(name).insert(place, name, dspy.OutputField(desc=told), one_of(options))
+    options = FORMATS[answer_format].options
+    return limited(ForcedAnswer, "answer", options) if options else ForcedAnswer

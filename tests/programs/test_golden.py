@@ -19,7 +19,7 @@ from ragc import signatures
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import reply_schema
-from ragc.signatures.answers import ShortAnswer, reasoned, with_question
+from ragc.signatures.answers import FORMATS, ShortAnswer, reasoned, with_question, worded
 from ragc.testing import ScriptedTarget, example_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -38,6 +38,9 @@ def written() -> dict[str, Any]:
                 found[f"{info.name}.{name}"] = value
     found["answers.ShortAnswer+reasoned"] = reasoned(ShortAnswer)
     found["answers.ShortAnswer+both"] = with_question(ShortAnswer, "both")
+    for name in FORMATS:
+        found[f"answers.ShortAnswer+{name}"] = worded(ShortAnswer, name)
+    del found["answers.ShortAnswer+short"]
     return found
 
 

@@ -353,7 +353,7 @@ def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
     assert shown == ["no0", "no2", "no3"]
     assert [p.id for p in said.passages] == ["p0", "p2", "p3"]
     assert said.counters["trimmed"] == 1
-    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=1)
+    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=135)
     assert made(tiny, long, **knobs)(question="Capital?").passages == ()
 
 

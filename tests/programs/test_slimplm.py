@@ -202,10 +202,10 @@ def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: f
     ("knobs", "look"),
     [
         ({"cot": True}, lambda r: list(r.schema["properties"]) == ["reasoning", "answer"]),
-        ({"style": "list"}, lambda r: "Give every answer" in r.messages[0].content),
+        ({"answer_format": "list"}, lambda r: "Give every answer" in r.messages[0].content),
         (
-            {"style": "long"},
-            lambda r: "a paragraph" in r.messages[0].content and r.sampling.max_tokens == 512,
+            {"answer_format": "long"},
+            lambda r: "a paragraph" in r.messages[0].content and r.sampling.max_tokens == 300,
         ),
         ({"temperature": 0.5}, lambda r: r.sampling.temperature == 0.5),
         ({"top_p": 0.7}, lambda r: r.sampling.top_p == 0.7),
@@ -230,7 +230,7 @@ def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
     assert [r.sampling.max_tokens for r in small.requests] == [128, 64, 128, 128, 64, 64]
 
 
-@pytest.mark.parametrize("knobs", [{"known_cot": True}, {"style": "list"}])
+@pytest.mark.parametrize("knobs", [{"known_cot": True}, {"answer_format": "list"}])
 def test_knobs_change_the_answer_without_passages(knobs: dict[str, Any]) -> None:
     plain, other = speaker(), speaker()
     made(plain, proxy(known="yes"))(question=QUESTION)
@@ -344,7 +344,7 @@ def test_the_prompt_cap_drops_references_two_by_two() -> None:
     assert (len(said.passages), said.counters["trimmed"]) == (3, 6)
     narrow = made(speaker(context_tokens=400), proxy(), ListSource(long))(question=QUESTION)
     assert len(narrow.passages) == 2
-    none = made(speaker(context_tokens=120), proxy(), ListSource(long))(question=QUESTION)
+    none = made(speaker(context_tokens=135), proxy(), ListSource(long))(question=QUESTION)
     assert (none.passages, calls(none)[-1]) == ((), "chat")
 
 
