@@ -304,20 +304,16 @@ def test_calls_that_cannot_be_read_change_nothing() -> None:
 
 def test_llatrieval_fits_what_it_sends_and_lets_the_rest_wait_for_the_next_window() -> None:
     source = ListSource(passages(8, " w" * 30))
-    knobs = {"doc_condense": False, "rounds": 1, "top_up": False, "answer_format": "short"}
+    knobs: dict[str, Any] = {"doc_condense": False, "rounds": 1, "top_up": False, "answer_format": "short"}
     target = ScriptedTarget(replying(ids=[1, 2]), context_tokens=320)
-    said = made(
-        "llatrieval", target, source, doc_condense=False, rounds=1, top_up=False, answer_format="short"
-    )(question="Q?")
+    said = made("llatrieval", target, source, **knobs)(question="Q?")
     asked = [numbered(content) for content in asking(target, "ids")]
     assert len(asked) > 1
     assert {n for window in asked for n in window} == set(range(8))
     assert all(len(" ".join(m.content for m in r.messages).split()) < 320 for r in target.requests)
     assert [window[:2] for window in asked] == [[0, 1]] * len(asked)
     none = ScriptedTarget(replying(), context_tokens=160)
-    said = made(
-        "llatrieval", none, source, doc_condense=False, rounds=1, top_up=False, answer_format="short"
-    )(question="Q?")
+    said = made("llatrieval", none, source, **knobs)(question="Q?")
     assert (said.answer, asking(none, "ids"), said.counters["trimmed"]) == ("x", [], 8)
     huge = ScriptedTarget(replying(), context_tokens=400)
     made("llatrieval", huge, ListSource(passages(1, " w" * 900)), rounds=1, answer_format="short")(
