@@ -19,6 +19,7 @@ from ragc.optimizers.evaluation import Row, answer, evaluate
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
+from ragc.programs.trace import by_call
 from ragc.progress import Progress, Silent
 from ragc.records import Question
 from ragc.store import CallStore
@@ -51,6 +52,7 @@ class Evaluation:
             "metrics": intervals(self.metrics),
             "failures": sum(bool(row.failure) for row in self.rows),
             "counters": dict(self.counters),
+            "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
 

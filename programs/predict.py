@@ -175,7 +175,13 @@ class RagPredict(dspy.Predict):
         request = self.request(config=config, **kwargs)
         reply = await self.runtime.gateway.complete(self.runtime.target(self.role), request)
         outputs, last = await self._read(request, reply)
-        marks = {"truncated": last.finish == "length", "repaired": last is not reply}
+        replies = [reply] if last is reply else [reply, last]
+        marks = {
+            "truncated": last.finish == "length",
+            "repaired": last is not reply,
+            "prompt_tokens": sum(r.usage.prompt for r in replies),
+            "completion_tokens": sum(r.usage.completion for r in replies),
+        }
         return self._recorded(spot, kwargs, outputs, last.logprobs, **marks)
 
     def _recorded(
@@ -184,7 +190,7 @@ class RagPredict(dspy.Predict):
         inputs: dict[str, Any],
         outputs: dict[str, Any],
         logprobs: tuple[TokenLogprob, ...],
-        **marks: bool,
+        **marks: Any,
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:

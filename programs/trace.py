@@ -1,16 +1,16 @@
 """The record of one run: typed calls and searches in call-graph order.
 
-Concurrent branches are numbered before they start, so the order never depends on which of them
-finishes first.
+Each event has its place: its number, or the number of its branch and its number there. Concurrent
+branches are numbered before they start, so the order never depends on which of them finishes first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ragc.records import Hit
@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One typed call: the predictor's name, the role that answered, what went in and came out."""
+    """One typed call: the predictor's name, the role that answered, what went in and came out.
+
+    Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
+    """
 
     name: str
     role: str
@@ -28,16 +31,22 @@ class Call:
     outputs: Mapping[str, Any]
     truncated: bool = False
     repaired: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    at: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; inputs and outputs as DSPy would serialise them."""
         return {
+            "at": list(self.at),
             "call": self.name,
             "role": self.role,
             "inputs": dict(self.inputs),
             "outputs": dict(self.outputs),
             "truncated": self.truncated,
             "repaired": self.repaired,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
         }
 
 
@@ -49,11 +58,13 @@ class Search:
     query: str
     k: int
     hits: tuple[Hit, ...]
+    at: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; passages by id."""
         hits = [{"id": h.passage.id, "score": round(h.score, 6)} for h in self.hits]
-        return {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
+        found = {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
+        return {"at": list(self.at), **found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +73,45 @@ class Note:
 
     about: str
     outcome: str
+    at: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
-        return {"note": self.about, "outcome": self.outcome}
+        return {"at": list(self.at), "note": self.about, "outcome": self.outcome}
 
 
 Event = Call | Search | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the calls of one name cost in all: how many there were, and their tokens."""
+
+    name: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Every amount by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def by_call(events: Iterable[Event]) -> tuple[Spent, ...]:
+    """What the calls of each name cost, in the order in which the names first appear."""
+    found: dict[str, list[Call]] = {}
+    for event in events:
+        if isinstance(event, Call):
+            found.setdefault(event.name, []).append(event)
+    return tuple(
+        Spent(
+            name,
+            len(calls),
+            sum(call.prompt_tokens for call in calls),
+            sum(call.completion_tokens for call in calls),
+        )
+        for name, calls in found.items()
+    )
 
 
 @dataclass(slots=True)
@@ -79,7 +122,7 @@ class Run:
 
     def add(self, path: tuple[int, ...], event: Event, prediction: Any = None) -> None:
         """Record `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
-        self._events.append((path, event, prediction))
+        self._events.append((path, replace(event, at=path), prediction))
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.evaluation import Row
     from ragc.optimizers.opened import Evaluation
+    from ragc.programs.trace import Event
 
 
 def error(text: str) -> None:
@@ -205,6 +206,7 @@ def answered(row: Row, *, trace: bool) -> None:
         from ragc.trace_view import lines
 
         sys.stdout.write("".join(f"{line}\n" for line in lines(row.trace)))
+        _spent(row.trace, 1)
     for number, passage in enumerate(row.passages, 1):
         text = " ".join(passage.text.split())
         sys.stdout.write(
@@ -215,11 +217,23 @@ def answered(row: Row, *, trace: bool) -> None:
         sys.stdout.write(f"   gold: {' | '.join(row.question.answers)}\n")
 
 
+def _spent(events: Iterable[Event], questions: int) -> None:
+    """The calls of each name and their tokens, for one question."""
+    from ragc.programs.trace import by_call
+
+    sys.stdout.write(f"{'call':<16} {'calls':>8} {'prompt':>8} {'reply':>8}  a question\n")
+    for spent in by_call(events):
+        amounts = (spent.calls, spent.prompt_tokens, spent.completion_tokens)
+        shares = "".join(f" {amount / questions:>8.1f}" for amount in amounts)
+        sys.stdout.write(f"{spent.name:<16}{shares}\n")
+
+
 def evaluated(found: Evaluation) -> None:
-    """Every metric with its interval, and what it cost."""
+    """Every metric with its interval, what each call took, and what all cost."""
     for name, value in found.metrics.items():
         sys.stdout.write(f"{name:<12} {_interval(value)}  n={value.n}\n")
     cost = found.counters
+    _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
     sys.stdout.write(
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
         f"{cost['seconds']:.1f} s\n"

@@ -1,14 +1,17 @@
-"""Fakes for tests of programs and optimizers: a scripted target, a source of given hits, replies that fit."""
+"""Fakes for tests of programs and optimizers: a scripted target, sources, replies that fit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ragc.errors import SourceError
+from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.records import Hit, Passage
-from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
 
 Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
 
@@ -126,33 +129,102 @@ class ListSource:
         return self
 
 
-def example_of(schema: Mapping[str, Any]) -> Any:
-    """The plainest value that fits a JSON `schema` of ours: first of an enum, least number, "text", one item.
+class FailingSource(ListSource):
+    """A source that cannot be reached."""
 
-    Raises ValueError for a schema without a type.
+    def __init__(self) -> None:
+        super().__init__([])
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Raises SourceError."""
+        raise SourceError("the source is down")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Makes replies that fit any schema of ours: a script for `ScriptedTarget`.
+
+    Of several options the first is taken, of a range the least, of a list one item; `last` takes the
+    last option and the greatest number, `full` as many items as there may be (5 without a bound), an
+    empty `text` no items. `fields` are values by output field: a list is used up in order, its last
+    value again and again. Every token has the log probability `logprob`.
     """
-    return _example(schema, schema.get("$defs") or {})
+
+    last: bool = False
+    full: bool = False
+    text: str = "text"
+    fields: Mapping[str, Any] | None = None
+    logprob: float = -0.01
+
+    def __call__(self, request: ChatRequest) -> Reply:
+        """A reply that fits `request`; the text itself where it has no schema."""
+        said = self.text
+        if request.schema:
+            made = self.example(request.schema)
+            fixed = self.fields or {}
+            said = json.dumps(made | {name: _next(fixed[name]) for name in made.keys() & fixed.keys()})
+        drawn = (TokenLogprob(said, self.logprob),) if request.logprobs else ()
+        return Reply(said, usage=Usage(prompt=10, completion=5), logprobs=drawn)
+
+    def example(self, schema: Mapping[str, Any]) -> Any:
+        """A value that fits a JSON `schema`; raises ValueError for a schema without a type."""
+        return self._of(schema, schema.get("$defs") or {})
+
+    def _of(self, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+        if "$ref" in schema:
+            return self._of(named[schema["$ref"].rsplit("/", 1)[-1]], named)
+        if "enum" in schema or "const" in schema:
+            options = schema.get("enum") or [schema["const"]]
+            return options[-1 if self.last else 0]
+        if parts := schema.get("anyOf") or schema.get("allOf"):
+            return self._of(parts[0], named)
+        match schema.get("type"):
+            case "object":
+                return {
+                    name: self._of(part, named) for name, part in (schema.get("properties") or {}).items()
+                }
+            case "array":
+                most = schema.get("maxItems", 5 if self.full else 1)
+                return [self._of(schema["items"], named)] * (
+                    most if self.full else min(len(self.text), most, 1)
+                )
+            case "string":
+                return self.text[: schema.get("maxLength", len(self.text))].ljust(
+                    schema.get("minLength", 0), "t"
+                )
+            case "integer" | "number" if self.last:
+                return schema.get("maximum", 1)
+            case "integer" | "number":
+                return schema.get("minimum", min(1, schema.get("maximum", 1)))
+            case "boolean":
+                return not self.last
+            case "null":
+                return None
+            case kind:
+                raise ValueError(f"No example of a value of type {kind!r}.")
 
 
-def _example(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    if "$ref" in schema:
-        return _example(named[schema["$ref"].rsplit("/", 1)[-1]], named)
-    if "const" in schema or "enum" in schema:
-        return schema.get("const", next(iter(schema.get("enum", ())), None))
-    if parts := schema.get("anyOf") or schema.get("allOf"):
-        return _example(parts[0], named)
-    match schema.get("type"):
-        case "object":
-            return {name: _example(part, named) for name, part in (schema.get("properties") or {}).items()}
-        case "array":
-            return [_example(schema["items"], named)] * min(1, schema.get("maxItems", 1))
-        case "string":
-            return "text"[: schema.get("maxLength", 4)].ljust(schema.get("minLength", 0), "t")
-        case "integer" | "number":
-            return schema.get("minimum", min(1, schema.get("maximum", 1)))
-        case "boolean":
-            return True
-        case "null":
-            return None
-        case kind:
-            raise ValueError(f"No example of a value of type {kind!r}.")
+def _next(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return value.pop(0) if len(value) > 1 else value[0]
+
+
+def settings(knobs: type[Knobs]) -> Iterator[dict[str, Value]]:
+    """The defaults, then each knob at each option or end of its range, numbers at most 40.
+
+    A knob that matters only under a value of another comes with that value.
+    """
+    yield {}
+    for knob in knobs.declared():
+        needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
+        for value in _ends(knob):
+            yield {**needed, knob.name: value}
+
+
+def _ends(knob: Knob) -> tuple[Value, ...]:
+    if knob.kind == "switch":
+        return (False, True)
+    if knob.kind == "choice":
+        return knob.options
+    return tuple((int if knob.kind == "int" else float)(min(bound, 40)) for bound in knob.bounds)

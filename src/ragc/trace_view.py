@@ -1,39 +1,81 @@
-"""A run as a person can follow it: one line a decision, indented lines for what went in and out."""
+"""A run as a person can follow it: what was decided, searched, found and said, in order.
+
+Each event starts with its place; concurrent branches stand one level deeper, so that `3.2` is the second
+event of branch 3. What a call wrote is shown in full up to a few lines, what it read in a few words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragc.programs.trace import Event
+    from ragc.programs.trace import Call, Event, Search
+
+_WIDTH, _MOST = 100, 4  # characters of a line, lines of a text
 
 
 def lines(events: Sequence[Event]) -> Iterator[str]:
     """The lines of `events`, in call-graph order."""
-    from ragc.programs.trace import Call, Note, Search
+    from ragc.programs.trace import Call, Search
 
     for event in events:
-        match event:
-            case Search():
-                found = ", ".join(f"{hit.passage.id} ({hit.score:.2f})" for hit in event.hits) or "nothing"
-                yield f"  search {event.source}: {_short(event.query)}"
-                yield f"      found {found}"
-            case Call():
-                marks = (" (cut by the token limit)" if event.truncated else "") + (
-                    " (asked twice)" if event.repaired else ""
-                )
-                yield f"  call {event.name} on {event.role}{marks}"
-                for name, value in event.inputs.items():
-                    yield f"      in  {name}: {_short(value)}"
-                for name, value in event.outputs.items():
-                    yield f"      out {name}: {_short(value)}"
-            case Note():
-                yield f"  {event.about}: {event.outcome}"
+        indent = "  " * len(event.at[:3])
+        place = f"{indent}{'.'.join(map(str, event.at))} ".lstrip() if event.at else ""
+        head, *rest = (
+            _search(event)
+            if isinstance(event, Search)
+            else _call(event)
+            if isinstance(event, Call)
+            else [f"{event.about}: {event.outcome}"]
+        )
+        yield f"{indent}{place}{head}"
+        yield from (f"{indent}    {line}" for line in rest)
 
 
-def _short(value: Any) -> str:
+def _search(event: Search) -> list[str]:
+    found = [
+        f"{number}. {' '.join(hit.passage.title.split()) or hit.passage.text[:60]} "
+        f"({hit.passage.id}, {hit.score:.2f})"
+        for number, hit in enumerate(event.hits, 1)
+    ]
+    return [f"search {event.source}: {_line(event.query)}", *(found or ["nothing found"])]
+
+
+def _call(event: Call) -> list[str]:
+    marks = [f"{event.prompt_tokens} + {event.completion_tokens} tokens"]
+    marks += ["cut by the token limit"] * event.truncated + ["asked twice"] * event.repaired
+    role = "" if event.role == "main" else f" on {event.role}"
+    said = [line for name, value in event.outputs.items() for line in _said(name, value)]
+    return [f"call {event.name}{role} ({', '.join(marks)})", f"read {_read(event.inputs)}", *said]
+
+
+def _read(inputs: Mapping[str, Any]) -> str:
+    """What a call was given: short values as they are, long ones by their size."""
+    parts = []
+    for name, value in inputs.items():
+        if isinstance(value, list):
+            parts.append(f"{name} ({len(value)})")
+        elif isinstance(value, str) and len(value) > 60:
+            parts.append(f"{name} ({len(value)} characters)")
+        else:
+            parts.append(f"{name} {value!r}")
+    return ", ".join(parts)
+
+
+def _said(name: str, value: Any) -> list[str]:
+    """An output: on one line when it is short, else wrapped, and cut after a few lines."""
+    if isinstance(value, Mapping):
+        return [line for key, part in value.items() for line in _said(f"{name}.{key}", part)]
     if isinstance(value, list):
-        return f"{len(value)} items" if len(value) > 3 else " | ".join(_short(item) for item in value)
+        items = [line for item in value for line in _said("-", item)]
+        return [f"{name}: {'none' if not value else ''}".rstrip(), *(f"  {item}" for item in items)]
     text = " ".join(str(value).split())
-    return text if len(text) <= 160 else text[:159] + "…"
+    first, *more = textwrap.wrap(f"{name}: {text}", _WIDTH) or [f"{name}:"]
+    cut = more[: _MOST - 1]
+    return [first, *(f"  {line}" for line in cut), *(["  …"] if len(more) > len(cut) else [])]
+
+
+def _line(text: str) -> str:
+    return textwrap.shorten(text, 2 * _WIDTH, placeholder="…")

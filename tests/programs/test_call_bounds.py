@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ import pytest
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import Knob, Value
+from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage
 from ragc.store import CallStore
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, ScriptedTarget
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import Filling, ListSource, ScriptedTarget, settings
 
 QUESTION = "What is the colour of thing 3?"
 LONG = " ".join(f"It was made of text in 19{i:02}." for i in range(40))
@@ -39,66 +38,14 @@ class Fresh(ListSource):
         return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
 
 
-@dataclass(frozen=True)
-class Filling:
-    """How replies are made to fit a schema: which option of several, how many items, what texts.
-
-    `fields` are values by output field. A list is used up in order, its last value again and again.
-    """
-
-    last: bool = False
-    full: bool = False
-    text: str = "text"
-    fields: Mapping[str, Any] | None = None
-
-    def __call__(self, request: ChatRequest) -> Reply:
-        """A reply that fits `request`, its tokens unlikely; plain words where it has no schema."""
-        text = "text"
-        if request.schema:
-            named = request.schema.get("$defs", {})
-            made = {name: self._of(part, named) for name, part in request.schema["properties"].items()}
-            for name in made.keys() & (self.fields or {}).keys():
-                made[name] = self._given((self.fields or {})[name])
-            text = json.dumps(made)
-        drawn = (TokenLogprob(text, -3.0),) if request.logprobs else ()
-        return Reply(text, logprobs=drawn)
-
-    @staticmethod
-    def _given(value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return value.pop(0) if len(value) > 1 else value[0]
-
-    def _of(self, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-        if "$ref" in schema:
-            return self._of(named[schema["$ref"].rsplit("/", 1)[-1]], named)
-        if "enum" in schema or "const" in schema:
-            options = schema.get("enum") or [schema["const"]]
-            return options[-1 if self.last else 0]
-        match schema["type"]:
-            case "object":
-                return {name: self._of(part, named) for name, part in schema["properties"].items()}
-            case "array":
-                most = schema.get("maxItems", 5) if self.full else 1 if self.text else 0
-                return [self._of(schema["items"], named) for _ in range(most)]
-            case "string":
-                return self.text[: schema.get("maxLength", 4)].ljust(schema.get("minLength", 0), "t")
-            case "boolean":
-                return not self.last
-            case "integer" | "number" if self.last:
-                return schema.get("maximum", 1)
-            case "integer" | "number":
-                return schema.get("minimum", 1)
-        raise ValueError(f"no value of {schema}")
-
-
+UNSURE = -3.0
 FILLINGS = {
-    "plain": Filling(),
-    "last": Filling(last=True),
-    "full": Filling(full=True),
-    "last and full": Filling(last=True, full=True),
-    "no answer": Filling(fields={"answer": ""}),
-    "empty": Filling(text=""),
+    "plain": Filling(logprob=UNSURE),
+    "last": Filling(last=True, logprob=UNSURE),
+    "full": Filling(full=True, logprob=UNSURE),
+    "last and full": Filling(last=True, full=True, logprob=UNSURE),
+    "no answer": Filling(fields={"answer": ""}, logprob=UNSURE),
+    "empty": Filling(text="", logprob=UNSURE),
 }
 
 
@@ -124,29 +71,11 @@ def spent(program: RagProgram) -> int:
     return int(counted["lm_calls"] - counted["repairs"])
 
 
-def values(knob: Knob) -> Iterator[Value]:
-    """The options of a knob, or the ends of its range, large ones cut."""
-    if knob.kind in ("switch", "choice"):
-        yield from (False, True) if knob.kind == "switch" else knob.options
-        return
-    for bound in knob.bounds:
-        yield (int if knob.kind == "int" else float)(min(bound, 40))
-
-
-def settings(entry: Method) -> Iterator[dict[str, Value]]:
-    """The defaults, and each knob at each of its values, with the value of another that it needs."""
-    yield {}
-    for knob in entry.knobs.declared():
-        for value in values(knob):
-            needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
-            yield {**needed, knob.name: value}
-
-
 @every
 @pytest.mark.parametrize("kind", FILLINGS)
 def test_no_question_takes_more_calls_than_the_bound(entry: Method, kind: str) -> None:
     ran = 0
-    for asked in settings(entry):
+    for asked in settings(entry.knobs):
         try:
             program = made(entry, asked, FILLINGS[kind])
         except UsageError:

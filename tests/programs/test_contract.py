@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from ragc.errors import SourceError, UsageError
+from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import Knob, Value
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.store import CallStore
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
-from ragc.testing import ListSource, ScriptedTarget, example_of
+from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget, settings
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")
@@ -28,24 +25,12 @@ FOUND = [
 ]
 QUESTION = "What is the colour of thing 3?"
 
+FITTING = Filling()
+
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 
 
-def fits(request: ChatRequest) -> Reply:
-    """The plainest reply that fits the request's schema, each token near certain."""
-    text = json.dumps(example_of(request.schema)) if request.schema else "text"
-    drawn = (TokenLogprob(text, -0.01),) if request.logprobs else ()
-    return Reply(text, usage=Usage(prompt=10, completion=5), logprobs=drawn)
-
-
-class Failing(ListSource):
-    """A source that cannot be reached."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        raise SourceError("the source is down")
-
-
-def runtime(source: Any = None, reply: Any = fits) -> tuple[Runtime, ScriptedTarget]:
+def runtime(source: Any = None, reply: Any = FITTING) -> tuple[Runtime, ScriptedTarget]:
     target = ScriptedTarget(reply)
     found = source or ListSource(FOUND)
     names = {"local", "web", *(name for entry in METHODS for name in entry.sources)}
@@ -56,16 +41,6 @@ def runtime(source: Any = None, reply: Any = fits) -> tuple[Runtime, ScriptedTar
 def made(entry: Method, source: Any = None, **knobs: Any) -> tuple[RagProgram, ScriptedTarget]:
     ground, target = runtime(source)
     return entry.build(ground, knobs), target
-
-
-def values(knob: Knob) -> Iterator[Value]:
-    """The values at the ends of what a knob may be."""
-    if knob.kind in ("switch", "choice"):
-        yield from (False, True) if knob.kind == "switch" else knob.options
-        return
-    cast = int if knob.kind == "int" else float
-    for bound in knob.bounds:
-        yield cast(min(bound, 40))
 
 
 @every
@@ -105,7 +80,7 @@ def test_the_same_question_gives_the_same_trace(entry: Method) -> None:
 
 
 @every
-@pytest.mark.parametrize("source", [ListSource([]), Failing([])], ids=["empty", "failing"])
+@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_nothing_found_ends_in_an_answer(entry: Method, source: ListSource) -> None:
     program, _ = made(entry, source)
     said = program(question=QUESTION)
@@ -115,17 +90,14 @@ def test_nothing_found_ends_in_an_answer(entry: Method, source: ListSource) -> N
 
 @every
 def test_every_value_of_every_knob_runs_or_names_itself(entry: Method) -> None:
-    for knob in entry.knobs.declared():
-        for value in values(knob):
-            needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
-            asked = {**needed, knob.name: value}
-            try:
-                program, _ = made(entry, **asked)
-            except UsageError as error:
-                if not any(name in str(error) for name in asked):
-                    pytest.fail(f"{asked} is refused without being named: {error}")
-                continue
-            assert isinstance(program(question=QUESTION).answer, str), asked
+    for asked in settings(entry.knobs):
+        try:
+            program, _ = made(entry, **asked)
+        except UsageError as error:
+            if not any(name in str(error) for name in asked):
+                pytest.fail(f"{asked} is refused without being named: {error}")
+            continue
+        assert isinstance(program(question=QUESTION).answer, str), asked
 
 
 @every

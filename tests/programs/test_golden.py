@@ -20,7 +20,7 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import reply_schema
 from ragc.signatures.answers import FORMATS, ShortAnswer, reasoned, with_question, worded
-from ragc.testing import ScriptedTarget, example_of
+from ragc.testing import Filling, ScriptedTarget
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MOST = 1100
@@ -45,9 +45,9 @@ def written() -> dict[str, Any]:
 
 
 def example(name: str, annotation: Any) -> Any:
-    return (
-        example_of(pydantic.TypeAdapter(annotation).json_schema()) if annotation is not str else f"<{name}>"
-    )
+    if annotation is str:
+        return f"<{name}>"
+    return Filling().example(pydantic.TypeAdapter(annotation).json_schema())
 
 
 def rendered(signature: Any) -> str:

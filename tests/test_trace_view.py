@@ -1,0 +1,75 @@
+"""The trace as people read it."""
+
+from __future__ import annotations
+
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import by_call
+from ragc.records import Passage
+from ragc.store import CallStore
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from ragc.trace_view import lines
+
+STEP = {"thought": "The capital is missing.", "action": "search", "action_input": "capital of France"}
+GRADED = {"grade": "none", "explanation": "", "improvement": ""}
+FOUND = [Passage(f"p{i}", f"Title {i}", f"Text {i}.") for i in range(9)]
+
+
+def shown(id: str, target: ScriptedTarget, sources: dict[str, object], **knobs: object) -> list[str]:
+    ground = Runtime({"main": target}, sources, store=CallStore(None))  # type: ignore[arg-type]
+    return list(lines(method(id).build(ground, knobs)(question="Capital?").trace))
+
+
+def test_a_person_reads_thoughts_searches_comparisons_switches_and_grades_in_order() -> None:
+    target = ScriptedTarget(
+        [
+            {**STEP, **GRADED, "answer": ""},
+            {**STEP, **GRADED, "action_input": "Paris", "answer": ""},
+            {"status": False, "analysis": "nothing new"},
+            {**STEP, **GRADED, "action": "finish", "answer": "Paris", "grade": "CORRECT"},
+        ]
+    )
+    text = shown(
+        "prefrag", target, {"local": ListSource(FOUND), "web": ListSource(FOUND)}, k_local=1, k_web=1
+    )
+    heads = [line.strip() for line in text if line.startswith("  ") and line[2].isdigit()]
+    kinds = [head.split(" ", 1)[1].split(":")[0].split(" (")[0] for head in heads]
+    assert kinds[:7] == [
+        "call step",
+        "search local",
+        "call step",
+        "search local",
+        "call compare",
+        "switch",
+        "search web",
+    ]
+    assert "      thought: The capital is missing." in text
+    assert "      1. Title 0 (p0, 1.00)" in text
+
+
+def test_concurrent_branches_stand_under_their_number() -> None:
+    both: dict[str, object] = {"local": ListSource(FOUND), "web": ListSource(FOUND)}
+    text = shown("vanilla_sources", ScriptedTarget([{"answer": "x"}]), both)
+    assert [line for line in text if "search" in line] == [
+        "    1.1 search local: Capital?",
+        "    2.1 search web: Capital?",
+    ]
+
+
+def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> None:
+    text = shown("vanilla", ScriptedTarget([{"answer": "word " * 400}]), {"local": FailingSource()})
+    assert any("failed: the source is down" in line for line in text)
+    said = [line for line in text if "word" in line]
+    assert len(said) == 4
+    assert all(len(line) <= 120 for line in text)
+    assert text[-1].strip() == "…"
+
+
+def test_tokens_are_summed_by_the_name_of_the_call() -> None:
+    target = ScriptedTarget(["not JSON", {"answer": "x"}])
+    ground = Runtime({"main": target}, {"local": ListSource(FOUND)}, store=CallStore(None))  # type: ignore[dict-item]
+    said = method("vanilla").build(ground, {})(question="Capital?")
+    (spent,) = by_call(said.trace)
+    assert (spent.name, spent.calls) == ("answer", 1)
+    assert spent.prompt_tokens == said.counters["prompt_tokens"]
+    assert spent.completion_tokens == said.counters["completion_tokens"]
