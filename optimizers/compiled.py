@@ -51,6 +51,7 @@ class ProgramState(pydantic.BaseModel):
     method: str
     knobs: dict[str, bool | int | float | str]
     predictors: dict[str, PredictorState]
+    learned: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,11 @@ class CompiledProgram:
         """The compiled form of `program` as it stands."""
         predictors = {name: _state(predictor) for name, predictor in program.named_predictors()}
         state = ProgramState(
-            format=FORMAT, method=program.method.id, knobs=program.knobs.to_json(), predictors=predictors
+            format=FORMAT,
+            method=program.method.id,
+            knobs=program.knobs.to_json(),
+            predictors=predictors,
+            learned=program.learned,
         )
         return cls(state, provenance, recipe, run)
 
@@ -97,6 +102,10 @@ class CompiledProgram:
         for name, saved in self.state.predictors.items():
             found[name].signature = found[name].signature.with_instructions(saved.instructions)
             found[name].demos = [dict(demo) for demo in saved.demos]
+        try:
+            program.learned = self.state.learned
+        except UsageError as error:
+            raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         return program
 
     def save(self, out: Path, program: RagProgram) -> Path:

@@ -16,6 +16,7 @@ from ragc.metrics.significance import Interval
 from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, load
 from ragc.optimizers.evaluation import Row, answer, evaluate
+from ragc.optimizers.fitting import fit
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
@@ -116,6 +117,8 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
         started = asyncio.get_running_loop().time()
         with counting(Counters()) as spent:
             limit = asyncio.Semaphore(task.in_flight)
+            if opened.compiled is None:
+                await fit(opened.program, task)
             rows = await evaluate(
                 opened.program, questions, task.metrics, limit=limit, done=lambda row: progress.step()
             )

@@ -21,6 +21,7 @@ from ragc.fingerprint import digest
 from ragc.optimizers.asking import Asked, Asking, storage
 from ragc.optimizers.demos import Pool, collect, show
 from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.fitting import fit
 from ragc.optimizers.racing import hopeless
 from ragc.optimizers.suggest import Candidate
 from ragc.optimizers.task import DEMO_SETS, Task
@@ -171,9 +172,10 @@ class Study:
         return chosen[candidate.demo_set]
 
     async def program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, demonstrations included."""
+        """The program of `candidate`, with its demonstrations and what it learned from train questions."""
         demos = await self.demos(candidate)
         built = await asyncio.to_thread(self.task.method.build, self.task.runtime, candidate.knobs)
+        await fit(built, self.task)
         return show(built, demos)
 
     async def _pool(self, candidate: Candidate) -> Pool:

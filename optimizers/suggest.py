@@ -79,7 +79,7 @@ class Space:
         made = [base]
         for knob in self.knobs:
             options = (False, True) if knob.kind == "switch" else knob.options
-            active = knob.when is None or knob.when.holds(base.knobs[knob.when.knob])
+            active = self.kind.matters(knob, base.knobs)
             others = [option for option in options if active and option != base.knobs[knob.name]]
             made += [replace(base, knobs={**base.knobs, knob.name: option}) for option in others]
         return made[:most]
@@ -100,7 +100,7 @@ class Space:
         searched = {knob.name: knob for knob in self.knobs}
         for declared in self.kind.declared():
             knob = searched.get(declared.name)
-            if knob is not None and (knob.when is None or knob.when.holds(values[knob.when.knob])):
+            if knob is not None and self.kind.matters(knob, values):
                 values[knob.name] = _one(trial, knob)
         demos = trial.suggest_int("demos", 0, self.demos) if self.demos else 0
         several = demos > 0 and self.demo_sets > 1
@@ -112,8 +112,7 @@ class Space:
         values = dict(candidate.knobs)
         out: dict[str, Any] = {}
         for knob in self.knobs:
-            matters = knob.when is None or knob.when.holds(values[knob.when.knob])
-            if matters and _inside(knob, values[knob.name]):
+            if self.kind.matters(knob, values) and _inside(knob, values[knob.name]):
                 out[f"knob.{knob.name}"] = values[knob.name]
         if self.demos:
             out["demos"] = candidate.demos

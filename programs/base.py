@@ -16,7 +16,7 @@ from ragc import counters, loop
 from ragc.corpora.given import current_question
 from ragc.corpora.neutral import neutral
 from ragc.counters import Counters
-from ragc.errors import SourceError
+from ragc.errors import SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.knobs import Knobs
 from ragc.programs.predict import RagPredict
@@ -28,6 +28,7 @@ from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
     from ragc.corpora.source import Source
+    from ragc.metrics import Metric
     from ragc.programs.method import Method
 
 
@@ -112,6 +113,28 @@ class RagProgram(dspy.Module):
             outputs["answer"], wrong = within(said.answer, len(kept))
             counters.count(dropped=wrong)
         return dspy.Prediction(**outputs)
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What `fit` found out, as JSON values by name; a compiled program keeps it."""
+        return {}
+
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if value:
+            raise UsageError(f"{type(self).__name__} learns nothing, found {', '.join(map(repr, value))}.")
+
+    async def fit(self, questions: Sequence[Question], metric: Metric) -> None:
+        """Learn from train questions what no prompt holds. Most programs learn nothing."""
+
+    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """DSPy's state, and what was learned."""
+        return {**super().dump_state(*args, **more), **({"learned": self.learned} if self.learned else {})}
+
+    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> None:
+        """Take over the predictors of `state`, and what was learned."""
+        super().load_state({k: v for k, v in state.items() if k != "learned"}, *args, **more)
+        self.learned = state.get("learned", {})
 
     def most_calls(self) -> int:
         """At most how many LM calls one question takes, repairs not counted.

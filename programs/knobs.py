@@ -164,5 +164,12 @@ class Knobs:
     def active(self) -> Iterator[Knob]:
         """The knobs that matter under the present values of the others."""
         for knob in type(self).declared():
-            if knob.when is None or knob.when.holds(getattr(self, knob.when.knob)):
+            if self.matters(knob, self.to_json()):
                 yield knob
+
+    @classmethod
+    def matters(cls, knob: Knob, values: Mapping[str, Value]) -> bool:
+        """Whether the condition of `knob` holds under `values`, and that of the knob it names, and so on."""
+        if knob.when is None:
+            return True
+        return knob.when.holds(values[knob.when.knob]) and cls.matters(cls.knob(knob.when.knob), values)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import dspy
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 from ragc.errors import UnknownName
 
@@ -71,8 +71,21 @@ class ClosedBookAnswer(dspy.Signature):
 
 
 def one_of(options: Sequence[str]) -> Any:
-    """The type of a text that the reply's schema limits to `options`; a reply with another is still read."""
-    return Annotated[str, WithJsonSchema({"type": "string", "enum": list(options)})]
+    """The type of a text that the reply's schema limits to `options`.
+
+    Where no schema holds a reply, an option in other spelling (`Yes.`, `(b)`) becomes that option, and
+    another text is still read.
+    """
+    known = {_bare(option): option for option in options}
+
+    def option(value: Any) -> Any:
+        return known.get(_bare(value), value) if isinstance(value, str) else value
+
+    return Annotated[str, BeforeValidator(option), WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def _bare(text: str) -> str:
+    return text.strip(" \t\n.,;:!()[]\"'").casefold()
 
 
 def limited(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:

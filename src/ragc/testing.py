@@ -111,6 +111,7 @@ class ListSource:
 
     def __init__(self, passages: Sequence[Passage], fingerprint: str = "list") -> None:
         self.passages, self.fingerprint = tuple(passages), fingerprint
+        self.cut: tuple[int, float] | None = None
 
     def __deepcopy__(self, memo: object) -> ListSource:
         return self
@@ -125,7 +126,8 @@ class ListSource:
         return tuple(free[-n:]) if n else ()
 
     def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
-        """The source itself."""
+        """The source itself: its passages are not cut. The arguments are kept in `cut`."""
+        self.cut = (chunk_size, overlap)
         return self
 
 
@@ -211,20 +213,24 @@ def _next(value: Any) -> Any:
 
 
 def settings(knobs: type[Knobs]) -> Iterator[dict[str, Value]]:
-    """The defaults, then each knob at each option or end of its range, numbers at most 40.
+    """The defaults, then each knob at each option or end of its range, its upper end cut at 40
+    or twice the lower one.
 
     A knob that matters only under a value of another comes with that value.
     """
     yield {}
     for knob in knobs.declared():
         needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
-        for value in _ends(knob):
+        for value in ends(knob):
             yield {**needed, knob.name: value}
 
 
-def _ends(knob: Knob) -> tuple[Value, ...]:
+def ends(knob: Knob) -> tuple[Value, ...]:
+    """The options of a knob, or the ends of its range, the upper one cut as in `settings`."""
     if knob.kind == "switch":
         return (False, True)
     if knob.kind == "choice":
         return knob.options
-    return tuple((int if knob.kind == "int" else float)(min(bound, 40)) for bound in knob.bounds)
+    low, high = knob.bounds
+    cast = int if knob.kind == "int" else float
+    return (cast(low), cast(min(high, max(40, 2 * low))))

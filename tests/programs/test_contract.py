@@ -101,6 +101,25 @@ def test_every_value_of_every_knob_runs_or_names_itself(entry: Method) -> None:
 
 
 @every
+def test_a_question_longer_than_the_context_is_cut_and_counted(entry: Method) -> None:
+    ground, target = runtime()
+    target.context_tokens = 3000
+    said = entry.build(ground)(question="What is it? " + "word " * 9000)
+    assert isinstance(said.answer, str)
+    assert said.counters["trimmed"] >= 1
+    for request in target.requests:
+        assert sum(len(m.content.split()) for m in request.messages) <= 3000
+
+
+@every
+def test_a_prompt_too_long_without_its_inputs_is_refused_in_a_sentence(entry: Method) -> None:
+    ground, target = runtime()
+    target.context_tokens = 20
+    with pytest.raises(UsageError, match=r"context of scripted holds 20; show fewer demonstrations"):
+        entry.build(ground)(question=QUESTION)
+
+
+@every
 def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Method, tmp_path: Path) -> None:
     program, _ = made(entry)
     named = dict(program.named_predictors())
