@@ -142,6 +142,8 @@ def _first_difference(before: str, after: str) -> str:
 
 
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
+    # What the program lacks is said before a model is loaded.
+    await asyncio.to_thread(task.method.build, task.runtime, dict(task.recipe.knobs))
     progress.phase("opening the model", None)
     for target in task.runtime.targets.values():
         await target.open(progress.download)

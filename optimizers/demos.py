@@ -29,6 +29,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
 from ragc.programs.trace import Call
 from ragc.records import Question
+from ragc.signatures.invalid import INVALID
 
 Demo = Mapping[str, Any]
 
@@ -148,11 +149,14 @@ def _taught(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tu
 
 
 def _supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
-    """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`."""
+    """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
+
+    That a question is invalid no passage need say.
+    """
     gold = frozenset(row.question.gold_ids)
     all_shown = bool(gold) and gold <= {passage.parent for passage in row.passages}
     answer = row.question.answers[0].casefold()
-    if all_shown and answer in labels:
+    if (all_shown and answer in labels) or (not gold and answer == INVALID):
         return True
     if whole:
         return all_shown and any(answer in passage.text.casefold() for passage in row.passages)
@@ -214,11 +218,7 @@ def _fields(predictor: Any, demo: Any) -> Demo:
 
 
 def _example(question: Question) -> dspy.Example:
-    values: dict[str, Any] = {"id": question.id, "question": question.question}
-    if question.context_ids:
-        values["context_ids"] = list(question.context_ids)
-    if question.query_time:
-        values["query_time"] = question.query_time
+    values = {"question": question.question, **question.context()}
     return dspy.Example(**values, answers=list(question.answers)).with_inputs(*values)
 
 

@@ -53,9 +53,8 @@ async def answer(program: RagProgram, question: Question, metrics: Sequence[Metr
 
     A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
     """
-    inputs = {"context_ids": question.context_ids, "query_time": question.query_time, "id": question.id}
     try:
-        said = await program.acall(question=question.question, **{k: v for k, v in inputs.items() if v})
+        said = await program.acall(question=question.question, **question.context())
         prediction, passages, counters = str(said.answer), tuple(said.passages), dict(said.counters)
         events, failure = said.trace, ""
     except ParseFailure as error:

@@ -163,20 +163,28 @@ class Study:
             parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
         return " ".join(parts) or "baseline"
 
-    async def demos(self, candidate: Candidate) -> Mapping[str, Any]:
-        """The demonstrations that `candidate` shows, by predictor."""
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> Mapping[str, Any]:
+        """The demonstrations of `candidate`, by predictor: as many as it shows, or `whole` sets."""
         if not candidate.demos:
             return {}
         pool = await self._pool(candidate)
-        chosen = pool.sets(DEMO_SETS, candidate.demos, self.task.seed)
+        chosen = pool.sets(DEMO_SETS, pool.size if whole else candidate.demos, self.task.seed)
         return chosen[candidate.demo_set]
 
     async def program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, with its demonstrations and what it learned from train questions."""
-        demos = await self.demos(candidate)
-        built = await asyncio.to_thread(self.task.method.build, self.task.runtime, candidate.knobs)
+        """The program of `candidate`, with its demonstrations and what it learned from train questions.
+
+        One that chooses its demonstrations by the question gets all that were collected.
+        """
+        built = await self._built(candidate.knobs)
+        if built.chooses_demos and candidate.demos:
+            shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
+            built = await self._built({**candidate.knobs, "icl_n": shown})
         await fit(built, self.task)
-        return show(built, demos)
+        return show(built, await self.demos(candidate, whole=built.chooses_demos))
+
+    async def _built(self, knobs: Mapping[str, Any]) -> RagProgram:
+        return await asyncio.to_thread(self.task.method.build, self.task.runtime, knobs)
 
     async def _pool(self, candidate: Candidate) -> Pool:
         """The demonstrations collected under the setting that fits `candidate`, made once a study."""

@@ -52,8 +52,8 @@ METHODS: tuple[Method, ...] = (
         PrefRagKnobs,
         sources=("local",),
         may_use=("web",),
-        demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0},
-        demo_shape=("pref", "pref_style", "reflect", "reflect_mode"),
+        demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0, "chunk_size": 100},
+        demo_shape=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
     ),
     Method(
         "ragx",
@@ -63,7 +63,7 @@ METHODS: tuple[Method, ...] = (
         RagXKnobs,
         may_use=("web", "kg", "dense"),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100, "rerank": False, "broad": False},
-        demo_shape=("cot", "source_policy", "second_stage_internal"),
+        demo_shape=("cot", "source_policy", "second_stage_internal", "icl_domain"),
     ),
     Method(
         "ggatrieval",
@@ -73,7 +73,7 @@ METHODS: tuple[Method, ...] = (
         GGatrievalKnobs,
         sources=("local",),
         demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
-        demo_shape=("cot", "fga_reflect", "scqu"),
+        demo_shape=("cot", "fga_reflect", "scqu", "doc_condense", "verify"),
     ),
     Method(
         "rqrag",
@@ -82,8 +82,8 @@ METHODS: tuple[Method, ...] = (
         "ragc.programs.rqrag:RqRag",
         RqRagKnobs,
         sources=("local",),
-        demo_knobs={"max_depth": 1, "ndocs": 1},
-        demo_shape=("mode", "width", "cot", "select"),
+        demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1},
+        demo_shape=("mode", "width", "cot", "select", "retrieve_threshold"),
     ),
     Method(
         "slimplm",
@@ -91,7 +91,7 @@ METHODS: tuple[Method, ...] = (
         "SlimPLM",
         "ragc.programs.slimplm:SlimPLM",
         SlimPLMKnobs,
-        roles=("main", "proxy"),
+        may_ask=("proxy",),
         sources=("local",),
         demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
         demo_shape=("cot", "known_cot", "judge_by"),
@@ -160,7 +160,7 @@ METHODS: tuple[Method, ...] = (
         LLatrievalKnobs,
         sources=("local",),
         demo_knobs={"candidates": 5, "rounds": 2, "window": 10, "k_support": 3, "chunk_size": 100},
-        demo_shape=("doc_condense", "verify", "update"),
+        demo_shape=("cot", "doc_condense", "condense_to", "verify", "update"),
     ),
     Method(
         "skr",
@@ -210,7 +210,7 @@ METHODS: tuple[Method, ...] = (
         FlareKnobs,
         sources=("local",),
         demo_knobs={"flare_k": 1, "sentences": 2, "rounds": 1},
-        demo_shape=("uncertainty", "finish", "cot"),
+        demo_shape=("uncertainty", "queries", "finish", "cot"),
     ),
     Method(
         "chain_of_note",
@@ -230,7 +230,7 @@ def table() -> str:
     rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
     for entry in METHODS:
         names = ", ".join((*entry.sources, *(f"({name})" for name in entry.may_use))) or "-"
-        roles = ", ".join(entry.roles)
+        roles = ", ".join((*entry.roles, *(f"({name})" for name in entry.may_ask)))
         rows.append(f"| `{entry.id}` | {entry.about} | {entry.paper} | {names} | {roles} |")
     return "\n".join(rows)
 

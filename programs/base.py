@@ -54,6 +54,8 @@ class RagProgram(dspy.Module):
     """
 
     method: Method
+    chooses_demos = False
+    """Whether the question decides which of the demonstrations are shown, `icl_n` at most."""
 
     def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
         super().__init__()
@@ -144,7 +146,7 @@ class RagProgram(dspy.Module):
         return len(self.predictors())
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question`; `context` may hold `id`, `context_ids` and `query_time`."""
+        """Answer `question`; `context` may hold what `Question.context` gives."""
         raise NotImplementedError(f"{type(self).__name__} has no aforward")
 
     def forward(self, **inputs: Any) -> dspy.Prediction:

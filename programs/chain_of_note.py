@@ -1,9 +1,10 @@
 """Chain-of-Note: one call that writes a reading note for each passage and then answers.
 
-Paper: Chain-of-Note, section 3 (METHODS section 6): top 5 passages; three kinds of note (it answers,
-it only gives context, it is irrelevant); "unknown" when nothing supports an answer.
-Differs: notes are a typed list, so a note on a passage that was not shown, or a second note on the
-same one, is dropped and counted. Noise, chunks and the question's place are vanilla's.
+Paper: Chain-of-Note, section 3: top 5 passages; three kinds of note (it answers, it only gives context,
+it is irrelevant); "unknown" when nothing supports an answer. The model is asked and not trained, as where
+RQ-RAG (section 3.2) compares with it.
+Differs: notes are a typed list, no longer than the passages; a note on a passage that was not shown, or a
+second note on the same one, is dropped and counted. Noise, chunks and the question's place are vanilla's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla
 from ragc.signatures.answers import ShortAnswer, with_question
-from ragc.signatures.notes import UNKNOWN, ReadingNotes, abstaining
+from ragc.signatures.notes import UNKNOWN, ReadingNotes, abstaining, limited_to
 
 _NOTE_TOKENS = 64
 
@@ -29,9 +30,10 @@ class ChainOfNote(Vanilla):
 
     def __init__(self, runtime: Runtime, knobs: ChainOfNoteKnobs) -> None:
         super().__init__(runtime, knobs)
-        signature: Any = ReadingNotes if knobs.notes else ShortAnswer
+        most = knobs.top_k + knobs.noise_n
+        signature: Any = limited_to(ReadingNotes, most) if knobs.notes else ShortAnswer
         signature = abstaining(signature) if knobs.abstain else signature
-        room = _NOTE_TOKENS * (knobs.top_k + knobs.noise_n) if knobs.notes else 0
+        room = _NOTE_TOKENS * most if knobs.notes else 0
         unknown = (UNKNOWN,) if knobs.abstain else ()
         self.answer = self.answering(with_question(signature, knobs.query_pos), also=unknown, room=room)
 

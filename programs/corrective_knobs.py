@@ -1,6 +1,6 @@
 """Knobs of Corrective RAG, Self-RAG, FLARE and Chain-of-Note; imports no DSPy, so that listing is quick.
 
-Names, ranges and defaults are those of METHODS section 10; where it names none they are ours.
+Where a knob names a paper its default is from there; ranges, and the other defaults, are ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ragc.programs.shared_knobs import CITING, AnswerKnobs, PassageKnobs
 _GRADED = When("form", ("graded",))
 _ACTIONS = ("all", "no_correct", "no_incorrect", "no_ambiguous")
 _SCORED, _GRAPH = When("form", ("scored",)), When("form", ("graph",))
-_SHORT = When("finish", ("short",))
+_SHORT, _LOOKED_UP = When("finish", ("short",)), When("flare_theta", above=0.0)
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class CragKnobs(AnswerKnobs):
         paper="graded: CRAG; binary: LangGraph, as in PrefRAG",
     )  # fmt: skip
     top_k: int = integer(10, 1, 20, "local passages graded", paper="CRAG code (n_docs)")
-    web_k: int = integer(5, 1, 10, "web passages looked at")
+    web_k: int = integer(5, 1, 10, "web passages looked at", paper="CRAG code")
     crag_upper: float = real(
         0.592, -1.0, 1.0, "a grade this high makes the find correct", when=_GRADED, paper="CRAG code, PopQA"
     )
@@ -47,7 +47,9 @@ class CragKnobs(AnswerKnobs):
     keep: int = integer(
         3, 1, 10, "strips kept; twice as many of cut passages", when=_GRADED, paper="CRAG code"
     )
-    strips_max: int = integer(60, 5, 200, "most strips graded of one find", when=_GRADED, searched=False)
+    strips_max: int = integer(
+        60, 5, 200, "most strips graded of one find", when=When("strips", KINDS[1:]), searched=False
+    )
     rewrite: bool = switch(True, "search the web with other words than the question", paper="CRAG ablation")
     grader: str = choice(
         "main",
@@ -95,20 +97,28 @@ class FlareKnobs(AnswerKnobs):
     cot: bool = switch(
         False, "reason step by step before the short answer", when=_SHORT, paper="RAG-X base setting"
     )
+    answer_format: str = again(AnswerKnobs, "answer_format", when=_SHORT)
     uncertainty: str = choice(
         "logprobs", ("logprobs", "spans"), "how sure a sentence is: token probabilities, or asked for",
-        paper="FLARE; spans for targets without log probabilities",
+        when=_LOOKED_UP, paper="FLARE; spans for targets without log probabilities",
     )  # fmt: skip
     flare_theta: float = real(
         0.8, 0.0, 1.0, "a sentence with anything less likely than this is looked up", paper="FLARE"
     )
     flare_beta: float = real(
-        0.4, 0.0, 1.0, "words less likely than this are no part of the query", paper="FLARE"
+        0.4, 0.0, 1.0, "words less likely than this are no part of the query", when=_LOOKED_UP, paper="FLARE"
     )
+    queries: str = choice(
+        "masked", ("masked", "questions"), "a query of the surer words, or a question on each doubtful part",
+        when=_LOOKED_UP, paper="FLARE: implicit and explicit queries",
+    )  # fmt: skip
     flare_k: int = integer(2, 1, 5, "passages shown", paper="FLARE")
-    rounds: int = integer(3, 1, 5, "most lookups", paper="SlimPLM's form of FLARE")
+    rounds: int = integer(3, 1, 5, "most lookups", when=_LOOKED_UP, paper="SlimPLM's form of FLARE")
     sentences: int = integer(4, 1, 8, "most sentences drafted")
     first: bool = switch(True, "search with the question before the first sentence", paper="FLARE")
+    forget: bool = switch(
+        False, "draft later sentences without the passages found before", paper="FLARE code keeps them"
+    )
     finish: str = choice("short", ("short", "text"), "the short answer that the draft comes to, or the draft")
 
 

@@ -1,9 +1,10 @@
 """Cot: chain of thought without retrieval.
 
-Paper: the CoT row of SlimPLM and RQ-RAG (METHODS section 6): one call that reasons, then answers.
+Paper: the CoT rows of SlimPLM (section 4.3, Table 1) and RQ-RAG (section 3.2, Table 2): one call that
+reasons, then answers.
 Differs: one prompt for all data sets, with as many demonstrations as the compiler gives it, where SlimPLM
-asks without demonstrations on some sets and with fixed ones on others. The scored text is the answer;
-`whole` puts the reasoning in front of it, as containment metrics of that paper saw it.
+asks without demonstrations on some sets and with fixed ones on others (authors' code). The scored text is
+the answer; `whole` puts the reasoning in front of it, as containment metrics of that code saw it.
 """
 
 from __future__ import annotations

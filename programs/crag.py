@@ -1,11 +1,12 @@
 """Corrective RAG: grade what was found, and correct it from the web when it is not good enough.
 
-Paper: Corrective Retrieval Augmented Generation, sections 4.2 to 4.5, and for `form` = binary the
-LangGraph form that PrefRAG compares with (METHODS section 6).
+Paper: Corrective Retrieval Augmented Generation, sections 4.2 (evaluator) to 4.5 (web search), and the
+ablations of its section 5; for `form` = binary LangGraph's example, as in PrefRAG, appendix B.3.
 Differs: a typed grade stands in for the trained evaluator; a grade that cannot be read counts as 0,
-between the thresholds; a `crag_lower` above `crag_upper` counts as `crag_upper`; kept strips of one
-passage are joined again under its id. Strips past `strips_max` are left out, and counted as
-`crag_strips_left`.
+between the thresholds, and a passage too long for the grader is left out; a `crag_lower` above
+`crag_upper` counts as `crag_upper`; kept strips of one passage are joined again under its id, and web
+pages are cut as local passages are. Of cut passages at most `strips_max` strips of one find are
+graded; the others are left out, and counted as `crag_strips_left`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ragc import counters
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import CragKnobs
-from ragc.programs.crag_judging import attempt, readable
+from ragc.programs.crag_judging import readable
 from ragc.programs.crag_strips import recomposed, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
@@ -51,8 +52,7 @@ class Crag(RagProgram):
         local, web = 0, int(knobs.rewrite)
         if knobs.form == "graded":
             local = knobs.strips_max if knobs.refine and cut else 0
-            graded = knobs.strips_max if cut else min(knobs.web_k, knobs.strips_max)
-            web += graded if knobs.select_web else 0
+            web += (knobs.strips_max if cut else knobs.web_k) if knobs.select_web else 0
         correcting = max(local, web) if knobs.actions == "no_ambiguous" else local + web
         return int(knobs.top_k + correcting + 1)
 
@@ -132,10 +132,10 @@ class Crag(RagProgram):
     async def _rewritten(self, question: str) -> str:
         """Words for a web search; the question itself when none were given."""
         if self.knobs.form == "graded":
-            said = await attempt(self.query, question=question)
+            said = await self.query.attempt(question=question)
             query = said.query.strip() if said else ""
         else:
-            said = await attempt(self.query, question=question, query=question)
+            said = await self.query.attempt(question=question, query=question)
             query = said.better_query.strip() if said else ""
         if said is not None and not query:
             counters.count(dropped=1)
@@ -150,20 +150,19 @@ class Crag(RagProgram):
     ) -> tuple[Passage, ...]:
         """The best strips of `passages`, put together by passage; `known` are grades already given."""
         knobs = self.knobs
-        every = [strip for passage in passages for strip in strips(passage, knobs.strips)]
-        pieces = list(dict.fromkeys(every))[: knobs.strips_max]
-        tallies["crag_strips_left"] += len(set(every)) - len(pieces)
-        scores = {**known, **await self._scores(question, [p for p in pieces if p not in known])}
-        ranked = sorted((p for p in pieces if p in scores), key=lambda p: -scores[p])
+        pieces = dict.fromkeys(strip for passage in passages for strip in strips(passage, knobs.strips))
+        fresh = [strip for strip in pieces if strip not in known]
+        most = len(fresh) if knobs.strips == "whole" else knobs.strips_max
+        tallies["crag_strips_left"] += len(fresh[most:])
+        scores = {**known, **await self._scores(question, fresh[:most])}
+        ranked = sorted((strip for strip in pieces if strip in scores), key=lambda strip: -scores[strip])
         keep = knobs.keep if knobs.strips == "whole" else 2 * knobs.keep
         return recomposed(ranked[:keep], pieces)
 
     async def _scores(self, question: str, passages: Sequence[Passage]) -> dict[Passage, float]:
         """A grade in [-1, 1] for each of `passages` that can be shown to the grader, all at once."""
-        fit = readable(self, self.grade, list(dict.fromkeys(passages)), question)
-        given = await together(
-            *(attempt(self.grade, question=question, passage=shown(passage)) for passage in fit)
-        )
+        fit = readable(self.grade, list(dict.fromkeys(passages)), question)
+        given = await together(*(self.grade.attempt(question=question, passage=shown(p)) for p in fit))
         return {passage: self._points(said) for passage, said in zip(fit, given, strict=True)}
 
     def _points(self, said: Any) -> float:

@@ -1,14 +1,16 @@
 """FLARE: write the answer a sentence at a time, and look up what the model is unsure of.
 
-Paper: Active Retrieval Augmented Generation, sections 3.1 and 3.2, FLARE direct with implicit queries
-(METHODS section 6): search with the question; draft the next sentence; when a token is less likely
-than theta, search with the sentence without its tokens below beta and write it again from what is
-found, which takes the place of the earlier passages.
+Paper: Active Retrieval Augmented Generation, sections 3.2 and 3.3, FLARE direct: search with the
+question; draft the next sentence; when a token is less likely than theta, look it up and write the
+sentence again from what is found, which takes the place of the earlier passages. Looked up is the
+sentence without its tokens below beta (`queries` = masked), or a question about each run of them
+(`queries` = questions). As in the authors' code later drafts see the passages found last; the paper's
+section 3.2.1 drafts without any (`forget`).
 Differs: a last call takes the short answer from the draft (`finish` = short); at most `sentences`
-sentences and `rounds` lookups; a sentence that only repeats an earlier one ends the draft and is
-dropped; a query left empty by beta becomes the whole sentence; a sentence whose probabilities cannot
-be told (its reply was mended) is looked up whole. With `uncertainty` = spans the model names the
-doubtful words itself and how sure it is of each.
+sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier one ends
+the draft and is dropped; a query left empty by beta becomes the whole sentence; a sentence whose
+probabilities cannot be told (its reply was mended) is looked up whole. With `uncertainty` = spans the
+model names the doubtful words itself and how sure it is of each.
 """
 
 from __future__ import annotations
@@ -23,23 +25,26 @@ from ragc import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import FlareKnobs
-from ragc.programs.crag_judging import attempt
+from ragc.programs.flare_queries import Part, doubtful, merged, surer
 from ragc.programs.flare_tokens import pieces
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, record
+from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.uncertainty import Conclude, NextSentence, UncertainSpans
+from ragc.signatures.uncertainty import Conclude, NextSentence, SpanQuestion, UncertainSpans
 
-Part = tuple[str, float]
-"""Words of a sentence and their probability."""
+MOST_QUESTIONS = 4
+"""Questions asked about one sentence."""
 
 
 class Flare(RagProgram):
-    """One call a sentence, one more for each lookup, and one for the short answer."""
+    """One call a sentence, one more for each lookup, and one for the short answer.
+
+    Spans take another call a sentence, questions up to four a lookup, side by side.
+    """
 
     def __init__(self, runtime: Runtime, knobs: FlareKnobs) -> None:
         super().__init__(runtime, knobs)
-        measured = knobs.uncertainty == "logprobs"
+        measured = knobs.uncertainty == "logprobs" and knobs.flare_theta > 0
         target = runtime.target("main")
         if measured and "logprobs" not in target.capabilities:
             raise CapabilityMissing(
@@ -49,30 +54,38 @@ class Flare(RagProgram):
         if knobs.finish == "short":
             self.answer = self.answering(Conclude)
         self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
-        if not measured:
+        if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
+        if knobs.queries == "questions":
+            self.ask = self.predictor(SpanQuestion, max_tokens=60)
 
     def most_calls(self) -> int:
-        """Every sentence drafted and doubted, `rounds` of them drafted again, and the short answer."""
+        """Every sentence drafted and doubted, `rounds` of them looked up and drafted again, the answer."""
         knobs, n = self.knobs, self.knobs.sentences
-        doubts, again = n * (knobs.uncertainty == "spans"), min(n, knobs.rounds)
-        looking = doubts + again if knobs.flare_theta > 0 else 0
-        return int(n + looking + (knobs.finish == "short"))
+        most = n + (knobs.finish == "short")
+        if knobs.flare_theta > 0:
+            lookup = 1 + MOST_QUESTIONS * (knobs.queries == "questions")
+            most += n * (knobs.uncertainty == "spans") + min(n, knobs.rounds) * lookup
+        return int(most)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Draft sentence by sentence, look up the unsure ones, then conclude."""
-        passages = await self._found(question) if self.knobs.first else ()
+        passages = await self._found([question]) if self.knobs.first else ()
         said: list[str] = []
+        read: tuple[Passage, ...] = ()
         lookups = 0
         for _ in range(self.knobs.sentences):
-            draft, passages = await self._drafted(question, passages, said)
+            known = () if said and self.knobs.forget else passages
+            draft, passages = await self._drafted(question, known, said)
+            read = passages or read
             sentence = draft.sentence.strip() if draft is not None else ""
             if sentence and lookups < self.knobs.rounds and self.knobs.flare_theta > 0:
-                query = await self._query(question, draft)
-                found = await self._found(query) if query else ()
-                lookups += bool(query)
+                queries = await self._queries(question, draft)
+                found = await self._found(queries)
+                lookups += bool(queries)
                 if found:
                     again, passages = await self._drafted(question, found, said)
+                    read = passages or read
                     sentence = (again.sentence.strip() if again is not None else "") or sentence
             if sentence in said:
                 counters.count(dropped=1)
@@ -83,10 +96,11 @@ class Flare(RagProgram):
             said.append(sentence)
         answer = await self._concluded(question, " ".join(said))
         tallies = {"flare_sentences": len(said), "flare_lookups": lookups}
-        return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
+        return dspy.Prediction(answer=answer, passages=read, tallies=tallies)
 
-    async def _found(self, query: str) -> tuple[Passage, ...]:
-        return tuple(hit.passage for hit in await self.search("local", query, self.knobs.flare_k))
+    async def _found(self, queries: Sequence[str]) -> tuple[Passage, ...]:
+        k = self.knobs.flare_k
+        return merged(await together(*(self.search("local", query, k) for query in queries)), k)
 
     async def _drafted(
         self, question: str, passages: Sequence[Passage], said: Sequence[str]
@@ -94,21 +108,35 @@ class Flare(RagProgram):
         """The next sentence's prediction, None when it cannot be read, and the passages it was shown."""
         known = {"question": question, "so_far": " ".join(said)}
         fit = self.fitting(self.draft, passages, **known)
-        return await attempt(self.draft, passages=[shown(p) for p in fit], **known), fit
+        return await self.draft.attempt(passages=[shown(p) for p in fit], **known), fit
 
-    async def _query(self, question: str, draft: Any) -> str:
-        """What to look up about the drafted sentence: its surer parts; empty when it is sure enough."""
-        sentence = draft.sentence.strip()
-        if self.knobs.uncertainty == "spans":
+    async def _queries(self, question: str, draft: Any) -> Sequence[str]:
+        """What to look up about the drafted sentence; nothing when it is sure enough."""
+        knobs, sentence = self.knobs, draft.sentence.strip()
+        if knobs.uncertainty == "spans":
             parts = await self._named(question, sentence)
         else:
             parts = self._measured(draft)
-        if all(probability >= self.knobs.flare_theta for _, probability in parts):
-            return ""
-        kept = "".join(words for words, probability in parts if probability >= self.knobs.flare_beta)
-        query = " ".join(kept.replace("\ufffd", " ").split()) or " ".join(sentence.split())
-        record(Note("unsure", query))
-        return query
+        if all(probability >= knobs.flare_theta for _, probability in parts):
+            return ()
+        queries: Sequence[str] = ()
+        if knobs.queries == "questions":
+            queries = await self._asked(question, sentence, doubtful(parts, knobs.flare_beta))
+        queries = queries or (surer(parts, knobs.flare_beta),)
+        record(Note("unsure", "; ".join(queries)))
+        return queries
+
+    async def _asked(self, question: str, sentence: str, spans: Sequence[str]) -> Sequence[str]:
+        """A question about each of the first `spans`, all at once; those that come out empty are dropped."""
+        said = await together(
+            *(
+                self.ask.attempt(question=question, sentence=sentence, doubtful=span)
+                for span in spans[:MOST_QUESTIONS]
+            )
+        )
+        asked = [" ".join(one.query.split()) for one in said if one is not None]
+        counters.count(dropped=asked.count(""))
+        return tuple(dict.fromkeys(query for query in asked if query))
 
     @staticmethod
     def _measured(draft: Any) -> list[Part]:
@@ -121,13 +149,14 @@ class Flare(RagProgram):
 
     async def _named(self, question: str, sentence: str) -> list[Part]:
         """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""
-        said = await attempt(self.doubts, question=question, sentence=sentence)
+        said = await self.doubts.attempt(question=question, sentence=sentence)
         spans = said.doubts.spans if said is not None else []
         sure = [1.0] * len(sentence)
         for doubt in spans:
             at = sentence.find(doubt.span) if doubt.span else -1
             if at < 0:
                 counters.count(dropped=1)
+                record(Note("unsure", f"not in the sentence: {doubt.span!r}"))
                 continue
             for i in range(at, at + len(doubt.span)):
                 sure[i] = min(sure[i], doubt.confidence / 100)

@@ -1,7 +1,8 @@
-"""Labels of documents, and the checks on what a model says about alignment (GGatrieval, METHODS section 3).
+"""Checks on what a model says about the parts of a question and where a document speaks of them.
 
-A component counts only if it stands in the question, a segment only if it stands in the document, both
-up to case and white space.
+Paper: GGatrieval, section 3.2, equations 1 to 3. A component counts only if it stands in the question, a
+segment only if it stands in the document, both up to case, white space, the shape of quotes and dashes, and
+punctuation around them.
 Differs: both checks are ours, made on the text; an occurrence that begins or ends inside a Latin word or
 number does not count.
 """
@@ -10,37 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ragc import counters
 from ragc.programs.base import shown
+from ragc.programs.ggatrieval_labels import Candidate
 from ragc.records import Passage
 
-Label = Literal["FULL", "PARTIAL", "NONE"]
-LABELS: tuple[Label, ...] = ("FULL", "PARTIAL", "NONE")
 SLOTS = (
     "subject", "predicate", "object", "predicative", "attributive", "adverbial", "complement", "apposition",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document, the query that found it, and how much of the question it aligns with.
-
-    `share` is r, the aligned part of all components. `wordings` gives other words for components
-    that are not aligned.
-    """
-
-    passage: Passage
-    query: str
-    share: float = 0.0
-    wordings: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def label(self) -> Label:
-        """FULL when every component is aligned, NONE when none is."""
-        return "FULL" if self.share == 1 else "PARTIAL" if self.share else "NONE"
+_TYPED = str.maketrans("‘’“”‐‑–—", "''\"\"----")
+_AROUND = " \t\r\n.,;:!?…\"'"
 
 
 def components_of(said: Any, question: str) -> tuple[str, ...]:
@@ -77,32 +59,30 @@ def judged(said: Any, components: Sequence[str], passage: Passage, query: str) -
 
 
 def stands_in(part: str, text: str) -> bool:
-    """Whether `part` occurs in `text` as whole words, up to case and white space."""
-    return bool(part.strip()) and re.search(_loose(part), text, re.IGNORECASE) is not None
+    """Whether `part` occurs in `text` as whole words."""
+    return bool(_bare(part)) and re.search(_loose(part), text.translate(_TYPED), re.IGNORECASE) is not None
 
 
 def reworded(query: str, wordings: Mapping[str, str]) -> str:
     """`query` with every component that `wordings` names replaced, longest first, in one pass."""
-    parts = sorted(wordings, key=len, reverse=True)
+    parts = sorted((part for part in wordings if _bare(part)), key=len, reverse=True)
     if not parts:
         return query
     pattern = re.compile("|".join(f"({_loose(part)})" for part in parts), re.IGNORECASE)
-    return pattern.sub(lambda found: wordings[parts[(found.lastindex or 1) - 1]], query)
+    return pattern.sub(lambda found: wordings[parts[(found.lastindex or 1) - 1]], query.translate(_TYPED))
 
 
-def tally(seen: Sequence[Candidate], final: Sequence[Candidate]) -> dict[str, float]:
-    """How many documents have each label, of all and of the final ones (`full`, `full_final`, ...)."""
-    every = {label.lower(): sum(c.label == label for c in seen) for label in LABELS}
-    return {**every, **{f"{label.lower()}_final": sum(c.label == label for c in final) for label in LABELS}}
+def _bare(part: str) -> str:
+    return part.translate(_TYPED).strip(_AROUND)
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(_bare(text).split()).casefold()
 
 
 def _loose(part: str) -> str:
     """A pattern of `part` with any white space; its ends may not cut a Latin word or number in two."""
-    words = part.split()
+    words = _bare(part).split()
     before = "(?<![a-z0-9])" if words[0][0].isascii() and words[0][0].isalnum() else ""
     after = "(?![a-z0-9])" if words[-1][-1].isascii() and words[-1][-1].isalnum() else ""
     return before + r"\s+".join(map(re.escape, words)) + after

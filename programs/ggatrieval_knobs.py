@@ -1,7 +1,8 @@
-"""Knobs of GGatrieval (METHODS section 10); imports no DSPy, so that listing them is quick.
+"""Knobs of GGatrieval (its sections 3 and 4.1); imports no DSPy, so that listing them is quick.
 
-Differs: tau, N and W are not in the paper's text; their defaults are ours. `chunk_size` is 200
-tokens, which leaves the 100-word passages of the paper's corpora whole.
+Differs: tau, N and W are not in the paper's text; the default of tau is ours, N fits Table 4, W is that of
+LLatrieval's code. `chunk_size` is 200 tokens, which leaves the 100-word passages of the paper's corpora
+whole. `icl_n` stands for ALCE's number of demonstrations, two in its readers.
 """
 
 from __future__ import annotations
@@ -50,20 +51,34 @@ class GGatrievalKnobs(AnswerKnobs):
         "q", ("q", "prevQ"), "build queries on the question or on the query that found the document",
         when=_SCQU, paper="Algorithm 1 has prevQ; q prevents drift",
     )  # fmt: skip
+    doc_condense: bool = switch(
+        False, "shorten each document to what bears on the question before choosing; it is aligned in full",
+        paper="LLatrieval code has on; GGatrieval does not say",
+    )  # fmt: skip
     verify: bool = switch(
         True,
         "stop as soon as the model finds the documents sufficient",
         when=_MORE_ROUNDS,
         paper="GGatrieval",
     )
+    verify_demo: int = integer(
+        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
+    )  # fmt: skip
     top_up: bool = switch(
         True,
-        "fill up with the next best documents when the model chooses fewer",
+        "fill up with the best aligned documents when the model chooses fewer",
         paper="LLatrieval code has off",
     )
     drop_label: str = choice(
         "none", ("none", "FULL", "PARTIAL", "NONE"), "replace chosen documents of this label by others",
         searched=False, paper="GGatrieval Table 3",
     )  # fmt: skip
+    asqa_sub_questions: bool = switch(
+        False,
+        "the gold sub-questions that come with a question help to search, choose, verify and answer",
+        searched=False,
+        paper="LLatrieval code has on for ASQA; GGatrieval does not say",
+    )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="100-word passages")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="none")

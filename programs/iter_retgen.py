@@ -1,14 +1,15 @@
 """IterRetGen: retrieve and answer in turns, each search helped by the answer before.
 
-Paper: ITER-RETGEN as SlimPLM runs it (METHODS section 6): an answer from what the question finds, then
-two iterations that search with question and last answer together and answer anew. `rounds` counts the
-answering calls (METHODS 9.15), so its default 3 is two iterations, and each run makes exactly `rounds`
-calls and searches. Passages of earlier rounds are discarded, and those found are ordered by the question.
+Paper: ITER-RETGEN as SlimPLM runs it (SlimPLM, appendix B and Table 1): an answer from what the question
+finds, then two iterations that search with question and last answer together and answer anew. `rounds`
+counts the answering calls, as that table does, so its default 3 is two iterations, and each run makes
+exactly `rounds` calls and searches. Passages of earlier rounds are discarded, and those found are ordered
+by the question (authors' code).
 Differs: the order is by BM25 score among the passages found, not by a cross-encoder or E5; ties keep the
 order of the search, and so does the first round, which searched with the question; knobs that Vanilla has
 keep its defaults, SlimPLM shows up to 20 paragraphs; with `cot` the reasoning is part of the answer that
-is searched with, as in ITER-RETGEN itself; a round whose reply cannot be read ends the run with the answer
-of the round before.
+is searched with, as in ITER-RETGEN itself, and marks of citations are not; a round whose reply cannot be
+read ends the run with the answer of the round before.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Any
 
 import dspy
 
+from ragc import counters
 from ragc.corpora.bm25 import indexed, lucene, query_terms
 from ragc.errors import ParseFailure
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla
 from ragc.records import Hit
+from ragc.signatures.cited import within
 
 
 def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -43,13 +46,20 @@ class IterRetGen(Vanilla):
         """Answer `question`, then search with each answer and answer again."""
         last = await self._round(question, question)
         for turn in range(2, self.knobs.rounds + 1):
-            query = " ".join(part for part in (question, last.get("reasoning"), last.answer) if part)
             try:
-                last = await self._round(question, query)
+                last = await self._round(question, self._query(question, last))
             except ParseFailure:
+                counters.count(dropped=1)
                 record(Note(f"round {turn}", "its reply could not be read; the answer before it stands"))
                 break
         return dspy.Prediction(answer=last.answer, passages=last.passages)
+
+    def _query(self, question: str, last: dspy.Prediction) -> str:
+        """`question` with all that was said in the round before."""
+        said = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
+        if self.knobs.answer_format == "cited":
+            said, _ = within(said, 0)
+        return f"{question} {said}" if said else question
 
     async def _round(self, question: str, query: str) -> dspy.Prediction:
         """One search with `query` and one answer to `question`, with the passages it was shown."""

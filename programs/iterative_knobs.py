@@ -1,8 +1,8 @@
 """Knobs of the baselines ReAct, Self-Ask, ITER-RETGEN, CoT and Vanilla over several sources.
 
-They stand apart from the programs because listing them must not import DSPy. Names, ranges and defaults
-are those of METHODS section 10. What a shared knob already says is taken from it, so that it means the
-same; `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling, which that paper gave to every baseline.
+They stand apart from the programs because listing them must not import DSPy. What a shared knob already
+says is taken from it, so that it means the same; `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling,
+which that paper gave to every baseline (PrefRAG, section 4.3), the others SlimPLM's, which is greedy.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ragc.programs.shared_knobs import CITING, AnswerKnobs, PassageKnobs
 
 _USES_LOCAL = When("sources_used", ("local", "both"))
 _USES_WEB = When("sources_used", ("web", "both"))
+_GREEDY = "SlimPLM samples at 0.01, which is greedy"
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,12 @@ class StepKnobs(Knobs):
 class CotKnobs(StepKnobs):
     """Chain of thought without retrieval."""
 
+    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
     whole: bool = switch(
         False,
         "give the reasoning with the answer behind it, for metrics that look for the gold answer in a text",
         searched=False,
-        paper="SlimPLM scores the whole output",
+        paper="SlimPLM code scores the whole output",
     )
 
 
@@ -51,9 +53,13 @@ class ReactKnobs(StepKnobs):
         "one search tool for each source, or one tool that gives what both sources find",
         paper="PrefRAG compares with both forms",
     )
-    max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG")
-    k_local: int = integer(5, 1, 20, "passages of each search of the local source", paper="PrefRAG: 3, 5, 7")
-    k_web: int = integer(5, 1, 20, "passages of each search of the web", paper="PrefRAG: 3, 5, 7")
+    max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG, B.3")
+    k_local: int = integer(
+        5, 1, 20, "passages of each search of the local source", paper="PrefRAG, appendix A.5: 3, 5, 7"
+    )
+    k_web: int = integer(
+        5, 1, 20, "passages of each search of the web", paper="PrefRAG, appendix A.5: 3, 5, 7"
+    )
     chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
     overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
 
@@ -62,7 +68,8 @@ class ReactKnobs(StepKnobs):
 class SelfAskKnobs(StepKnobs):
     """Follow-up questions, each answered from its own search."""
 
-    rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM")
+    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
+    rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM, appendix B")
     top_k: int = integer(3, 1, 20, "passages read for each follow-up question", paper="RAG-X base setting")
     chunk_size: int = again(PassageKnobs, "chunk_size")
     overlap: float = again(PassageKnobs, "overlap")
@@ -72,16 +79,17 @@ class SelfAskKnobs(StepKnobs):
 class IterRetGenKnobs(PassageKnobs):
     """Vanilla repeated, each time searching with the last answer."""
 
+    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(
         3, 1, 4, "answering calls; the first searches with the question alone, so 1 is Vanilla",
-        paper="SlimPLM",
+        paper="SlimPLM, appendix B",
     )  # fmt: skip
     rerank: bool = switch(
-        True, "order what is found by the question alone", when=When("rounds", above=1), paper="SlimPLM"
+        True, "order what is found by the question alone", when=When("rounds", above=1), paper="SlimPLM code"
     )
     pool: int = integer(
         10, 1, 50, "passages found before ordering, never fewer than top_k", when=When("rerank", (True,)),
-        paper="SlimPLM searches 10 pages",
+        paper="SlimPLM code searches 10 pages",
     )  # fmt: skip
 
 
@@ -99,9 +107,11 @@ class SourcesKnobs(AnswerKnobs):
         paper="PrefRAG compares with all three",
     )
     k_local: int = integer(
-        5, 1, 20, "passages of the local source", when=_USES_LOCAL, paper="PrefRAG: 3, 5, 7"
+        5, 1, 20, "passages of the local source", when=_USES_LOCAL, paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    k_web: int = integer(5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG: 3, 5, 7")
+    k_web: int = integer(
+        5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG, appendix A.5: 3, 5, 7"
+    )
     query_pos: str = again(PassageKnobs, "query_pos")
     chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
     overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")

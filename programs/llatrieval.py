@@ -1,15 +1,17 @@
 """LLatrieval: the model condenses, chooses and verifies documents, and asks again until they suffice.
 
-Paper: LLatrieval as GGatrieval builds on it (METHODS sections 3.1 and 3.2). Each round searches, condenses
-every new document by itself, and carries the chosen ones through a sliding window together with the new
-ones; then the choice is verified, and if it does not suffice a new query is written. With d new documents
-of which r matter and c chosen before, a round takes d condensing calls at once, about (r - k) / (W - k)
-selecting calls one after the other, and, but for the last round, one to verify and one to ask anew.
-Differs: documents of earlier rounds are not looked at again; a round that finds nothing new is the last;
-documents called irrelevant are left out; the answer is written from the chosen documents in full; `top_up`
-is on; there are no gold sub-questions; the question stays the same in every call but the search. What does
-not fit a selecting call waits for the next. A call that cannot be read changes nothing: the document stays
-as it is, the first of the window are chosen, the choice does not suffice, nothing new is asked.
+Paper: LLatrieval (Li et al. 2024) as GGatrieval builds on it, its section 3.4, and the authors' code. Each
+round searches, condenses every new document by itself, and carries the documents chosen before through a
+sliding window together with the new ones; then the choice is verified, and if it does not suffice a new query
+is written. With d new documents of which r matter and c chosen before, a round takes d condensing calls at
+once, about (c + r - k) / (W - k) selecting calls one after the other, and, but for the last round, one to
+verify and one to ask anew.
+Differs: documents of earlier rounds are not looked at again; a round that finds nothing new, or after which
+nothing new has to do with the question though documents are chosen, is the last; documents called irrelevant
+are left out; the answer is written from the chosen documents in full; `top_up` is on, `asqa_sub_questions`
+off, and with it sub-questions are searched with the question in one query. What does not fit a selecting call
+waits for the next. A call that cannot be read changes nothing: the document stays as it is, the first of the
+window are chosen, the choice does not suffice; without a new query the round is the last.
 """
 
 from __future__ import annotations
@@ -21,17 +23,15 @@ from typing import Any
 import dspy
 
 from ragc import counters
-from ragc.errors import ParseFailure
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.llatrieval_knobs import LLatrievalKnobs
 from ragc.programs.predict import RagPredict
-from ragc.programs.rankgpt import first_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.answers import ShortAnswer
-from ragc.signatures.ranking import CondenseDocument, MissingPassage, UpdateQuestion
-from ragc.signatures.selection import SelectDocuments, VerifyDocuments, picked
+from ragc.signatures.ranking import condensing, irrelevant, updating
+from ragc.signatures.selection import SelectDocuments, VerifyDocuments, picked, with_sub_questions
 
 Texts = Mapping[str, str]
 """What the model sees of a document until the answer is written, by passage id."""
@@ -43,12 +43,13 @@ class LLatrieval(RagProgram):
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
-        self.condense = self.predictor(CondenseDocument, max_tokens=150)
+        self.condense = self.predictor(condensing(knobs.condense_to), max_tokens=150)
         self.select = self.predictor(SelectDocuments, max_tokens=100)
         self.verify = self.predictor(VerifyDocuments, max_tokens=30)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
-        self.update = self.predictor(_updater(knobs.update), max_tokens=150)
+        self.update = self.predictor(updating(knobs.update), max_tokens=150)
         self.answer = self.answering(ShortAnswer)
+        self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
 
     def most_calls(self) -> int:
         """The answer, and every round's calls; each selecting call may have room for one more only."""
@@ -61,11 +62,17 @@ class LLatrieval(RagProgram):
         return int(calls)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Choose documents in at most `rounds` rounds and answer from them, citing."""
+        """Choose documents in at most `rounds` rounds and answer from them, citing.
+
+        `context` may hold `sub_questions`, which `asqa_sub_questions` wants.
+        """
         knobs, query = self.knobs, question
+        if knobs.asqa_sub_questions:
+            parts = [str(part) for part in context.get("sub_questions") or ()]
+            record(Note("sub-questions", f"{len(parts)} came with the question"))
+            query, question = " ".join((question, *parts)), with_sub_questions(question, parts)
         chosen: tuple[Passage, ...] = ()
-        seen: set[str] = set()
-        texts: dict[str, str] = {}
+        seen, texts = set[str](), dict[str, str]()
         done = 0
         for number in range(1, knobs.rounds + 1):
             hits = await self.search("local", query, knobs.candidates, source=self.local)
@@ -76,12 +83,20 @@ class LLatrieval(RagProgram):
             done = number
             seen.update(passage.id for passage in fresh)
             texts |= await self._condensed(question, fresh)
-            chosen = await self._chosen(question, [*chosen, *(p for p in fresh if p.id in texts)], texts)
+            found = [passage for passage in fresh if passage.id in texts]
+            if chosen and not found:
+                record(Note(f"round {number}", "nothing new has to do with the question"))
+                break
+            chosen = await self._chosen(question, [*chosen, *found], texts)
             if number == knobs.rounds or await self._suffice(question, chosen, texts):
                 break
             query = await self._next_query(question, chosen, texts)
+            if not query:
+                record(Note(f"round {number}", "nothing further was asked"))
+                break
+        said = await self.answered(self.answer, question, chosen)
         tallies = {"rounds": done, "documents": len(seen), "irrelevant": len(seen) - len(texts)}
-        return await self._answered(question, chosen, tallies)
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     async def _condensed(self, question: str, documents: Sequence[Passage]) -> dict[str, str]:
         """The text to show of each document that has to do with the question."""
@@ -92,20 +107,12 @@ class LLatrieval(RagProgram):
 
     async def _short(self, question: str, document: Passage) -> str:
         """`document` in a few words; empty when it is irrelevant."""
-        whole = text = shown(document)
-        words = len(whole.split())
-        while words > 1 and not self._fits(self.condense, question=question, document=text):
-            words //= 2
-            text = first_words(whole, words)
-        try:
-            said = await self.condense.acall(question=question, document=text)
-        except ParseFailure:
-            record(Note(f"document {document.id}", "could not be condensed, kept as it is"))
-            return text
-        summary = said.summary.strip()
-        if summary.strip("[]\"'. ").lower() == "irrelevant":
+        whole = shown(document)
+        said = await self.condense.attempt(question=question, document=whole)
+        summary = "" if said is None else said.summary.strip()
+        if irrelevant(summary):
             return ""
-        return shown(replace(document, text=summary)) if summary else text
+        return shown(replace(document, text=summary)) if summary else whole
 
     async def _chosen(self, question: str, browse: list[Passage], texts: Texts) -> tuple[Passage, ...]:
         """At most `k_support` of `browse`, carried through windows of `window` documents."""
@@ -113,78 +120,57 @@ class LLatrieval(RagProgram):
         chosen: list[Passage] = []
         while waiting:
             window = [*chosen, *waiting[: max(1, knobs.window - len(chosen))]]
-            fitting = self._how_many(self.select, window, texts, question=question, k=knobs.k_support)
-            taken = fitting - len(chosen)
-            if taken < 1:  # the next document fits no call beside those chosen
+            while len(window) > len(chosen) and not self.select.fits(**self._choice(question, window, texts)):
+                window.pop()
+            taken = len(window) - len(chosen)
+            if not taken:  # the next document fits no call beside those chosen
                 waiting.pop(0)
                 counters.count(trimmed=1)
                 continue
             waiting = waiting[taken:]
-            chosen = await self._picked(question, window[:fitting], texts)
+            chosen = await self._picked(question, window, texts)
         if knobs.top_up:
-            chosen += [document for document in browse if document not in chosen][
-                : knobs.k_support - len(chosen)
-            ]
+            others = [document for document in browse if document not in chosen]
+            chosen += others[: knobs.k_support - len(chosen)]
         return tuple(chosen)
 
     async def _picked(self, question: str, window: list[Passage], texts: Texts) -> list[Passage]:
         k = self.knobs.k_support
-        try:
-            said = await self.select.acall(question=question, k=k, documents=[texts[p.id] for p in window])
-        except ParseFailure:
-            record(Note("choice", "could not be read, so the first documents are kept"))
+        said = await self.select.attempt(**self._choice(question, window, texts))
+        if said is None:
             return window[:k]
         places, wrong = picked(said.ids, len(window), k)
         counters.count(dropped=wrong)
         return [window[place] for place in places]
 
+    def _choice(self, question: str, window: Sequence[Passage], texts: Texts) -> dict[str, Any]:
+        """The inputs of the selecting call."""
+        return {
+            "question": question,
+            "k": self.knobs.k_support,
+            "documents": [texts[document.id] for document in window],
+        }
+
     async def _suffice(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> bool:
         if not self.knobs.verify or not chosen:
             return False
-        documents = self._trimmed(self.verify, chosen, texts, question=question)
-        try:
-            said = await self.verify.acall(question=question, documents=documents)
-        except ParseFailure:
-            record(Note("verification", "could not be read, counts as NO"))
-            return False
-        return bool(said.sufficient == "YES")
+        said = await self.verify.attempt(**self._about(self.verify, question, chosen, texts))
+        return said is not None and bool(said.sufficient == "YES")
 
     async def _next_query(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> str:
-        """What to search for next; the question itself when the model writes nothing."""
-        documents = self._trimmed(self.update, chosen, texts, question=question)
-        try:
-            said = await self.update.acall(question=question, documents=documents)
-        except ParseFailure:
-            record(Note("next query", "could not be read, the question is searched again"))
-            return question
+        """What to search for next; nothing when the model writes nothing."""
+        said = await self.update.attempt(**self._about(self.update, question, chosen, texts))
+        if said is None:
+            return ""
         text: str = said.new_question if self.knobs.update == "question" else said.missing
-        return text.strip() or question
+        return text.strip()
 
-    async def _answered(
-        self, question: str, chosen: tuple[Passage, ...], tallies: Mapping[str, int]
-    ) -> dspy.Prediction:
-        said = await self.answered(self.answer, question, chosen)
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+    def _about(
+        self, call: RagPredict, question: str, chosen: tuple[Passage, ...], texts: Texts
+    ) -> dict[str, Any]:
+        """The inputs of a `call` about as many of the `chosen` documents as fit it."""
 
-    def _fits(self, call: RagPredict, **inputs: Any) -> bool:
-        return call.size(**inputs) <= self.runtime.target(call.role).context_tokens
+        def inputs(kept: tuple[Passage, ...]) -> dict[str, Any]:
+            return {"question": question, "documents": [texts[document.id] for document in kept]}
 
-    def _how_many(self, call: RagPredict, documents: Sequence[Passage], texts: Texts, **inputs: Any) -> int:
-        """How many of the first `documents` fit the context of `call`."""
-        shown_texts = [texts[document.id] for document in documents]
-        n = len(shown_texts)
-        while n and not self._fits(call, documents=shown_texts[:n], **inputs):
-            n -= 1
-        return n
-
-    def _trimmed(
-        self, call: RagPredict, documents: Sequence[Passage], texts: Texts, **inputs: Any
-    ) -> list[str]:
-        """The texts of as many documents as fit; the rest are counted."""
-        n = self._how_many(call, documents, texts, **inputs)
-        counters.count(trimmed=len(documents) - n)
-        return [texts[document.id] for document in documents[:n]]
-
-
-def _updater(update: str) -> Any:
-    return UpdateQuestion if update == "question" else MissingPassage
+        return inputs(self.shortened(call, chosen, inputs))

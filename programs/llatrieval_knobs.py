@@ -1,4 +1,4 @@
-"""Knobs of LLatrieval (METHODS sections 3.1 and 10)."""
+"""Knobs of LLatrieval, on which GGatrieval builds (its section 3.4)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class LLatrievalKnobs(PoolKnobs):
     doc_condense: bool = switch(
         True, "shorten each document to what bears on the question before choosing", paper="LLatrieval code"
     )
+    condense_to: str = choice(
+        "summary", ("summary", "answer"), "shorten a document to what it says about the question, or answers",
+        when=When("doc_condense", values=(True,)),
+        paper="LLatrieval code: a summary for ASQA and QAMPARI, an answer for ELI5",
+    )  # fmt: skip
     verify: bool = switch(
         True,
         "stop as soon as the model finds the documents sufficient",
@@ -46,4 +51,14 @@ class LLatrievalKnobs(PoolKnobs):
         True,
         "fill up with the next best documents when the model chooses fewer",
         paper="LLatrieval code has off",
+    )
+    shots_answer: int = integer(
+        1, 0, 4, "demonstrations shown to the answering call, icl_n at most",
+        searched=False, paper="LLatrieval code; ALCE has 2",
+    )  # fmt: skip
+    asqa_sub_questions: bool = switch(
+        False,
+        "the gold sub-questions that come with a question help to search, choose, verify and answer",
+        searched=False,
+        paper="LLatrieval code has on for ASQA",
     )

@@ -20,8 +20,8 @@ class Method:
     """A named way to answer a question.
 
     `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
-    `roles` and `sources` are the target roles and source names that must be configured; `may_use` are
-    sources that some settings ask for, the defaults perhaps among them.
+    `roles` and `sources` are the target roles and source names that must be configured; `may_ask` and
+    `may_use` are roles and sources that some settings need, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
     values of `demo_shape` (knobs that change the typed calls themselves, beside `answer_format`) taken
     from the setting they are meant for.
@@ -34,6 +34,7 @@ class Method:
     knobs: type[Knobs]
     roles: tuple[Role, ...] = ("main",)
     sources: tuple[str, ...] = ()
+    may_ask: tuple[Role, ...] = ()
     may_use: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Method:
             "paper": self.paper,
             "roles": list(self.roles),
             "sources": list(self.sources),
+            "may_ask": list(self.may_ask),
             "may_use": list(self.may_use),
             "knobs": [knob.name for knob in self.knobs.declared()],
         }

@@ -1,6 +1,7 @@
 """NoRetrieval: the model answers from what it knows.
 
-Paper: the no-retrieval row of every paper's tables (METHODS section 6).
+Paper: the no-retrieval rows of RAG-X (Table 1), PrefRAG (section 4.2), RQ-RAG (section 3.2) and SlimPLM
+(Vanilla Chat, section 4.3).
 Differs: one short-answer prompt for all data sets; `cot` turns it into the CoT baseline.
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.knobs import Knobs, When, again, choice, integer, switch
-from ragc.programs.shared_knobs import AnswerKnobs
+from ragc.programs.knobs import Knobs, When, again, choice, integer, real, switch
+from ragc.programs.shared_knobs import AnswerKnobs, PassageKnobs
 
 _PREF = When("pref", (True,))
 _REFLECT = When("reflect", (True,))
@@ -22,13 +22,21 @@ class PrefRagKnobs(Knobs):
     )  # fmt: skip
     k_local: int = integer(5, 1, 7, "passages of one search of `local`", step=2, paper="PrefRAG B.3")
     k_web: int = integer(5, 1, 7, "passages of one search of any other source", step=2, paper="PrefRAG B.3")
-    pref: bool = switch(True, "prefer one source; off: ask no other", paper="PrefRAG 3.2")
+    pref: bool = switch(
+        True, "prefer one source; off: ask no other, or see free_choice", paper="PrefRAG 5.2, w/o Pref-AR"
+    )
     pref_style: str = choice(
         "module",
         ("module", "prompt"),
         "a call of its own compares what the preferred source found, or the tools' descriptions say it",
         when=_PREF,
         paper="PrefRAG A.4",
+    )
+    free_choice: bool = switch(
+        False,
+        "without a preference each step chooses one of all sources; off: only preferred_source is asked",
+        when=When("pref", (False,)),
+        paper="PrefRAG 5.2 does not say what stands in for Pref-AR",
     )
     preferred_source: str = choice("local", ("local", "web"), "the source asked first", paper="PrefRAG 3.2")
     compare_first: bool = switch(
@@ -41,6 +49,17 @@ class PrefRagKnobs(Knobs):
         when=_PREF,
         paper="PrefRAG's code",
     )
+    source_check: str = choice(
+        "status",
+        ("status", "confidence"),
+        "the comparison says true or false, or how sure it is",
+        when=_PREF,
+        paper="PrefRAG 3.2; the confidence is ours",
+    )
+    source_check_threshold: float = real(
+        0.5, 0.0, 1.0, "passages are kept if surer than this; 1 always asks the other source", step=0.1,
+        when=When("source_check", ("confidence",)), paper="ours",
+    )  # fmt: skip
     reflect: bool = switch(True, "the model grades its answer; a bad one is worked on", paper="PrefRAG 3.3")
     reflect_mode: str = choice(
         "joint",
@@ -52,6 +71,8 @@ class PrefRagKnobs(Knobs):
     max_supplements: int = integer(
         1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
     )
+    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
     answer_format: str = again(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
     temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
     top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")

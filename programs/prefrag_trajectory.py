@@ -1,8 +1,13 @@
-"""The trajectory of a step-by-step search: what was thought, searched and found, as text in a prompt."""
+"""One question on its way: the steps left, and the trajectory as text in a prompt.
+
+The trajectory is the accumulated context of PrefRAG, section 3.2: what was thought, searched, found,
+answered and graded.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from ragc.corpora.neutral import neutral
 from ragc.programs.base import shown
@@ -24,9 +29,28 @@ class Turn:
 Trajectory = tuple[Turn, ...]
 
 
+@dataclass(slots=True)
+class Run:
+    """Steps left, what was done, what the last call was shown, and how often each source was asked.
+
+    `again` counts the steps since the trajectory last grew.
+    """
+
+    question: str
+    left: int
+    turns: Trajectory = ()
+    shown: Trajectory = ()
+    again: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, wrote: tuple[tuple[str, str], ...], passages: tuple[Passage, ...]) -> None:
+        """One more turn."""
+        self.turns, self.again = (*self.turns, Turn(wrote, passages)), 0
+
+
 def found(turns: Trajectory) -> tuple[Passage, ...]:
-    """The passages of all turns, in order."""
-    return tuple(passage for turn in turns for passage in turn.passages)
+    """The passages of all turns, in order, each once."""
+    return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
 
 
 def rendered(turns: Trajectory) -> str:

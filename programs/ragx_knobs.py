@@ -1,4 +1,7 @@
-"""Knobs of RAG-X (METHODS sections 2.3 and 10); no LM library is imported here."""
+"""Knobs of RAG-X; no LM library is imported here.
+
+Ranges are those of its tables and figures, defaults those of its Table 9 where no other is named.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class RagXKnobs(PassageKnobs):
         paper="RAG-X README; unused in its code",
     )
     router_role: str = choice(
-        "main", ("main", "proxy"), "the model that names a question's domain and pace",
+        "main", ("main", "proxy"), "the model that names a question's domain (for `icl_domain` too) and pace",
         when=When("source_policy", _KG), searched=False, paper="RAG-X: a tuned 8B classifier",
     )  # fmt: skip
     broad: bool = switch(False, "first narrow `web` down to its best blocks", paper="RAG-X base setting")
@@ -68,4 +71,20 @@ class RagXKnobs(PassageKnobs):
     max_answer_tokens: int = integer(
         100, 20, 500, "longest short answer in tokens; reasoning has 412 more", step=20,
         when=When("answer_format", ("short",)), paper="RAG-X code: 100",
+    )  # fmt: skip
+    noise_seed: int = integer(
+        0, 0, 1000, "which unrelated passages are drawn, and where random ones stand",
+        when=When("noise_n", above=0), searched=False, paper="RAG-X draws at random",
+    )  # fmt: skip
+    icl_domain: str = choice(
+        "any",
+        ("any", "same", "cross"),
+        "demonstrations shown with a question: any, those of its own domain, or those of others",
+        when=When("icl_n", above=0),
+        searched=False,
+        paper="RAG-X: same; cross in its Table 5",
+    )
+    icl_invalid: int = integer(
+        0, 0, 3, "demonstrations of invalid questions among those shown, at least, where there are any",
+        when=When("icl_n", above=0), searched=False, paper="RAG-X: all of its 0 to 3",
     )  # fmt: skip

@@ -1,23 +1,25 @@
 """RankGPT: the model puts the retrieved passages in order, window by window, and the best are read.
 
-Paper: RankGPT's sliding windows as GGatrieval's tables use them (METHODS section 6). The window starts
-at the end of the pool and moves up by `step`; good passages are carried along. For a pool of n > window
-that is 1 + ceil((n - window) / step) ranking calls, one after the other, and one call that answers.
+Paper: RankGPT's sliding windows (Sun et al. 2023) as GGatrieval compares with it, section 4.1. The window
+starts at the end of the pool and moves up by `step`; good passages are carried along. For a pool of
+n > window that is 1 + ceil((n - window) / step) ranking calls, one after the other, and one that answers.
 Differs: the last window always reaches the top, also when the pool is shorter than a window, where the
 authors' code ranks nothing; a window that does not fit the context is shown with fewer words of each
 passage, and only then without its last passages, which stay where they are; one prompt in place of a
-dialogue; a ranking that cannot be read leaves its window as it was.
+dialogue; a ranking that cannot be read leaves its window as it was. `answer_format` is `short`,
+GGatrieval's tables have `cited`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import dspy
 
 from ragc import counters
-from ragc.errors import ParseFailure
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.rankgpt_knobs import RankGptKnobs
 from ragc.programs.runtime import Runtime
@@ -27,7 +29,7 @@ from ragc.signatures.answers import ShortAnswer, with_question
 from ragc.signatures.ranking import RankPassages
 
 FEWEST_WORDS = 20
-"""A passage is not cut below this to make a window fit."""
+"""Passages are not cut below this to make a window fit."""
 
 
 def windows(total: int, size: int, step: int) -> Iterator[tuple[int, int]]:
@@ -46,9 +48,17 @@ def permutation(numbers: Sequence[int], n: int) -> list[int]:
 
 
 def first_words(text: str, n: int) -> str:
-    """`text`, or its first `n` words when it has more."""
-    words = text.split()
-    return text if len(words) <= n else " ".join(words[:n])
+    """The first `n` words of `text`, with what stands between them."""
+    ends = [word.end() for word in islice(re.finditer(r"\S+", text), n)]
+    return text[: ends[-1]] if ends else ""
+
+
+def shorter(texts: Sequence[str]) -> list[str]:
+    """`texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last one."""
+    most = max(len(text.split()) for text in texts)
+    if most <= FEWEST_WORDS:
+        return list(texts[:-1])
+    return [first_words(text, max(FEWEST_WORDS, most // 2)) for text in texts]
 
 
 class RankGpt(RagProgram):
@@ -77,14 +87,11 @@ class RankGpt(RagProgram):
         return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
 
     async def _ranked(self, question: str, window: list[Passage]) -> list[Passage]:
+        """`window` in the model's order; as it was when that cannot be had."""
         texts = self._texts(question, window)
-        if len(texts) < 2:
-            record(Note("window", "its passages do not fit the context, order kept"))
-            return window
-        try:
-            said = await self.rank.acall(question=question, passages=texts)
-        except ParseFailure:
-            record(Note("window", "the ranking could not be read, order kept"))
+        said = await self.rank.attempt(question=question, passages=texts) if len(texts) > 1 else None
+        if said is None:
+            record(Note("window", "order kept"))
             return window
         known = {number for number in said.order if 1 <= number <= len(texts)}
         counters.count(dropped=len(said.order) - len(known))
@@ -93,18 +100,11 @@ class RankGpt(RagProgram):
 
     def _texts(self, question: str, window: list[Passage]) -> list[str]:
         """What is shown of the window: all of it with as many words as fit, else its first passages."""
-        whole, words = [shown(p) for p in window], self.knobs.words
-        texts = [first_words(text, words) for text in whole]
-        while words > FEWEST_WORDS and not self._fits(question, texts):
-            words = max(FEWEST_WORDS, words // 2)
-            texts = [first_words(text, words) for text in whole]
-        if words < self.knobs.words:
-            record(Note("window", f"shown with {words} words of each passage, to fit the context"))
-        while texts and not self._fits(question, texts):
-            texts.pop()
-        counters.count(trimmed=len(window) - len(texts))
+        whole = [first_words(shown(passage), self.knobs.words) for passage in window]
+        texts = self.shortened(
+            self.rank, whole, lambda given: {"question": question, "passages": given}, shorter
+        )
+        if texts != whole:
+            words = max((len(text.split()) for text in texts), default=0)
+            record(Note("window", f"{len(texts)} of {len(whole)} passages fit, with at most {words} words"))
         return texts
-
-    def _fits(self, question: str, texts: list[str]) -> bool:
-        room = self.runtime.target(self.rank.role).context_tokens
-        return self.rank.size(question=question, passages=texts) <= room

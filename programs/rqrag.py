@@ -1,62 +1,45 @@
 """RQ-RAG: rewrite, decompose or disambiguate the question, along every path of a tree, and choose one answer.
 
-Paper: RQ-RAG, inference and trajectory selection (METHODS sections 4.1 to 4.3). Every path is answered,
-and grown by one query of each kind while it is shorter than `max_depth`: with 3 kinds and depth 2 that
-is 12 queries, 12 searches and 13 answers, with depth 4 120, 120 and 121.
+Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4. Every path is answered, and grown by one query of
+each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches
+and 13 answers, with depth 4 120, 120 and 121. Searching on demand is the authors' demo: one path, whose
+steps the model chooses. The paper's upper bound is `rqrag_select.upper_bound` of the `candidates`.
 Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is
 given as one text a search. A query that is empty or unreadable ends its branch, where the authors' code
 searches for nothing and shows a dummy result; an answer that cannot be read is left out of the choice.
-Oldest evidence goes first when a path does not fit. Full-sequence perplexity and `retrieve_threshold`
-need log probabilities of prompts and of control tokens, and are left out; so are answer options, which
-stand in the question. Without log probabilities `vote`, `judge` and `confidence` stand in for the
-model's own confidence, added over equal answers unless `pooled` is off.
+Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model says how likely a
+search is needed before the tree grows, where the authors' code reads it off the control tokens and
+then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log probabilities
+that no target gives, and is left out. Without log probabilities `vote`, `judge` and `confidence` stand
+in for the model's own confidence, added over equal answers unless `pooled` is off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dspy
 
 from ragc import counters
 from ragc.corpora.neutral import neutral
-from ragc.errors import ParseFailure, UsageError
+from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.programs import rqrag_select as selection
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram
+from ragc.programs.field_logprobs import field_tokens
 from ragc.programs.predict import RagPredict
 from ragc.programs.rqrag_knobs import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
+from ragc.programs.rqrag_paths import Finished, Path, Step, passages_of, shorter, texts
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
-from ragc.records import Passage
+from ragc.signatures.judges import NeedRetrieval
 from ragc.signatures.paths import AnswerPath, TrajectoryJudge, with_confidence
 from ragc.signatures.queries import DecomposeQuery, DisambiguateQuery, RewriteQuery, choosing
 
 QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One search on a path. `logprobs` are those of the query's tokens, empty unless asked for."""
-
-    kind: str
-    query: str
-    passages: tuple[Passage, ...]
-    logprobs: tuple[float, ...] = ()
-
-    def __str__(self) -> str:
-        """The step as it stands in a prompt."""
-        return "\n".join([f"{self.kind}: {neutral(self.query)}", *map(shown, self.passages)])
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A path with its answer; `score` is higher-is-better and of the kind that `select` names."""
-
-    path: tuple[Step, ...]
-    answer: str
-    score: float
+CONFIDENCE = 20
+"""Tokens of a reply that the answer's confidence takes."""
 
 
 def _draw(number: int) -> dict[str, Any]:
@@ -64,27 +47,39 @@ def _draw(number: int) -> dict[str, Any]:
     return {"temperature": 1.0, "rollout_id": number + 1}
 
 
+def _logprobs(said: Any, *fields: str) -> tuple[float, ...]:
+    """Log probabilities of the tokens of `fields`, as far as there are any."""
+    drawn = said.get("logprobs") or ()
+    return tuple(t.logprob for name in fields if name in said for t in field_tokens(drawn, name, said[name]))
+
+
 class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
         super().__init__(runtime, knobs)
+        tree = knobs.mode == "tree"
         self.kinds = tuple(knobs.width.split("+"))
-        self.select = knobs.select if knobs.mode == "tree" else "none"
+        self.select = knobs.select if tree else "none"
         scored = self.select in BY_LOGPROBS
         if scored and "logprobs" not in runtime.target("main").capabilities:
-            raise UsageError(
+            raise CapabilityMissing(
                 f"select={self.select} needs log probabilities, and {runtime.target('main').name} does not "
                 "offer them; set select=vote."
             )
-        for kind in self.kinds:
-            call = self.predictor(QUERIES[kind], max_tokens=100, logprobs=self.select == "ppl")
+        for kind in self.kinds:  # with every choice by log probabilities the same requests, so the same tree
+            call = self.predictor(QUERIES[kind], max_tokens=100, logprobs=scored)
             call.sampling = replace(call.sampling, temperature=knobs.query_temperature)
             setattr(self, kind, call)
-        if knobs.mode == "search_on_demand":
+        if not tree:
             self.choose = self.predictor(choosing(self.kinds), max_tokens=30)
-        signature = with_confidence(AnswerPath) if self.select == "confidence" else AnswerPath
-        self.answer = self.answering(signature, logprobs=scored)
+        self.gated = tree and knobs.depth > 0 and knobs.retrieve_threshold > 0
+        if self.gated:
+            self.need = self.predictor(NeedRetrieval, max_tokens=30)
+        sure = self.select == "confidence"
+        self.answer = self.answering(
+            with_confidence(AnswerPath) if sure else AnswerPath, room=CONFIDENCE * sure, logprobs=scored
+        )
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
             self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)
@@ -94,9 +89,9 @@ class RqRag(RagProgram):
         knobs = self.knobs
         if knobs.mode != "tree":
             return int(2 * knobs.search_limit + 1)
-        answers = sum(len(self.kinds) ** depth for depth in range(knobs.max_depth + 1))
+        answers = sum(len(self.kinds) ** depth for depth in range(knobs.depth + 1))
         scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
-        return int(answers - 1 + answers * (1 + scoring))
+        return int(self.gated + answers - 1 + answers * (1 + scoring))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question`; `candidates` of the prediction are the answers of all trajectories."""
@@ -104,37 +99,57 @@ class RqRag(RagProgram):
         finished = await (self._grown(question, ()) if tree else self._on_demand(question))
         if not finished:
             raise ParseFailure("No trajectory ended in an answer that could be read.")
-        answers, scores = [f.answer for f in finished], [f.score for f in finished]
-        pooled = self.select == "ensemble" or (self.select in BY_OTHERS and self.knobs.pooled)
-        at = selection.best(answers, scores, [len(f.path) for f in finished], pooled=pooled)
-        won = finished[at]
-        if tree:
-            record(Note("select", f"{at + 1} of {len(finished)} by {self.select}: {won.answer}"))
-        seen = {passage.id: passage for step in won.path for passage in step.passages}
+        won = self._chosen(finished) if tree else finished[0]
         return dspy.Prediction(
             answer=won.answer,
-            passages=tuple(seen.values()),
-            candidates=tuple(answers),
+            passages=won.passages,
+            candidates=tuple(one.answer for one in finished),
             tallies={"trajectories": len(finished), "depth": len(won.path)},
         )
 
-    async def _grown(self, question: str, path: tuple[Step, ...]) -> list[Finished]:
+    def _chosen(self, finished: Sequence[Finished]) -> Finished:
+        """The winner of the choice, which is noted with the scores of all trajectories."""
+        answers, scores = [one.answer for one in finished], [one.score for one in finished]
+        pooled = self.select == "ensemble" or (self.select in BY_OTHERS and self.knobs.pooled)
+        at = selection.best(answers, scores, [len(one.path) for one in finished], pooled=pooled)
+        listed = ", ".join(f"{score:.3g}" for score in scores)
+        record(
+            Note("select", f"{at + 1} of {len(finished)} by {self.select}: {answers[at]} (scores: {listed})")
+        )
+        return finished[at]
+
+    async def _grown(self, question: str, path: Path) -> list[Finished]:
         """`path` and all paths that begin with it, answered; each before the longer ones."""
-        kinds = self.kinds if len(path) < self.knobs.max_depth else ()
-        branches = (self._branch(question, path, kind) for kind in kinds)
-        made = await together(self._finished(question, path), *branches)
+        own, longer = await together(self._finished(question, path), self._branches(question, path))
+        return [*own, *longer]
+
+    async def _branches(self, question: str, path: Path) -> list[Finished]:
+        """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
+        if len(path) == self.knobs.depth or not (path or await self._needed(question)):
+            return []
+        made = await together(*(self._branch(question, path, kind) for kind in self.kinds))
         return [one for part in made for one in part]
 
-    async def _branch(self, question: str, path: tuple[Step, ...], kind: str) -> list[Finished]:
+    async def _branch(self, question: str, path: Path, kind: str) -> list[Finished]:
         step = await self._step(question, path, kind)
         return [] if step is None else await self._grown(question, (*path, step))
 
+    async def _needed(self, question: str) -> bool:
+        """Whether a search is likely enough to be needed; so it is when the estimate cannot be read."""
+        if not self.gated:
+            return True
+        said = await self.need.attempt(question=question)
+        if said is None:
+            return True
+        chance, least = said.need.percent / 100, self.knobs.retrieve_threshold
+        record(Note("search", f"needed by {chance:g}, threshold {least:g}"))
+        return bool(chance >= least)
+
     async def _on_demand(self, question: str) -> list[Finished]:
         """One path, each step of it chosen by the model; it is answered after `search_limit` searches."""
-        path: tuple[Step, ...] = ()
+        path: Path = ()
         while len(path) < self.knobs.search_limit:
-            shown_path = self._trimmed(self.choose, path, question=question)
-            said = await self._asked(self.choose, shown_path, question=question)
+            said = await self._asked(self.choose, path, question=question)
             if said is None or said.action == "answer":
                 break
             step = await self._step(question, path, said.action)
@@ -143,10 +158,9 @@ class RqRag(RagProgram):
             path = (*path, step)
         return await self._finished(question, path)
 
-    async def _step(self, question: str, path: tuple[Step, ...], kind: str) -> Step | None:
+    async def _step(self, question: str, path: Path, kind: str) -> Step | None:
         """One query of `kind` and its search; None when the query is empty or cannot be read."""
-        call = getattr(self, kind)
-        said = await self._asked(call, self._trimmed(call, path, question=question), question=question)
+        said = await self._asked(getattr(self, kind), path, question=question)
         if said is None:
             return None
         query = " ".join(said.query.split())
@@ -156,59 +170,48 @@ class RqRag(RagProgram):
         seen = {p.id for step in path for p in step.passages} if self.knobs.exclude_seen else set()
         hits = await self.search("local", query, self.knobs.ndocs + len(seen))
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
-        written = selection.field_logprobs("query", said.query, said.get("logprobs") or ())
-        return Step(kind, query, tuple(new[: self.knobs.ndocs]), written)
+        return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(said, "query"))
 
-    async def _finished(self, question: str, path: tuple[Step, ...]) -> list[Finished]:
+    async def _finished(self, question: str, path: Path) -> list[Finished]:
         """`path` answered and scored; nothing when the answer cannot be read."""
-        path = self._trimmed(self.answer, path, question=question)
+        kept = self._trimmed(self.answer, path, question=question)
         draws = self.knobs.n_conf_samples if self.select == "vote" else 0
         said, *drawn = await together(
-            self._asked(self.answer, path, question=question),
-            *(self._asked(self.answer, path, question=question, config=_draw(n)) for n in range(draws)),
+            self.answer.attempt(question=question, trajectory=texts(kept)),
+            *(
+                self.answer.attempt(question=question, trajectory=texts(kept), config=_draw(n))
+                for n in range(draws)
+            ),
         )
         if said is None:
             return []
-        score = await self._score(question, path, said, [None if d is None else d.answer for d in drawn])
-        return [Finished(path, said.answer.strip(), score)]
+        score = await self._score(question, kept, said, [None if d is None else d.answer for d in drawn])
+        return [Finished(path, passages_of(kept), said.answer.strip(), score)]
 
-    async def _score(self, question: str, path: tuple[Step, ...], said: Any, drawn: Sequence[Any]) -> float:
-        tokens = selection.field_logprobs("answer", said.answer, said.get("logprobs") or ())
+    async def _score(self, question: str, path: Path, said: Any, drawn: Sequence[str | None]) -> float:
         match self.select:
             case "ppl":
-                written = [p for step in path for p in step.logprobs]
-                return -selection.perplexity([*written, *tokens] if tokens else ())
+                queries = [p for step in path for p in step.logprobs]
+                written = _logprobs(said, "reasoning", "answer")
+                return -selection.perplexity([*queries, *written] if written else ())
             case "conf" | "ensemble":
-                return selection.confidence(tokens)
+                return selection.confidence(_logprobs(said, "answer"), self.knobs.conf_by)
             case "vote":
                 return selection.agreement(said.answer, drawn)
             case "confidence":
                 return self._share(said.confidence)
             case "judge":
-                inputs = {"question": question, "answer": neutral(said.answer)}
-                judged = await self._asked(self.judge, self._trimmed(self.judge, path, **inputs), **inputs)
+                judged = await self._asked(self.judge, path, question=question, answer=neutral(said.answer))
                 return 0.0 if judged is None else self._share(judged.score)
         return 0.0
 
-    async def _asked(self, call: RagPredict, path: tuple[Step, ...], **inputs: Any) -> Any:
-        """What `call` says about `path`; None when that cannot be read."""
-        try:
-            return await call.acall(**inputs, trajectory=[str(step) for step in path])
-        except ParseFailure as error:
-            self._drop(call.name, str(error))
-            return None
+    async def _asked(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
+        """What `call` says about as much of `path` as fits; None when that cannot be read."""
+        return await call.attempt(**inputs, trajectory=texts(self._trimmed(call, path, **inputs)))
 
-    def _trimmed(self, call: RagPredict, path: tuple[Step, ...], **inputs: Any) -> tuple[Step, ...]:
+    def _trimmed(self, call: RagPredict, path: Path, **inputs: Any) -> Path:
         """`path` without as much of its oldest evidence as does not fit the context of `call`."""
-        room = self.runtime.target(call.role).context_tokens
-        steps = list(path)
-        while call.size(**inputs, trajectory=[str(step) for step in steps]) > room:
-            oldest = next((i for i, step in enumerate(steps) if step.passages), None)
-            if oldest is None:
-                break
-            steps[oldest] = replace(steps[oldest], passages=steps[oldest].passages[:-1])
-            counters.count(trimmed=1)
-        return tuple(steps)
+        return self.shortened(call, path, lambda kept: {**inputs, "trajectory": texts(kept)}, shorter)
 
     def _share(self, percent: int) -> float:
         """`percent` as a share; 0 when it is no percentage."""

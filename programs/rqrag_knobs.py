@@ -1,4 +1,8 @@
-"""The knobs of RQ-RAG (METHODS sections 4 and 10), apart from the program so that listing them is quick."""
+"""The knobs of RQ-RAG, apart from the program so that listing them is quick.
+
+Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4; defaults it does not name are from the authors'
+code. A recipe names the paper's depth for a data set with `depth_for`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ KINDS = ("rewrite", "decompose", "disambiguate")
 WIDTHS = tuple("+".join(kinds) for n in (3, 2, 1) for kinds in combinations(KINDS, n))
 BY_LOGPROBS = ("ppl", "conf", "ensemble")
 BY_OTHERS = ("judge", "vote", "confidence")
+DEPTHS = {"arc_challenge": 2, "popqa": 2, "openbookqa": 2, "hotpotqa": 2, "2wikimultihopqa": 4, "musique": 4}
+"""Most searches on a path for each data set of the paper (appendix B.2)."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +28,13 @@ class RqRagKnobs(AnswerKnobs):
         "tree", ("tree", "search_on_demand"), "grow every path, or let the model choose each step of one",
         paper="RQ-RAG; on demand as in its demo",
     )  # fmt: skip
+    depth_for: str = choice(
+        "own", ("own", *DEPTHS), "the paper's depth for a data set in the place of max_depth",
+        when=When("mode", ("tree",)), searched=False,
+        paper="RQ-RAG: 4 for 2WikiMultihopQA and MuSiQue, else 2",
+    )  # fmt: skip
     max_depth: int = integer(
-        2, 0, 4, "most searches on a path", when=When("mode", ("tree",)), paper="RQ-RAG; 4 for 2Wiki, MuSiQue"
+        2, 0, 4, "most searches on a path", when=When("depth_for", ("own",)), paper="RQ-RAG"
     )
     search_limit: int = integer(
         3, 1, 6, "most searches on demand", when=When("mode", ("search_on_demand",)), paper="RQ-RAG demo"
@@ -31,9 +42,17 @@ class RqRagKnobs(AnswerKnobs):
     width: str = choice(
         WIDTHS[0], WIDTHS, "kinds of query", when=When("max_depth", above=0.0), paper="RQ-RAG"
     )
+    retrieve_threshold: float = real(
+        0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
+        when=When("mode", ("tree",)), paper="RQ-RAG code",
+    )  # fmt: skip
     select: str = choice(
         "ensemble", (*BY_LOGPROBS, *BY_OTHERS), "how one of the answers is chosen",
         when=When("mode", ("tree",)), paper="RQ-RAG: ensemble for multi-hop, conf for single-hop",
+    )  # fmt: skip
+    conf_by: str = choice(
+        "mean", ("mean", "product"), "an answer's confidence: mean or product of its tokens' probabilities",
+        when=When("select", ("conf", "ensemble")), paper="RQ-RAG code; product: the paper",
     )  # fmt: skip
     pooled: bool = switch(
         True, "add the scores of equal answers, as the ensemble does", when=When("select", BY_OTHERS)
@@ -46,3 +65,8 @@ class RqRagKnobs(AnswerKnobs):
     exclude_seen: bool = switch(
         False, "find only passages that are not on the path yet", paper="RQ-RAG code repeats them"
     )
+
+    @property
+    def depth(self) -> int:
+        """Most searches on a path of the tree."""
+        return DEPTHS.get(self.depth_for, self.max_depth)

@@ -1,9 +1,10 @@
 """Choosing among finished trajectories: perplexity, confidence, votes, and sums over equal answers.
 
-Paper: RQ-RAG, trajectory selection (METHODS section 4.2). Pure functions; no model is called here.
-Where the paper and its code differ the code is followed: the confidence of an answer is the mean
-probability of its tokens, and an ensemble adds the confidences of the trajectories that answer alike
-(the paper's sum of log probabilities is negative, so frequent answers would lose).
+Paper: RQ-RAG, section 2.3. Pure functions; no model is called here.
+Where the paper and the authors' code differ the code is followed: the confidence of an answer is the
+mean probability of its tokens. The paper's sum of log probabilities is here a `product` of
+probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
+frequent answers lose.
 Differs: equal answers are told after normalisation, not letter by letter. Perplexity is over what the
 model wrote (the paper), not over prompt and evidence too (its code). The probability of the token that
 was drawn stands for the largest one, which is the same when answers are greedy.
@@ -11,39 +12,13 @@ was drawn stands for the largest one, which is the same when answers are greedy.
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Sequence
+import string
+from collections.abc import Callable, Iterable, Sequence
 
 from ragc.metrics.short import normalise
-from ragc.targets.base import TokenLogprob
 
-_LABEL = r'"{0}"\s*:\s*"?|<{0}>\s*|\[\[ ## {0} ## \]\]\s*'  # of JSON, XML and chat layouts
 _LARGEST = 700.0  # exp of more is no float
-
-
-def field_logprobs(name: str, value: str, drawn: Sequence[TokenLogprob]) -> tuple[float, ...]:
-    """Log probabilities of the tokens in a reply that spell the `value` of its output field `name`.
-
-    Labels and brackets around the value do not count. When the tokens do not spell the value (some
-    servers mark spaces or bytes) all tokens after the field's label count; without a label, none.
-    """
-    text, value = "".join(token for token, _ in drawn), value.strip()
-    label = re.search(_LABEL.format(re.escape(name)), text)
-    if not value or label is None:
-        return ()
-    start, end = label.end(), len(text)
-    for spelled in (json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1], value):
-        if (at := text.find(spelled, start)) >= 0:
-            start, end = at, at + len(spelled)
-            break
-    kept, place = [], 0
-    for token, logprob in drawn:
-        if place < end and place + len(token) > start:
-            kept.append(logprob)
-        place += len(token)
-    return tuple(kept)
 
 
 def perplexity(logprobs: Sequence[float]) -> float:
@@ -53,9 +28,13 @@ def perplexity(logprobs: Sequence[float]) -> float:
     return math.exp(min(-sum(logprobs) / len(logprobs), _LARGEST))
 
 
-def confidence(logprobs: Sequence[float]) -> float:
-    """Mean probability of the tokens, 0 to 1; 0 when nothing is known."""
-    return sum(math.exp(p) for p in logprobs) / len(logprobs) if logprobs else 0.0
+def confidence(logprobs: Sequence[float], by: str = "mean") -> float:
+    """The `mean` or the `product` of the tokens' probabilities, 0 to 1; 0 when nothing is known."""
+    if not logprobs:
+        return 0.0
+    if by == "product":
+        return math.exp(sum(logprobs))
+    return sum(math.exp(p) for p in logprobs) / len(logprobs)
 
 
 def agreement(answer: str, draws: Sequence[str | None]) -> float:
@@ -65,8 +44,8 @@ def agreement(answer: str, draws: Sequence[str | None]) -> float:
 
 
 def alike(answer: str) -> str:
-    """What equal answers share. Words that normalise to nothing (`A`, `The`) are compared as they are."""
-    return normalise(answer) or answer.strip().lower()
+    """What equal answers share; words that normalise to nothing (`A`, `The`) lose punctuation only."""
+    return normalise(answer) or answer.lower().strip(string.punctuation + string.whitespace)
 
 
 def groups(answers: Sequence[str]) -> dict[str, list[int]]:
@@ -91,3 +70,13 @@ def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int],
     if pooled:
         teams = [max(teams, key=lambda team: (sum(scores[i] for i in team), max(map(rank, team))))]
     return max((i for team in teams for i in team), key=rank)
+
+
+def upper_bound(candidates: Iterable[str], score: Callable[[str], float]) -> float:
+    """The best score that any trajectory reaches, as if the choice among them were always right.
+
+    `candidates` are those of a prediction, and `score` a metric against the gold answers, such as
+    `lambda answer: f1(answer, golds)`. With a metric of 0 and 1 it says whether any answer is right.
+    0 when there are no candidates.
+    """
+    return max(map(score, candidates), default=0.0)

@@ -1,13 +1,15 @@
 """SelfAsk: the model asks itself follow-up questions until it can answer.
 
-Paper: Self-Ask as SlimPLM runs it (METHODS section 6): each round the model asks a follow-up question or
-answers; a follow-up is searched for, and the model reads what is found and answers it in a sentence.
-Calls: at most `rounds` steps, `rounds` readings and one answer at the end.
+Paper: Self-Ask as SlimPLM runs it (SlimPLM, section 4.3, appendix B and Table 10): each round the model
+asks a follow-up question or answers; a follow-up is searched for, and the model reads what is found and
+answers it in a sentence. Calls: at most `rounds` steps, `rounds` readings and one answer at the end.
 Differs: no fixed demonstrations, the compiler finds them; a typed kind of step takes the place of text
-markers; when the rounds are spent, or a step is empty or cannot be read, an answer is asked for where the
-authors' code gives an empty one; a follow-up that finds nothing is marked so without a call; 3 passages
-are read as in Vanilla, the paper does not say how many; steps that do not fit the context are left out
-from the oldest. `passages` are all that were read, in order: the last call sees only what was made of them.
+markers; the paper's three rounds are three steps, readings not counted; when the rounds are spent, or a
+step is empty, cannot be read or answers with none of the options that `answer_format` has, an answer is
+asked for where the authors' code gives an empty one; a follow-up that finds nothing is marked so without
+a call; 3 passages are read as in Vanilla, the paper does not say how many; steps that do not fit the
+context are left out from the oldest. `passages` are all that were read, in order: the last call sees only
+what was made of them.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import dspy
 
 from ragc import counters
 from ragc.corpora.neutral import neutral
-from ragc.errors import ParseFailure
 from ragc.programs.base import RagProgram, shown
+from ragc.programs.iterative_answers import settled, text_tokens
 from ragc.programs.iterative_knobs import SelfAskKnobs
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
@@ -37,7 +39,9 @@ class SelfAsk(RagProgram):
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
-        self.step = self.predictor(worded(SelfAskStep, knobs.answer_format), max_tokens=100)
+        self.step = self.predictor(
+            worded(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
+        )
         self.read = self.predictor(IntermediateAnswer, max_tokens=100)
         self.answer = self.answering(AnswerFromSteps)
 
@@ -49,34 +53,43 @@ class SelfAsk(RagProgram):
         """Ask and read until the model answers `question`, then give that answer."""
         steps: list[str] = []
         read: dict[Passage, None] = {}
-        answer = ""
+        follow_ups, answer = 0, ""
         for _ in range(self.knobs.rounds):
+            steps = self._fitted(self.step, question, steps)
             kind, text = await self._next(question, steps)
             if kind == "answer":
-                answer = text
-            if kind == "answer" or not text:
+                answer = self._settled(text)
+                steps = steps if answer else [*steps, f"Concluded: {neutral(text)}"]
+            if kind != "follow_up":
                 break
             passages, reading = await self._reading(text)
             read |= dict.fromkeys(passages)
-            steps.append(f"Follow-up: {neutral(text)}\nAnswer: {neutral(reading)}")
+            steps = [*steps, f"Follow-up: {neutral(text)}\nAnswer: {neutral(reading)}"]
+            follow_ups += 1
         forced = not answer
         if forced:
             answer = await self._forced(question, steps)
-        tallies = {"follow_ups": len(steps), "forced": int(forced)}
+        tallies = {"follow_ups": follow_ups, "forced": int(forced)}
         return dspy.Prediction(answer=answer, passages=tuple(read), tallies=tallies)
 
     async def _next(self, question: str, steps: list[str]) -> tuple[str, str]:
-        """The kind and text of the next step; an empty text where there is none to use."""
-        try:
-            said = await self.step.acall(question=question, steps=self._kept(self.step, question, steps))
-        except ParseFailure:
-            record(Note("step", "its reply could not be read"))
+        """The kind and text of the next step; empty where there is none to use."""
+        said = await self.step.attempt(question=question, steps=steps)
+        if said is None:
             return "", ""
-        text = said.text.strip()
-        if not text:
+        if text := said.text.strip():
+            return said.kind, text
+        counters.count(dropped=1)
+        record(Note("step", f"{said.kind} without a text"))
+        return "", ""
+
+    def _settled(self, text: str) -> str:
+        """`text` as the answer; empty where the answer format does not allow it."""
+        answer = settled(text, self.knobs.answer_format)
+        if not answer:
             counters.count(dropped=1)
-            record(Note("step", f"{said.kind} without a text"))
-        return said.kind, text
+            record(Note("step", f"not an answer as asked for: {text}"))
+        return answer
 
     async def _reading(self, follow_up: str) -> tuple[tuple[Passage, ...], str]:
         """The passages read for `follow_up` and the sentence made of them."""
@@ -84,23 +97,18 @@ class SelfAsk(RagProgram):
         passages = self.fitting(self.read, [hit.passage for hit in hits], question=follow_up)
         if not passages:
             return (), _NOTHING
-        try:
-            said = await self.read.acall(question=follow_up, passages=[shown(p) for p in passages])
-        except ParseFailure:
-            record(Note("reading", "its reply could not be read"))
-            return passages, _NOTHING
-        return passages, said.intermediate_answer.strip() or _NOTHING
+        said = await self.read.attempt(question=follow_up, passages=[shown(p) for p in passages])
+        sentence = said.intermediate_answer.strip() if said is not None else ""
+        return passages, sentence or _NOTHING
 
     async def _forced(self, question: str, steps: list[str]) -> str:
         """The answer from the steps so far."""
         record(Note("answer", "forced: the steps gave none"))
-        said = await self.answer.acall(question=question, steps=self._kept(self.answer, question, steps))
-        return str(said.answer)
+        steps = self._fitted(self.answer, question, steps)
+        return str((await self.answer.acall(question=question, steps=steps)).answer)
 
-    def _kept(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
+    def _fitted(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
         """The last of `steps`, as many as fit the context of `call`."""
-        room = self.runtime.target(call.role).context_tokens
-        kept = list(steps)
-        while kept and call.size(question=question, steps=kept) > room:
-            kept = kept[1:]
-        return kept
+        return self.shortened(
+            call, steps, lambda kept: {"question": question, "steps": kept}, lambda kept: kept[1:]
+        )

@@ -1,12 +1,14 @@
 """Self-RAG without training: decide whether to search, answer from each passage, keep the best answer.
 
-Paper: Self-RAG, section 3.3 and algorithm 1 (short form), with typed calls in the place of reflection
-tokens and the paper's score; for `form` = graph the LangGraph form (METHODS section 6).
+Paper: Self-RAG, section 3.3 and algorithm 1 (one segment, as the authors' code answers short questions),
+with typed calls in the place of reflection tokens and the paper's score; for `form` = graph LangGraph's
+example, as in PrefRAG, appendix B.3.
 Differs: verdicts are certain, so a probability is 0 or 1, but for the percentage of `NeedRetrieval`;
 a verdict that cannot be read counts 0; a weight of 0 spares its calls; when no passage gives an answer
 it comes from what the model knows. In the graph a failed check always leads to a reworded query (the
 original first answers again from the same passages, which at temperature 0 is the same answer),
-passages are graded against the question as asked, and the last round is not checked.
+passages are graded against the question as asked, an answer that cannot be read counts as none, and the
+last round is not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ragc.errors import CapabilityMissing
 from ragc.metrics.short import normalise
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import SelfRagKnobs
-from ragc.programs.crag_judging import attempt, readable
+from ragc.programs.crag_judging import readable
 from ragc.programs.flare_tokens import mean_probability, pieces
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
@@ -42,7 +44,7 @@ class Candidate:
 
 
 class SelfRag(RagProgram):
-    """Scored: 1 + 4n calls for n passages, 3 deep. Graph: n + 4 a round but the last, there n + 1."""
+    """Scored: 1 + 4n calls for n passages, 3 deep. Graph: n + 4 a round, 4 deep, but n + 1 in the last."""
 
     def __init__(self, runtime: Runtime, knobs: SelfRagKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -68,10 +70,13 @@ class SelfRag(RagProgram):
         self.closed = self.answering(ClosedBookAnswer)
 
     def most_calls(self) -> int:
-        """Of the graph every round failing its check; of the scored form one answer a passage, or none."""
+        """Of the graph every round failing its check, or an only one without an answer that can be read.
+
+        Of the scored form one answer a passage, or none.
+        """
         knobs, n = self.knobs, self.knobs.top_k
         if knobs.form == "graph":
-            return int(knobs.rounds * (n + 4) - 3)
+            return int(max(knobs.rounds * (n + 4) - 3, n + 2))
         if knobs.gate == "never":
             return 1
         tried, scored = n * (1 + (knobs.w_rel > 0)), n * ((knobs.w_sup > 0) + (knobs.w_use > 0))
@@ -97,8 +102,10 @@ class SelfRag(RagProgram):
         """Whether to search; yes when the model's estimate cannot be read."""
         if self.knobs.gate != "adaptive":
             return bool(self.knobs.gate == "always")
-        said = await attempt(self.need, question=question)
-        return said is None or bool(said.need.percent / 100 > self.knobs.selfrag_threshold)
+        said = await self.need.attempt(question=question)
+        wanted = said is None or bool(said.need.percent / 100 > self.knobs.selfrag_threshold)
+        record(Note("search", "needed" if wanted else "not needed"))
+        return wanted
 
     async def _found(self, query: str) -> list[Passage]:
         hits = await self.search("local", query, self.knobs.top_k)
@@ -127,12 +134,11 @@ class SelfRag(RagProgram):
 
     async def _tried(self, question: str, passage: Passage) -> Candidate | None:
         """The answer that one passage gives, scored; None when there is none."""
-        fit = self.fitting(self.answer, (passage,), question=question)
-        if not fit:
+        if not self.fitting(self.answer, (passage,), question=question):
             return None
-        text = shown(passage)
         said, relevance = await together(
-            attempt(self.answer, question=question, passages=[text]), self._relevance(question, passage)
+            self.answer.attempt(question=question, passages=[shown(passage)]),
+            self._relevance(question, passage),
         )
         answer = said.answer.strip() if said is not None else ""
         if not answer:
@@ -150,9 +156,9 @@ class SelfRag(RagProgram):
         """1 when the passage is relevant, else 0."""
         if self.knobs.form == "scored" and not self.knobs.w_rel:
             return 0.0
-        if not readable(self, self.relevance, (passage,), question):
+        if not readable(self.relevance, (passage,), question):
             return 0.0
-        said = await attempt(self.relevance, question=question, passage=shown(passage))
+        said = await self.relevance.attempt(question=question, passage=shown(passage))
         return float(said is not None and said.relevant)
 
     async def _support(self, question: str, passages: tuple[Passage, ...], answer: str) -> float:
@@ -162,36 +168,45 @@ class SelfRag(RagProgram):
         fit = self.fitting(self.support, passages, question=question, answer=answer)
         if not fit:
             return 0.0
-        said = await attempt(self.support, question=question, passages=[shown(p) for p in fit], answer=answer)
+        said = await self.support.attempt(question=question, passages=[shown(p) for p in fit], answer=answer)
         return SUPPORT[said.support] if said is not None else 0.0
 
     async def _utility(self, question: str, answer: str) -> float:
         """A utility of 1 to 5 as -1 to 1; 0, the middle, when it cannot be told."""
         if self.knobs.form == "scored" and not self.knobs.w_use:
             return 0.0
-        said = await attempt(self.utility, question=question, answer=answer)
+        said = await self.utility.attempt(question=question, answer=answer)
         return (int(said.utility) - 3) / 2 if said is not None else 0.0
 
     async def _graph(self, question: str) -> dspy.Prediction:
         """Search, keep what is relevant, answer, check; reword the query and try again when a check fails."""
-        query, best = question, None
-        rounds = self.knobs.rounds
+        query, rounds = question, self.knobs.rounds
+        answer = ""
+        passages: tuple[Passage, ...] = ()
         for turn in range(1, rounds + 1):
-            found = await self._found(query)
-            grades = await together(*(self._relevance(question, p) for p in found))
-            kept = [p for p, grade in zip(found, grades, strict=True) if grade]
-            passages = self.fitting(self.answer, kept, question=question)
-            record(Note("relevant", f"{len(kept)} of {len(found)}"))
-            if passages:
-                said = await self.answer.acall(question=question, passages=[shown(p) for p in passages])
-                best = dspy.Prediction(
-                    answer=said.answer, passages=passages, tallies=self._tallies(rounds=turn, candidates=1)
-                )
-                if turn < rounds and await self._good(question, passages, said.answer):
-                    return best
-            if turn < rounds:
-                query = await self._reworded(question, query)
-        return best if best is not None else await self._known(question, rounds=rounds)
+            said, kept = await self._round(question, query)
+            if said:
+                answer, passages = said, kept
+            if turn == rounds or (said and await self._good(question, kept, said)):
+                break
+            query = await self._reworded(question, query)
+        if not answer:
+            return await self._known(question, rounds=turn)
+        return dspy.Prediction(
+            answer=answer, passages=passages, tallies=self._tallies(rounds=turn, candidates=1)
+        )
+
+    async def _round(self, question: str, query: str) -> tuple[str, tuple[Passage, ...]]:
+        """The answer from the relevant passages that `query` finds, empty when there is none, and those."""
+        found = await self._found(query)
+        grades = await together(*(self._relevance(question, p) for p in found))
+        kept = [p for p, grade in zip(found, grades, strict=True) if grade]
+        record(Note("relevant", f"{len(kept)} of {len(found)}"))
+        passages = self.fitting(self.answer, kept, question=question)
+        if not passages:
+            return "", ()
+        said = await self.answer.attempt(question=question, passages=[shown(p) for p in passages])
+        return (said.answer.strip() if said is not None else ""), passages
 
     async def _good(self, question: str, passages: tuple[Passage, ...], answer: str) -> bool:
         """Whether the passages support the answer, at least in part, and it is useful."""
@@ -203,7 +218,7 @@ class SelfRag(RagProgram):
 
     async def _reworded(self, question: str, query: str) -> str:
         """Another query; the old one when none was given."""
-        said = await attempt(self.query, question=question, query=query)
+        said = await self.query.attempt(question=question, query=query)
         better = said.better_query.strip() if said is not None else ""
         if said is not None and not better:
             counters.count(dropped=1)

@@ -1,17 +1,20 @@
 """SKR-KNN: train questions like this one say whether retrieval helps.
 
-Paper: SKR's nearest neighbours as SlimPLM's tables use them (METHODS section 6). `label` finds out on
-train questions where retrieval made a program better or worse; a new question goes by its `skr_k` most
-similar ones, and is then answered as in `vanilla` or `no_retrieval`, in one call.
-Differs: questions are compared by BM25 in place of an encoder, which finds only questions that share a
-word, so there may be fewer than `skr_k`, and the margin is taken over those found; the question itself is
-never its own neighbour; without labels, or without a question alike, it always retrieves and notes so.
+Paper: SKR (Wang et al. 2023) with nearest neighbours as SlimPLM compares with it, section 4.3. `fit` finds
+out on train questions where retrieval made this program's answer better or worse; ties are left out. A new
+question goes by its `skr_k` most similar ones, and is then answered as in `vanilla` or `no_retrieval`, in
+one call.
+Differs: questions are compared by BM25 in place of an encoder, which the trace notes and the tally
+`skr_bm25` counts; it finds only questions that share a word, so there may be fewer than `skr_k`. The rule
+`margin` takes the neighbours found for k and the labelled questions for the size of the training set. A
+question is never its own neighbour. Without labels (`skr_unlabelled`) or without a question alike
+(`skr_alone`) it retrieves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import dspy
@@ -20,15 +23,15 @@ from ragc import loop
 from ragc.corpora.bm25 import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.outcome import Metric, Outcome
-from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
+from ragc.programs.self_eval_gated import Gated
 from ragc.programs.skr_knn_knobs import SkrKnnKnobs
 from ragc.programs.trace import Note, record, together
-from ragc.programs.vanilla import Vanilla
 from ragc.records import Passage, Question
-from ragc.signatures.answers import ClosedBookAnswer
 
-Label = tuple[str, Literal["better", "worse"]]
+How = Literal["better", "worse"]
+Label = tuple[str, How]
+"""A train question, and whether retrieval made its answer better or worse."""
 
 
 def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -> bool:
@@ -46,100 +49,105 @@ def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -
     return better > worse and better - worse >= margin
 
 
-class SkrKnn(Vanilla):
+class SkrKnn(Gated):
     """Neighbours among labelled train questions decide, then one answering call."""
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.closed = self.answering(ClosedBookAnswer)
         self.labels = ()
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Train questions and whether retrieval made their answer better or worse; `label` makes them.
+        """Train questions and whether retrieval made their answer better or worse; `fit` makes them.
 
         Assign pairs to change them. Raises UsageError for another label, or a question given twice.
         """
         return self._labels
 
     @labels.setter
-    def labels(self, pairs: Iterable[tuple[str, str]]) -> None:
-        made: dict[str, Literal["better", "worse"]] = {}
-        for question, how in pairs:
-            if how not in ("better", "worse"):
-                raise UsageError(f"A label must be 'better' or 'worse', found {how!r} for {question!r}.")
-            if question in made:
-                raise UsageError(f"The question {question!r} has two labels; give it one.")
-            made[question] = "better" if how == "better" else "worse"
+    def labels(self, pairs: Iterable[Any]) -> None:
+        made: dict[str, How] = {}
+        for pair in pairs:
+            match pair:
+                case (str(question), "better" | "worse" as how):
+                    if question in made:
+                        raise UsageError(f"The question {question!r} has two labels; give it one.")
+                    made[question] = how
+                case _:
+                    raise UsageError(f"A label is a question with 'better' or 'worse', found {pair!r}.")
         self._labels = tuple(made.items())
         self._index = Bm25Source(Passage(f"{at:06d}", "", q) for at, q in enumerate(made)) if made else None
 
-    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
-        """DSPy's state, and the labels."""
-        return {**super().dump_state(*args, **more), "labels": [list(pair) for pair in self.labels]}
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The labels, if there are any."""
+        return {"labels": [list(pair) for pair in self.labels]} if self.labels else {}
 
-    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> None:
-        """Take over the predictors and the labels of `state`."""
-        super().load_state({k: v for k, v in state.items() if k != "labels"}, *args, **more)
-        self.labels = state.get("labels", ())
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if set(value) - {"labels"}:
+            raise UsageError(f"SKR learns labels, found {', '.join(map(repr, value))}.")
+        self.labels = value.get("labels", ())
+
+    async def fit(self, questions: Sequence[Question], metric: Metric) -> None:
+        """Label `questions`, which must be train questions, by how `metric` scores their answers.
+
+        Each is answered without and with passages, with the demonstrations that are shown now; all at once,
+        as far as the targets allow. A question where both score the same, or where `metric` does not apply,
+        gets no label. Of a question that comes twice the first counts.
+        """
+        self.labels = await loop.bridge(self._labelled(questions, metric))
+
+    async def _labelled(self, questions: Sequence[Question], metric: Metric) -> list[Label]:
+        asked: dict[str, Question] = {}
+        for question in questions:
+            asked.setdefault(question.question, question)
+        ways = (self.recalled, self.retrieved)
+        scores = await together(*(self._score(way, q, metric) for q in asked.values() for way in ways))
+        made: list[Label] = []
+        for text, without, found in zip(asked, scores[::2], scores[1::2], strict=True):
+            if without is not None and found is not None and without != found:
+                better = (found > without) == metric.higher_is_better
+                made.append((text, "better" if better else "worse"))
+        return made
+
+    async def _score(
+        self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, metric: Metric
+    ) -> float | None:
+        """The score of an answer given in one `way`; one that cannot be read is no answer."""
+        context = {"id": question.id, "context_ids": question.context_ids, "query_time": question.query_time}
+        try:
+            said = await self._recorded(way, {"question": question.question, **context})
+        except ParseFailure:
+            return metric.score(Outcome.of(question, None))
+        return metric.score(Outcome.of(question, str(said.answer), said.passages, said.counters))
 
     def most_calls(self) -> int:
         """One, with passages or without."""
         return 1
 
-    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Let the questions alike decide, then answer with or without passages."""
-        if await self._retrieves(question):
-            said = await super().aforward(question, **context)
-            said.tallies = {"retrieved": 1}
-            return said
-        said = await self.closed.acall(question=question)
-        return dspy.Prediction(answer=said.answer, passages=(), tallies={"retrieved": 0})
+    async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
+        """What the train questions alike say."""
+        alike = await self._alike(question)
+        tallies = {
+            "skr_bm25": int(self._index is not None),
+            "skr_unlabelled": int(self._index is None),
+            "skr_alone": int(self._index is not None and not alike),
+        }
+        if not alike:
+            why = "no train question is like this one" if self.labels else "there are no labels"
+            record(Note("neighbours", f"{why}: retrieve"))
+            return True, tallies
+        near, all_ = Counter(alike), Counter(how for _, how in self.labels)
+        needed = helps(near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule)
+        found = f"{near['better']} better, {near['worse']} worse: {'retrieve' if needed else 'do not'}"
+        record(Note("neighbours", f"by BM25 in place of an encoder, {found}"))
+        return needed, tallies
 
-    async def _retrieves(self, question: str) -> bool:
+    async def _alike(self, question: str) -> list[How]:
+        """The labels of the `skr_k` train questions most like `question`, itself not among them."""
         if self._index is None:
-            record(Note("labels", "there are none, so it always retrieves"))
-            return True
+            return []
         hits = await self._index.search(question, self.knobs.skr_k + 1)
         known = dict(self.labels)
-        alike = [known[hit.passage.text] for hit in hits if hit.passage.text != question][: self.knobs.skr_k]
-        if not alike:
-            record(Note("labels", "no train question is like this one, so it retrieves"))
-            return True
-        near, all_ = Counter(alike), Counter(known.values())
-        chosen = helps(near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule)
-        outcome = f"{near['better']} better, {near['worse']} worse: {'retrieve' if chosen else 'do not'}"
-        record(Note("train questions alike by BM25", outcome))
-        return chosen
-
-
-def label(
-    pair: tuple[RagProgram, RagProgram], questions: Sequence[Question], metric: Metric
-) -> tuple[Label, ...]:
-    """Whether retrieval made each of `questions` better or worse by `metric`; ties are left out.
-
-    `pair` is the program that does not retrieve and the one that does, in this order. All questions are
-    answered at once, as far as the targets allow. Use train questions only.
-    """
-    return loop.run(_labelled(pair, questions, metric))
-
-
-async def _labelled(
-    pair: tuple[RagProgram, RagProgram], questions: Sequence[Question], metric: Metric
-) -> tuple[Label, ...]:
-    scores = await together(*(_score(program, q, metric) for q in questions for program in pair))
-    made: list[Label] = []
-    for question, without, retrieved in zip(questions, scores[::2], scores[1::2], strict=True):
-        if without is not None and retrieved is not None and without != retrieved:
-            made.append((question.question, "better" if retrieved > without else "worse"))
-    return tuple(made)
-
-
-async def _score(program: RagProgram, question: Question, metric: Metric) -> float | None:
-    """The score of one answer; one that cannot be read is no answer."""
-    context = {"id": question.id, "context_ids": question.context_ids, "query_time": question.query_time}
-    try:
-        said = await program.acall(question=question.question, **context)
-    except ParseFailure:
-        return metric.score(Outcome.of(question, None, (), {}))
-    return metric.score(Outcome.of(question, str(said.answer), said.passages, said.counters))
+        return [known[hit.passage.text] for hit in hits if hit.passage.text != question][: self.knobs.skr_k]

@@ -14,6 +14,6 @@ class SkrKnnKnobs(PassageKnobs):
 
     skr_k: int = integer(8, 5, 10, "train questions that are asked about a new one", paper="SKR; SlimPLM 8")
     skr_rule: str = choice(
-        "margin", ("margin", "majority"), "majority, or the commoner train label if it leads as clearly",
-        paper="SKR; SlimPLM's code comes to the majority",
+        "majority", ("majority", "margin"), "majority, or the commoner train label if it leads as clearly",
+        paper="SlimPLM, section 4.3, and its code; SKR has margin",
     )  # fmt: skip

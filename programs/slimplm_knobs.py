@@ -1,11 +1,11 @@
-"""Knobs of SlimPLM: METHODS section 10, its rows for Slim."""
+"""Knobs of SlimPLM: the ablations of its section 4.6, settings of appendix A and of the authors' code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ragc.programs.knobs import When, again, choice, integer, real, switch
-from ragc.programs.shared_knobs import CITING, AnswerKnobs
+from ragc.programs.shared_knobs import CITING, WORDED, AnswerKnobs
 
 _REWRITES = When("use_qr", (True,))
 
@@ -31,6 +31,10 @@ class SlimPLMKnobs(AnswerKnobs):
         AnswerKnobs, "answer_format", options=CITING,
         paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
     )  # fmt: skip
+    own_knowledge: bool = switch(
+        True, "answer from passages and from what the model knows; else from passages alone",
+        when=When("answer_format", WORDED), paper="SlimPLM, Table 9",
+    )  # fmt: skip
     use_qj: bool = switch(
         True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
     )
@@ -43,17 +47,18 @@ class SlimPLMKnobs(AnswerKnobs):
         True,
         "judge each claim before it is searched; else trust the flag it was written with",
         when=_REWRITES,
-        paper="SlimPLM, w/o QF",
+        paper="SlimPLM, w/o QF as its code does it",
     )
     judge_by: str = choice(
         "text",
-        ("text", "confidence"),
-        "judgements say yes or no, or how sure they are",
+        ("text", "confidence", "logprobs"),
+        "judgements say yes or no, or how sure they are, or how likely the word they say was",
+        searched=False,
         paper="SlimPLM; its code offers a score",
     )
     judge_threshold: float = real(
         0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1,
-        when=When("judge_by", ("confidence",)), paper="SlimPLM code, score 0",
+        when=When("judge_by", ("confidence", "logprobs")), paper="SlimPLM code, score 0",
     )  # fmt: skip
     include_original_query: bool = switch(
         True, "search for the question as it is too", when=_REWRITES, paper="SlimPLM code"
@@ -70,7 +75,12 @@ class SlimPLMKnobs(AnswerKnobs):
         paper="SlimPLM; its code has zip",
     )
     prompt_token_cap: int = integer(
-        3000, 500, 32000, "longest answering prompt, in tokens", step=500, paper="SlimPLM code"
+        3000,
+        500,
+        32000,
+        "longest answering prompt in tokens, demonstrations not counted",
+        step=500,
+        paper="SlimPLM code",
     )
     proxy_tokens: int = integer(
         512, 64, 512, "longest reply of the proxy, in tokens", step=64, searched=False,

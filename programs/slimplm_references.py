@@ -1,6 +1,6 @@
 """From found pages to the references shown: paragraphs, their rank, and how they are dealt out.
 
-Paper: SlimPLM, section 5.1 of METHODS; markers of Wikipedia dumps are those of KILT.
+Paper: SlimPLM, section 4.4 and the authors' code; markers of Wikipedia dumps are those of KILT.
 Differs: paragraphs are ranked by BM25 among all paragraphs found, where the authors embed them with E5;
 each page is taken whole, since no more than the references shown can come from one; passages cut from
 the same page count as one page; a line that only repeats the title is no paragraph.

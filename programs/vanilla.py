@@ -1,8 +1,8 @@
 """Vanilla RAG: retrieve once, answer once.
 
-Paper: the direct-RAG row of every paper; knobs and defaults are RAG-X's base setting (section 2.3
-of METHODS: k 3, chunks of 200 tokens, no noise, no reasoning, temperature 0, 100 answer tokens,
-512 with reasoning).
+Paper: the direct-RAG row of every paper; knobs and defaults are RAG-X's base setting (appendix B, Table 9:
+k 3, chunks of 200 tokens, no noise, no reasoning, temperature 0; 100 answer tokens in the authors' code,
+here 512 with reasoning).
 Differs: noise chunks are never among the retrieved ones, and their draw is seeded by the question.
 """
 

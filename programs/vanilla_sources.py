@@ -1,7 +1,8 @@
 """VanillaSources: retrieve once from the local source, the web or both, answer once.
 
-Paper: the Vanilla RAG rows of PrefRAG (METHODS section 6); k 5 for each source, temperature 0.1, top_p 0.9.
-With both, the passages of the local source stand before those of the web.
+Paper: the Vanilla RAG rows of PrefRAG (sections 4.1 to 4.3, appendices A.3 and A.5): k 5 for each source,
+temperature 0.1, top_p 0.9 (authors' code). With both, the passages of the local source stand before those
+of the web.
 Differs: a passage that both sources find is shown once; what does not fit the context is left out from
 the end, the web's passages first; chunks are cut at 500 tokens, the nearest value of our grid to 512.
 """

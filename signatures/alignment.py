@@ -1,7 +1,8 @@
 """Matching the parts of a question with a passage, and writing a passage that would match.
 
-GGatrieval (METHODS section 3.2): one call for one passage and all parts. Parts are named by
-number, from 1. `alignment` leaves out the outputs that a program does not use.
+GGatrieval, sections 3.2 and 3.3: one call for one passage and all parts. Parts are named by number, from 1.
+`alignment` leaves out the outputs that a program does not use.
+Differs: a question word is aligned with what answers it, of which the paper says nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Rewording(BaseModel):
 class AlignComponent(dspy.Signature):
     """Find the numbered parts of the question in the passage.
 
-    For each part copy, word for word, one unbroken piece of the passage that means the same. Leave out parts
-    that the passage does not speak of.
+    For each part copy, word for word, one short unbroken piece of the passage that means the same; for a
+    question word such as who, the piece that answers it. Leave out parts that the passage does not speak of.
     """
 
     question: str = dspy.InputField()
@@ -40,10 +41,10 @@ class AlignComponent(dspy.Signature):
         desc="part number and copied piece"
     )
     reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
-        desc="numbers of the parts above whose piece, read once more, does mean the same"
+        desc="numbers of the aligned parts whose piece, read once more, does mean the same"
     )
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
-        desc="for each part without a piece, the same in other words"
+        desc="for every other part, the same in other words"
     )
 
 

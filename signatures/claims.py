@@ -1,4 +1,4 @@
-"""Claims and what to search for (SlimPLM, METHODS section 5.2).
+"""Claims and what to search for (SlimPLM, section 3.3 and Table 8).
 
 `ClaimSplit` takes an answer apart into claims with a query each, `ClaimKnown` judges one of them, and
 `QuestionSplit` makes queries from the question alone.
@@ -32,9 +32,9 @@ class Part(BaseModel):
 
 
 class ClaimSplit(dspy.Signature):
-    """Take the answer apart into single claims and write a search query that checks each.
+    """Take the answer apart into single claims that bear on the question, and write a query to check each.
 
-    Use full names, never pronouns. Common sense, arithmetic and small talk need no search.
+    Add nothing. Use full names, never pronouns. Common sense, arithmetic and small talk need no search.
     """
 
     question: str = dspy.InputField()
@@ -45,7 +45,7 @@ class ClaimSplit(dspy.Signature):
 
 
 class QuestionSplit(dspy.Signature):
-    """Take the question apart into the things it asks and write a search query for each.
+    """Take the question apart into what must be found out to answer it, and write a search query for each.
 
     Use full names, never pronouns. Common sense, arithmetic and small talk need no search.
     """
@@ -59,7 +59,7 @@ class QuestionSplit(dspy.Signature):
 class ClaimKnown(dspy.Signature):
     """Say whether the query can be answered without a search, judging by a claim that answers it.
 
-    Say no when the claim is vague or looks made up.
+    It cannot when the claim is vague or looks made up.
     """
 
     query: str = dspy.InputField()

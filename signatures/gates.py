@@ -1,7 +1,4 @@
-"""Asking the model whether a search is needed at all.
-
-`NeedInfo` is the Self-Eval baseline's question (METHODS section 6).
-"""
+"""Asking the model whether a search is needed at all: the gate of Self-Eval."""
 
 from __future__ import annotations
 
@@ -9,7 +6,16 @@ import dspy
 
 
 class NeedInfo(dspy.Signature):
-    """Say whether you need more information than you have to answer the question correctly."""
+    """Decide whether you need additional information before you can answer the question.
+
+    You need none when the answer is common knowledge. For names, dates, numbers and facts that few people
+    know by heart, you do. Examples:
+    How many days does a week have? false
+    Who was the mayor of Gouda in 1962? true
+    Which river is longer, the Vils or the Naab? true
+    """
 
     question: str = dspy.InputField()
-    need: bool = dspy.OutputField(desc="false if you know the answer")
+    need: bool = dspy.OutputField(
+        desc="true if you need additional information, false if you are sure of the answer without it"
+    )

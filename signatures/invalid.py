@@ -1,6 +1,6 @@
 """Answers that may refuse: `INVALID` for a false premise, `UNSURE` for not knowing.
 
-RAG-X (METHODS section 2.2, Answer). `settled` gives a reply those exact words where it means them.
+RAG-X, prompts of Appendix D. `settled` gives a reply those exact words where it means them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ReferenceAnswer(dspy.Signature):
 
 def settled(text: str) -> str:
     """`text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
-    plain = text.replace("\u2019", "'").strip(" \n\"'.!").casefold()
+    plain = text.replace("\u2019", "'").strip(" \n\"'.!").casefold().replace("do not know", "don't know")
     if not plain or UNSURE.casefold() in plain:
         return UNSURE
     return INVALID if plain.startswith(INVALID) else text

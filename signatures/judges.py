@@ -28,7 +28,9 @@ class RelevanceGrade(dspy.Signature):
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    grade: Grade = dspy.OutputField(desc="100 it holds the answer, 0 unclear, -100 another topic")
+    grade: Grade = dspy.OutputField(
+        desc="100 it states the answer, 50 a part of what is needed, 0 unclear, -100 it is about other things"
+    )
 
 
 class RelevanceCheck(dspy.Signature):
@@ -36,38 +38,46 @@ class RelevanceCheck(dspy.Signature):
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    relevant: bool = dspy.OutputField(desc="true if it is about what the question asks")
+    relevant: bool = dspy.OutputField(
+        desc="true if it tells at least a part of what is needed; false if it is about something else"
+    )
 
 
 class SupportGrade(dspy.Signature):
-    """Decide how far the passages back up the answer to the question."""
+    """Check the answer to the question against the passages."""
 
     question: str = dspy.InputField()
     passages: list[str] = dspy.InputField()
     answer: str = dspy.InputField()
-    support: Literal["fully", "partially", "none"] = dspy.OutputField(desc="how much of it they state")
+    support: Literal["fully", "partially", "none"] = dspy.OutputField(
+        desc="fully if the passages state it, partially if they state a part of it, none if they do not"
+    )
 
 
 class Utility(dspy.Signature):
-    """Rate how useful the answer is to somebody who asked the question."""
+    """Rate how well the answer serves somebody who asked the question."""
 
     question: str = dspy.InputField()
     answer: str = dspy.InputField()
-    utility: Literal[1, 2, 3, 4, 5] = dspy.OutputField(desc="5 complete and to the point, 1 useless")
+    utility: Literal[1, 2, 3, 4, 5] = dspy.OutputField(
+        desc="5 it answers all of the question, however briefly; 3 a part of it; 1 nothing of it"
+    )
 
 
 class NeedRetrieval(dspy.Signature):
-    """Estimate whether facts must be looked up to answer the question."""
+    """Estimate whether facts must be looked up before the question can be answered."""
 
     question: str = dspy.InputField()
-    need: Chance = dspy.OutputField(desc="how likely a search is needed")
+    need: Chance = dspy.OutputField(desc="0 you know the answer for sure, 100 it must be looked up")
 
 
 class SearchWords(dspy.Signature):
-    """Name the few words to type into a web search for the question."""
+    """Pick what to type into a web search that will find the answer to the question."""
 
     question: str = dspy.InputField()
-    query: str = dspy.OutputField(desc="at most three keywords or names")
+    query: str = dspy.OutputField(
+        desc="one to three names or keywords of the question, with commas between them"
+    )
 
 
 class BetterQuery(dspy.Signature):
@@ -75,4 +85,4 @@ class BetterQuery(dspy.Signature):
 
     question: str = dspy.InputField()
     query: str = dspy.InputField()
-    better_query: str = dspy.OutputField(desc="one line")
+    better_query: str = dspy.OutputField(desc="one line in other words, still about the whole question")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 
 import dspy
 import pydantic
@@ -33,6 +34,17 @@ class ReadingNotes(dspy.Signature):
         desc="a short note for each passage: it answers, gives only context, or is irrelevant"
     )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
+
+
+def limited_to(signature: Any, most: int) -> Any:
+    """`signature` whose schema allows `most` notes; a reply with more is still read."""
+    return signature.with_updated_fields("reading", type_=_notes(most))
+
+
+@cache
+def _notes(most: int) -> type[pydantic.BaseModel]:
+    notes = Annotated[list[Note], pydantic.Field(max_length=30, json_schema_extra={"maxItems": most})]
+    return pydantic.create_model("Notes", __doc__=Notes.__doc__, notes=notes)
 
 
 def abstaining(signature: Any) -> Any:

@@ -1,7 +1,7 @@
 """Answering from a path of searches, and scoring the path.
 
-RQ-RAG (METHODS sections 4.2 and 4.3). `trajectory` is one text for each search: its kind, its query
-and the passages it found; it is empty where nothing was searched.
+RQ-RAG, section 2.3. `trajectory` is one text for each search: its kind, its query and the passages it
+found; it is empty where nothing was searched. The options of a multiple choice stand in the question.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 class AnswerPath(dspy.Signature):
-    """Answer the question from the searches in as few words as possible."""
+    """Answer the question in as few words as possible, from the searches if they help, else from memory."""
 
     question: str = dspy.InputField()
     trajectory: list[str] = dspy.InputField(desc="searches and what they found")

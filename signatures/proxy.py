@@ -1,6 +1,6 @@
-"""What a small proxy model decides, and the two answers it decides between (SlimPLM, section 3).
+"""What a small proxy model decides, and the two answers it decides between (SlimPLM, sections 3.1 and 3.2).
 
-`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls. The
+`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls (Table 9). The
 proxy's answer is called `heuristic_answer`, so that it is never taken for the answer.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import dspy
 
-from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer
+from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer, worded
 
 Percent = Literal[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 
@@ -25,7 +25,7 @@ class ProxyAnswer(dspy.Signature):
 class JudgeKnown(dspy.Signature):
     """Say whether the question can be answered without a search, judging by a first answer to it.
 
-    Say no when that answer is vague, evasive, contradicts itself or looks made up.
+    It cannot when that answer is vague, evasive, contradicts itself or looks made up.
     """
 
     question: str = dspy.InputField()
@@ -33,46 +33,31 @@ class JudgeKnown(dspy.Signature):
     known: Literal["yes", "no"] = dspy.OutputField()
 
 
-class PlainAnswer(dspy.Signature):
-    """Answer the question."""
+class KnowingAnswer(dspy.Signature):
+    """Answer the question from the passages and from what you know in as few words as possible."""
 
     question: str = dspy.InputField()
-    answer: str = dspy.OutputField()
-
-
-class EveryAnswer(dspy.Signature):
-    """Answer the question from the passages and from what you know.
-
-    Give every answer that may be right.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField(desc="some may not matter")
-    answer: str = dspy.OutputField(desc="all answers that may be right")
-
-
-class LongAnswer(dspy.Signature):
-    """Answer the question in a paragraph, from the passages and from what you know.
-
-    Leave out what you are not sure of.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField(desc="some may not matter")
-    answer: str = dspy.OutputField(desc="a paragraph")
+    passages: list[str] = dspy.InputField()
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def judged(signature: Any, by: str) -> Any:
-    """`signature` with its `known` (by `text`), or with a `confidence` in percent in its place."""
-    if by == "text":
+    """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
+    if by != "confidence":
         return signature
     sure = dspy.OutputField(desc="how sure you are, in percent, that no search is needed")
     return signature.delete("known").append("confidence", sure, Percent)
 
 
-def reader(answer_format: str) -> tuple[Any, Any]:
-    """The answering calls for an answer format: without passages, and with them."""
-    open_ended = {"list": EveryAnswer, "long": LongAnswer}
-    if answer_format in open_ended:
-        return PlainAnswer, open_ended[answer_format]
-    return ClosedBookAnswer, ShortAnswer
+def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
+    """The answering calls for an answer format, without passages and with them, before they are worded.
+
+    Marks of passages say that these support the answer, so `cited` leaves no room for own knowledge, and
+    without passages it is a paragraph.
+    """
+    if answer_format == "cited":
+        return worded(ClosedBookAnswer, "long"), ShortAnswer
+    read = KnowingAnswer if own_knowledge else ShortAnswer
+    if answer_format == "long":
+        read = read.with_instructions(f"{read.instructions}\n\nLeave out what you are not sure of.")
+    return ClosedBookAnswer, read

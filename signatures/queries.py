@@ -1,7 +1,7 @@
 """The next search query of a path, by kind, and the choice of how to go on.
 
-RQ-RAG (METHODS section 4.3). `trajectory` is one text for each earlier search: its kind, its query
-and the passages it found.
+RQ-RAG, section 2.3 and appendix B.2, where control tokens ask for them. `trajectory` is one text for
+each earlier search: its kind, its query and the passages it found.
 """
 
 from __future__ import annotations
@@ -10,6 +10,17 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import dspy
+
+_ACTIONS = {
+    "rewrite": "search for the question in clearer words",
+    "decompose": "search for one part of it",
+    "disambiguate": "search for one of its meanings",
+    "answer": "no search is needed, or those made suffice",
+}
+
+
+def _described(actions: Sequence[str]) -> str:
+    return "; ".join(f"{action}: {_ACTIONS[action]}" for action in actions)
 
 
 class RewriteQuery(dspy.Signature):
@@ -29,7 +40,7 @@ class DecomposeQuery(dspy.Signature):
 
 
 class DisambiguateQuery(dspy.Signature):
-    """Write one search query for a single exact meaning of the question, where it has several."""
+    """Write one search query that spells out one exact meaning of the question, not searched for yet."""
 
     question: str = dspy.InputField()
     trajectory: list[str] = dspy.InputField(desc="earlier searches and what they found")
@@ -37,13 +48,16 @@ class DisambiguateQuery(dspy.Signature):
 
 
 class ChooseAction(dspy.Signature):
-    """Say what to do next: answer if earlier searches suffice, else the kind of search query to write."""
+    """Say what to do next about the question, given what earlier searches found."""
 
     question: str = dspy.InputField()
     trajectory: list[str] = dspy.InputField(desc="earlier searches and what they found")
-    action: Literal["rewrite", "decompose", "disambiguate", "answer"] = dspy.OutputField()
+    action: Literal["rewrite", "decompose", "disambiguate", "answer"] = dspy.OutputField(
+        desc=_described(list(_ACTIONS))
+    )
 
 
 def choosing(kinds: Sequence[str]) -> Any:
     """`ChooseAction` with no kinds of query but `kinds`."""
-    return ChooseAction.with_updated_fields("action", Literal[(*kinds, "answer")])
+    actions = (*kinds, "answer")
+    return ChooseAction.with_updated_fields("action", Literal[actions], desc=_described(actions))

@@ -1,18 +1,21 @@
 """Putting documents in order, shortening them, and asking for what they lack.
 
-RankGPT ranks a window of passages at a time (METHODS section 6); LLatrieval condenses each document
-before it chooses, and asks again for what the chosen ones do not say (METHODS section 3).
+RankGPT ranks a window of passages at a time; LLatrieval condenses each document before it chooses, and asks
+again for what the chosen ones do not say.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import dspy
 from pydantic import Field
 
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
+
+_IRRELEVANT = re.compile(r"\W*((the|this) document is )?irrelevant(\W*$|[.:,;(]| to )", re.IGNORECASE)
 
 
 class RankPassages(dspy.Signature):
@@ -36,6 +39,17 @@ class CondenseDocument(dspy.Signature):
     summary: str = dspy.OutputField(desc="at most 50 words, or irrelevant")
 
 
+class AnswerFromDocument(dspy.Signature):
+    """Answer the question from the document alone, in at most 50 words.
+
+    If the document does not help to answer it, write the single word irrelevant.
+    """
+
+    question: str = dspy.InputField()
+    document: str = dspy.InputField()
+    summary: str = dspy.OutputField(desc="the answer in at most 50 words, or irrelevant")
+
+
 class UpdateQuestion(dspy.Signature):
     """Write a search question for what the documents do not yet tell about the question."""
 
@@ -50,3 +64,18 @@ class MissingPassage(dspy.Signature):
     question: str = dspy.InputField()
     documents: list[str] = dspy.InputField(desc="found so far")
     missing: str = dspy.OutputField(desc="two or three sentences")
+
+
+def condensing(form: str) -> Any:
+    """The call that shortens a document to a `summary` or to an `answer`."""
+    return AnswerFromDocument if form == "answer" else CondenseDocument
+
+
+def updating(form: str) -> Any:
+    """The call that writes what to search for next: a `question` or a `passage`."""
+    return MissingPassage if form == "passage" else UpdateQuestion
+
+
+def irrelevant(summary: str) -> bool:
+    """Whether a condensed document says no more than that the document is irrelevant."""
+    return _IRRELEVANT.match(summary) is not None

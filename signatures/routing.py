@@ -1,6 +1,7 @@
 """Where to look: sources, field and pace of a question, and the entities to look up.
 
-RAG-X (METHODS section 2.2). `KINDS` lists what an entity may be in each field that the API knows.
+RAG-X, "Automatic Selection of External Knowledge Sources"; `KINDS`, from the authors' code, lists what an
+entity may be in each field that the API knows.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ Kind = Literal[
 
 
 class RouteSources(dspy.Signature):
-    """Choose where to look up the answer: web pages, the API of structured facts, or both.
+    """Choose where to look up the answer: web pages, an API of structured facts, or both.
 
-    Weigh how soon the answer may change, and which of the two is likely to hold it.
+    Web pages cover more but may be out of date; the API is current and reliable but covers less.
+    Choose both when each may hold a part of the answer.
     """
 
     question: str = dspy.InputField()

@@ -1,6 +1,6 @@
 """Choosing documents and judging whether they suffice.
 
-GGatrieval and LLatrieval (METHODS section 3): `SelectDocuments` runs over a sliding window,
+GGatrieval, section 3.4, and LLatrieval, on which it builds: `SelectDocuments` runs over a sliding window,
 `VerifyDocuments` ends the rounds. Documents are numbered from 1 in the order they are given.
 """
 
@@ -40,3 +40,8 @@ def picked(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
     """
     inside = [i - 1 for i in dict.fromkeys(ids) if 1 <= i <= n]
     return inside[:k], sum(not 1 <= i <= n for i in ids)
+
+
+def with_sub_questions(question: str, sub_questions: Sequence[str]) -> str:
+    """`question` with the narrower ones that it holds listed below it."""
+    return "\n- ".join([f"{question}\nIn particular:", *sub_questions]) if sub_questions else question

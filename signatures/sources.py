@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dspy
+
+from ragc.signatures.proxy import Percent
 
 
 class CompareSources(dspy.Signature):
@@ -15,3 +19,14 @@ class CompareSources(dspy.Signature):
     status: bool = dspy.OutputField(
         desc="true if they add something relevant; false if they are off the point or repeat what is known"
     )
+
+
+def comparison(by: str) -> Any:
+    """CompareSources with its `status`, or by `confidence` with one in percent in its place."""
+    if by == "status":
+        return CompareSources
+    sure = dspy.OutputField(
+        desc="how sure you are, in percent, that they add something relevant; low if they are off the point "
+        "or repeat what is known"
+    )
+    return CompareSources.delete("status").append("confidence", sure, Percent)

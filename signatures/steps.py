@@ -1,9 +1,9 @@
 """Step-by-step calls: what to do or ask next, the answer to one follow-up, the answer at the end.
 
 `ReactStep` and `ReactConcatStep` are the thought and action of ReAct with one tool for each source and
-with one tool for both (METHODS section 6). `SelfAskStep` and `IntermediateAnswer` are Self-Ask's two
-calls. `AnswerFromSteps` answers when the steps are spent. An intermediate answer has a field name of its
-own: it must never be taken for the answer to the question.
+with one tool for both (PrefRAG, section 5.3). `SelfAskStep` and `IntermediateAnswer` are Self-Ask's two
+calls (SlimPLM, Table 10). `AnswerFromSteps` answers when the steps gave no answer. An intermediate answer
+has a field name of its own: it must never be taken for the answer to the question.
 """
 
 from __future__ import annotations

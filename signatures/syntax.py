@@ -1,4 +1,4 @@
-"""Splitting a question into its grammatical parts (GGatrieval, METHODS section 3.2).
+"""Splitting a question into its grammatical parts (GGatrieval, section 3.2, equation 1).
 
 Eight slots, each copied from the question or empty. The program drops what is not in the question.
 """

@@ -25,7 +25,7 @@ class NextSentence(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[str] = dspy.InputField()
     so_far: str = dspy.InputField(desc="the answer up to here")
-    sentence: str = dspy.OutputField(desc="one new sentence; empty when the answer is complete")
+    sentence: str = dspy.OutputField(desc='one new sentence; "" when the answer is complete')
 
 
 class UncertainSpans(dspy.Signature):
@@ -33,7 +33,18 @@ class UncertainSpans(dspy.Signature):
 
     question: str = dspy.InputField()
     sentence: str = dspy.InputField()
-    doubts: Doubts = dspy.OutputField(desc="words copied from the sentence, each with its confidence")
+    doubts: Doubts = dspy.OutputField(
+        desc="words copied from the sentence, each with how sure you are of it; an empty list if all is sure"
+    )
+
+
+class SpanQuestion(dspy.Signature):
+    """Ask the question that the doubtful words of the sentence would answer."""
+
+    question: str = dspy.InputField(desc="what the sentence helps to answer")
+    sentence: str = dspy.InputField()
+    doubtful: str = dspy.InputField()
+    query: str = dspy.OutputField(desc="one question of one line that does not use the doubtful words")
 
 
 class Conclude(dspy.Signature):

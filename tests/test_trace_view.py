@@ -67,7 +67,7 @@ def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> 
 
 def test_tokens_are_summed_by_the_name_of_the_call() -> None:
     target = ScriptedTarget(["not JSON", {"answer": "x"}])
-    ground = Runtime({"main": target}, {"local": ListSource(FOUND)}, store=CallStore(None))  # type: ignore[dict-item]
+    ground = Runtime({"main": target}, {"local": ListSource(FOUND)}, store=CallStore(None))
     said = method("vanilla").build(ground, {})(question="Capital?")
     (spent,) = by_call(said.trace)
     assert (spent.name, spent.calls) == ("answer", 1)

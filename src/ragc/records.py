@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,19 @@ class Question:
     context_ids: tuple[str, ...] = ()
     query_time: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def context(self) -> dict[str, Any]:
+        """What a program may be told beside the question, never its answers; what is empty is left out.
+
+        `sub_questions` are those of the row, or of its `qa_pairs` (ALCE's ASQA).
+        """
+        pairs = self.extra.get("qa_pairs")
+        asked = [pair.get("question") for pair in pairs] if isinstance(pairs, list) else []
+        given = {
+            "id": self.id,
+            "context_ids": list(self.context_ids),
+            "query_time": self.query_time,
+            "domain": self.extra.get("domain"),
+            "sub_questions": self.extra.get("sub_questions") or [text for text in asked if text],
+        }
+        return {name: value for name, value in given.items() if value}

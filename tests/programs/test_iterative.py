@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import dspy
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
@@ -14,8 +15,10 @@ from ragc.programs.base import RagProgram
 from ragc.programs.iterative_knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import WORDED
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
+from ragc.signatures.answers import FORMATS
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
 
@@ -182,6 +185,74 @@ def test_a_source_that_finds_nothing_or_fails_still_ends_in_an_answer(
     assert said.counters["failed_searches"] == (searches if kind is Broken else 0)
 
 
+# How the answer is worded.
+
+FINISH: dict[str, Callable[[str], dict[str, str]]] = {
+    "react": lambda text: step("finish", text),
+    "self_ask": done,
+}
+"""A step that answers, for the programs whose steps may."""
+
+
+@pytest.mark.parametrize("id", [id for id in SCRIPTS if id not in FINISH])
+@pytest.mark.parametrize(("answer_format", "options"), [("yesno", "yes no"), ("choice", "A B C D E")])
+def test_a_format_with_options_limits_the_answer_to_them(id: str, answer_format: str, options: str) -> None:
+    target = ScriptedTarget(SCRIPTS[id])
+    made(id, target, answer_format=answer_format)(question="Is it?")
+    for request in target.requests:
+        assert request.schema is not None
+        assert request.schema["properties"]["answer"]["enum"] == options.split()
+
+
+@pytest.mark.parametrize("id", FINISH)
+@pytest.mark.parametrize("answer_format", WORDED)
+def test_steps_are_told_how_to_answer_and_have_room_to(id: str, answer_format: str) -> None:
+    target = ScriptedTarget([FINISH[id](""), {"answer": "x"}])
+    assert made(id, target, answer_format=answer_format)(question="Is it?").answer == "x"
+    finishing, forced = target.requests
+    wanted = FORMATS[answer_format]
+    how = "the answer in a few words" if answer_format == "short" else f"the answer: {wanted.what}"
+    assert how in finishing.messages[0].content
+    assert wanted.how in forced.messages[0].content
+    assert finishing.sampling.max_tokens >= max(100, wanted.tokens)
+    assert forced.sampling.max_tokens == wanted.tokens
+    assert forced.schema is not None
+    assert tuple(forced.schema["properties"]["answer"].get("enum", ())) == wanted.options
+
+
+@pytest.mark.parametrize("id", FINISH)
+@pytest.mark.parametrize(
+    ("answer_format", "text", "answer"),
+    [
+        ("short", " Ann ", "Ann"),
+        ("list", "Ann, Bob", "Ann, Bob"),
+        ("long", "Ann built it. Bob paid.", "Ann built it. Bob paid."),
+        ("yesno", "Yes.", "yes"),
+        ("yesno", "no", "no"),
+        ("choice", "(b)", "B"),
+    ],
+)
+def test_an_answer_as_asked_for_ends_the_steps(id: str, answer_format: str, text: str, answer: str) -> None:
+    target = ScriptedTarget([FINISH[id](text)])
+    said = made(id, target, answer_format=answer_format)(question="Is it?")
+    assert (said.answer, said.counters["forced"], said.counters["dropped"]) == (answer, 0, 0)
+
+
+@pytest.mark.parametrize("id", FINISH)
+@pytest.mark.parametrize(
+    ("answer_format", "text", "answer"),
+    [("yesno", "No house was his", "no"), ("choice", "A house of Ann's", "C"), ("yesno", "yes or no", "yes")],
+)
+def test_an_answer_that_is_no_option_is_asked_for_again_and_shown(
+    id: str, answer_format: str, text: str, answer: str
+) -> None:
+    target = ScriptedTarget([FINISH[id](text), {"answer": answer}])
+    said = made(id, target, answer_format=answer_format)(question="Is it?")
+    assert (said.answer, said.counters["forced"], said.counters["dropped"]) == (answer, 1, 1)
+    assert text in sent(target)
+    assert len(notes(said)) == 2
+
+
 # CoT
 
 
@@ -271,10 +342,18 @@ def test_iter_retgen_has_the_knobs_of_vanilla_in_every_round(
     assert not look(sent(plain))
 
 
+def test_iter_retgen_searches_without_the_marks_of_citations() -> None:
+    target = ScriptedTarget([{"answer": "In Rome [1][2]. Yes [3]."}, {"answer": "Rome [1]."}])
+    said = made("iter_retgen", target, rounds=2, answer_format="cited")(question="Capital?")
+    assert [query for _, query, _ in searched(said)] == ["Capital?", "Capital? In Rome. Yes."]
+    assert said.answer == "Rome [1]."
+
+
 def test_iter_retgen_keeps_its_answer_when_a_later_round_cannot_be_read() -> None:
     target = ScriptedTarget([{"answer": "x"}, "no", "no"], capabilities=())
     said = made("iter_retgen", target)(question="Capital?")
     assert (said.answer, notes(said), target.left) == ("x", ["round 2"], 0)
+    assert said.counters["dropped"] == 1
     with pytest.raises(ParseFailure):
         made("iter_retgen", ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
 
@@ -294,6 +373,16 @@ def test_self_ask_reads_for_each_follow_up_and_stops_when_the_model_answers() ->
     assert "text l0" not in sent(target)
     assert [p.id for p in said.passages] == ["l0", "l1"]
     assert (said.counters["follow_ups"], said.counters["forced"]) == (1, 0)
+
+
+def test_self_ask_shows_examples_their_steps_as_they_were() -> None:
+    program = made(
+        "self_ask", ScriptedTarget([ask("Who?"), read("Ann."), ask("When?"), read("1900."), done("x")])
+    )
+    with dspy.context(trace=[]):
+        program(question="Whose house?")
+        steps = [len(inputs["steps"]) for _, inputs, _ in dspy.settings.trace if "steps" in inputs]
+    assert steps == [0, 1, 2]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -318,7 +407,8 @@ def test_self_ask_drops_a_step_without_a_text_and_forces_an_answer(empty: dict[s
 def test_self_ask_survives_replies_that_cannot_be_read() -> None:
     target = ScriptedTarget([ask("Who?"), "no", "no", "no", "no", {"answer": "x"}], capabilities=())
     said = made("self_ask", target)(question="Whose house?")
-    assert (said.answer, notes(said)) == ("x", ["reading", "step", "answer"])
+    assert (said.answer, notes(said)) == ("x", ["read", "step", "answer"])
+    assert said.counters["dropped"] == 2
     assert "Follow-up: Who?\nAnswer: nothing was found" in sent(target)
 
 
@@ -326,7 +416,7 @@ def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
     replies = [ask("First?"), read("old " * 60), ask("Second?"), read("new " * 60), done("x")]
     target = ScriptedTarget(replies, context_tokens=250)
     said = made("self_ask", target)(question="Whose house?")
-    assert said.answer == "x"
+    assert (said.answer, said.counters["follow_ups"], said.counters["trimmed"]) == ("x", 2, 1)
     assert "Second?" in sent(target)
     assert "First?" not in sent(target)
 
@@ -403,7 +493,7 @@ def test_react_never_uses_a_tool_that_is_not_there() -> None:
     lost = made("react", ScriptedTarget(["no", "no", {"answer": "x"}], capabilities=()))(
         question="Whose house?"
     )
-    assert (lost.answer, notes(lost)) == ("x", ["step", "answer"])
+    assert (lost.answer, notes(lost), lost.counters["dropped"]) == ("x", ["step", "answer"], 1)
 
 
 def test_react_trims_the_longest_observation_first_and_then_the_oldest_step() -> None:
@@ -420,7 +510,8 @@ def test_react_leaves_out_the_oldest_step_when_no_passage_is_left_to_trim() -> N
     replies = [step("local", "one", "old " * 100), step("local", "two", "new " * 100), step("finish", "x")]
     target = ScriptedTarget(replies, context_tokens=520)
     said = made("react", target, sources(ListSource(passages("l", 1))))(question="Whose house?")
-    assert (said.answer, said.passages, said.counters["trimmed"]) == ("x", (), 2)
+    assert (said.answer, said.passages, said.counters["trimmed"]) == ("x", (), 3)  # two passages, a step
+    assert "Action: local: two\nFound:\nleft out" in sent(target)
     assert "Action: local: two" in sent(target)
     assert "Action: local: one" not in sent(target)
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from typing import Any
 
 import pytest
 
-from ragc.errors import SourceError, UsageError
+from ragc.errors import CapabilityMissing, UsageError
 from ragc.programs import slimplm_references as references
 from ragc.programs.base import RagProgram
+from ragc.programs.forced import forcing
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import CITING
 from ragc.programs.slimplm_knobs import SlimPLMKnobs
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply, Usage
-from ragc.testing import ListSource, ScriptedTarget
+from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer, worded
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 SLIM = Method(
     "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm:SlimPLM", SlimPLMKnobs,
-    roles=("main", "proxy"), sources=("local",),
+    roles=("main",), sources=("local",),
 )  # fmt: skip
 QUESTION = "Which river flows through Paris?"
 DRAFT = "The Seine flows through Paris. The Seine ends in Le Havre."
@@ -45,19 +50,23 @@ PARTS = [part("river of Paris", "Paris river"), part("what is Paris", "Paris", "
 def proxy(**says: Any) -> ScriptedTarget:
     """A proxy that answers by the kind of call; `says` overrides replies by output field.
 
-    `known` may be a function of the user message.
+    `known` may be a function of the user message; `drawn` is the probability of the word it says.
     """
     replies: dict[str, Any] = {
         "heuristic_answer": DRAFT, "known": "no", "confidence": 0, "claims": CLAIMS, "questions": PARTS
     }  # fmt: skip
-    replies |= {name: value for name, value in says.items() if name != "hold"}
+    replies |= {name: value for name, value in says.items() if name not in ("hold", "drawn")}
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
         (name,) = request.schema["properties"]
         value = replies[name]
         text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
-        return Reply(text, usage=Usage(prompt=7, completion=4))
+        made = Reply(text, usage=Usage(prompt=7, completion=4))
+        if not request.logprobs:
+            return made
+        tokens = (text[:-3], 0.0), (text[-3:-2], math.log(says["drawn"])), (text[-2:], 0.0)
+        return dataclasses.replace(made, logprobs=tuple(TokenLogprob(*token) for token in tokens))
 
     return ScriptedTarget(reply, hold=says.get("hold", False))
 
@@ -96,6 +105,10 @@ def queries(said: Any) -> list[str]:
     return [event.query for event in said.trace if isinstance(event, Search)]
 
 
+def notes(said: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+
+
 def sent(target: ScriptedTarget) -> list[str]:
     return ["\n".join(m.content for m in request.messages) for request in target.requests]
 
@@ -105,7 +118,7 @@ def test_a_known_question_costs_two_proxy_calls_and_is_answered_without_passages
     said = made(main, small)(question=QUESTION)
     assert calls(said) == ["draft", "judge", "chat"]
     assert (said.answer, said.passages, said.counters["searches"]) == ("Seine", (), 0)
-    assert Note("question", "known") in said.trace
+    assert ("question", "known") in notes(said)
     assert DRAFT in sent(small)[1]
     assert DRAFT not in sent(main)[0]
 
@@ -117,7 +130,7 @@ def test_an_unknown_question_is_searched_for_itself_its_parts_and_the_unknown_cl
     assert calls(said) == ["draft", "judge", "parts", "claims", "claim_judge", "claim_judge", "answer"]
     assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
     assert {k for _, k in source.asked} == {10}
-    assert Note("claims", "1 of 2 known") in said.trace
+    assert ("claims", "1 of 2 known") in notes(said)
     assert [p.id for p in said.passages] == [f"p{i}" for i in range(10)]
     assert "text 9 of Paris" in sent(main)[0]
 
@@ -130,6 +143,8 @@ def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -
     assert cost["weighted_calls"] == pytest.approx(1.6)
     assert (cost["main_generated"], cost["proxy_generated"]) == (3, 24)
     assert cost["weighted_generated"] == pytest.approx(3 + 2.4)
+    assert (cost["main_prompt"], cost["proxy_prompt"]) == (9, 42)
+    assert cost["weighted_prompt"] == pytest.approx(9 + 4.2)
     again = made(speaker(), proxy(known="yes"))(question=QUESTION).counters
     assert (again["main_calls"], again["proxy_calls"]) == (1, 2)
 
@@ -202,11 +217,12 @@ def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: f
     ("knobs", "look"),
     [
         ({"cot": True}, lambda r: list(r.schema["properties"]) == ["reasoning", "answer"]),
-        ({"answer_format": "list"}, lambda r: "Give every answer" in r.messages[0].content),
+        ({"answer_format": "list"}, lambda r: "every answer that may be right" in r.messages[0].content),
         (
             {"answer_format": "long"},
             lambda r: "a paragraph" in r.messages[0].content and r.sampling.max_tokens == 300,
         ),
+        ({"own_knowledge": False}, lambda r: "what you know" not in r.messages[0].content),
         ({"temperature": 0.5}, lambda r: r.sampling.temperature == 0.5),
         ({"top_p": 0.7}, lambda r: r.sampling.top_p == 0.7),
         ({"pages_per_query": 2}, lambda r: "text 2" not in r.messages[-1].content),
@@ -254,8 +270,10 @@ def test_claims_and_parts_that_speak_of_something_else_are_dropped_and_counted()
     assert calls(said).count("claim_judge") == 1
 
 
-def test_a_query_that_comes_twice_is_searched_once() -> None:
-    small = proxy(claims=[claim("Paris has the Seine", "Paris river")])
+def test_queries_of_the_same_words_are_searched_once() -> None:
+    small = proxy(
+        claims=[claim("Paris has the Seine", "Paris RIVER?"), claim("Paris has it", QUESTION.lower())]
+    )
     assert queries(made(speaker(), small)(question=QUESTION)) == [QUESTION, "Paris river"]
 
 
@@ -274,7 +292,7 @@ def test_what_the_proxy_says_and_nobody_can_read_leads_to_a_search(says: Any, ca
     assert calls(said) == called
     assert said.answer == "Seine"
     assert queries(said)[0] == QUESTION
-    unread = [e for e in said.trace if isinstance(e, Note) and e.outcome == "could not be read"]
+    unread = [outcome for _, outcome in notes(said) if outcome.startswith("unreadable")]
     assert len(unread) == said.counters["repairs"] == said.counters["dropped"]
 
 
@@ -297,20 +315,15 @@ def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
     assert (said.counters["repairs"], said.counters["dropped"]) == (0, 1)
 
 
-class Broken(ListSource):
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        raise SourceError("the index is gone")
-
-
 @pytest.mark.parametrize(
-    "source", [ListSource([]), Broken([]), ListSource([Passage("a", "A", "A\n\nSection::::B")])]
+    "source", [ListSource([]), FailingSource(), ListSource([Passage("a", "A", "A\n\nSection::::B")])]
 )
 def test_nothing_found_ends_in_the_plain_answer(source: ListSource) -> None:
     main = speaker()
     said = made(main, proxy(), source)(question=QUESTION)
     assert (said.answer, said.passages, calls(said)[-1]) == ("Seine", (), "chat")
     assert len(main.requests) == 1
-    assert said.counters["failed_searches"] == (4 if isinstance(source, Broken) else 0)
+    assert said.counters["failed_searches"] == (4 if isinstance(source, FailingSource) else 0)
 
 
 def test_no_query_left_ends_in_the_plain_answer_without_a_search() -> None:
@@ -390,6 +403,111 @@ def test_the_trace_is_the_same_on_every_run() -> None:
     assert [event.to_json() for event in first] == [event.to_json() for event in second]
 
 
-def test_both_roles_are_asked_for() -> None:
-    with pytest.raises(UsageError, match=r"role 'proxy'.*\[targets.proxy\]"):
-        SLIM.build(Runtime({"main": speaker()}, {"local": ListSource([])}))
+def test_a_missing_proxy_is_named_with_the_knobs_that_do_without_one() -> None:
+    alone = Runtime({"main": speaker()}, {"local": ListSource(PLENTY[:4])})
+    for knobs in ({}, {"use_qj": False}, {"use_qr": False}):
+        with pytest.raises(UsageError, match=r"\[targets.proxy\].*use_qj and use_qr to false"):
+            SLIM.build(alone, knobs)
+    said = SLIM.build(alone, {"use_qj": False, "use_qr": False})(question=QUESTION)
+    assert (calls(said), queries(said)) == (["answer"], [QUESTION])
+    assert said.counters["weighted_calls"] == said.counters["main_calls"] == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "probability", "threshold", "known"),
+    [("yes", 0.9, 0.5, True), ("yes", 0.6, 0.7, False), ("no", 0.9, 0.5, False), ("no", 0.6, 0.3, True)],
+)
+def test_the_probability_of_the_word_decides_against_the_threshold(
+    says: str, probability: float, threshold: float, known: bool
+) -> None:
+    small = proxy(known=says, drawn=probability)
+    said = made(speaker(), small, judge_by="logprobs", judge_threshold=threshold)(question=QUESTION)
+    assert (calls(said)[-1] == "chat") is known
+    sure = probability if says == "yes" else 1 - probability
+    assert ("judge", f"{sure:.2f} sure that no search is needed") in notes(said)
+    assert [r.logprobs for r in small.requests[:2]] == [False, True]
+
+
+def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first_call() -> None:
+    small = ScriptedTarget([], capabilities=("schema",))
+    with pytest.raises(CapabilityMissing, match="set the knob judge_by to text or confidence"):
+        made(speaker(), small, judge_by="logprobs")
+    for knobs in ({"judge_by": "logprobs", "use_qj": False, "use_qf": False}, {"judge_by": "confidence"}):
+        assert made(speaker(), small, **knobs).most_calls() > 1
+
+
+@pytest.mark.parametrize("answer_format", CITING)
+def test_every_format_words_both_answering_calls(answer_format: str) -> None:
+    program = made(speaker(), proxy(), answer_format=answer_format)
+    closed, read = program.chat.signature, program.answer.signature
+    alone = "long" if answer_format == "cited" else answer_format
+    assert closed.instructions == worded(ClosedBookAnswer, alone).instructions
+    assert "passage" not in f"{closed.instructions} {closed.output_fields}"
+    for signature in (closed, read):
+        usual = worded(ShortAnswer, alone if signature is closed else answer_format).output_fields["answer"]
+        field = signature.output_fields["answer"]
+        assert field.json_schema_extra["desc"] == usual.json_schema_extra["desc"]
+        assert field.annotation == usual.annotation
+    assert program.chat.sampling == program.answer.sampling
+    assert ("what you know" in read.instructions) is (answer_format != "cited")
+    assert ("not sure of" in read.instructions) is (answer_format == "long")
+
+
+def test_a_cited_answer_is_held_to_the_passages_shown_and_one_without_passages_has_no_marks() -> None:
+    main = ScriptedTarget([{"answer": "It is the Seine [1][9]."}, {"answer": "It is the Seine."}])
+    said = made(main, proxy(), answer_format="cited")(question=QUESTION)
+    assert (said.answer, said.counters["dropped"]) == ("It is the Seine [1].", 1)
+    said = made(main, proxy(known="yes"), answer_format="cited")(question=QUESTION)
+    assert said.answer == "It is the Seine."
+    assert "[1]" not in sent(main)[1]
+
+
+def test_the_encoder_that_bm25_stands_in_for_is_noted_once_and_its_paragraphs_are_counted() -> None:
+    said = made(speaker(), proxy())(question=QUESTION)
+    reranked = [outcome for about, outcome in notes(said) if about == "reranking"]
+    assert reranked == ["4 paragraphs of 4 pages, by BM25 in the place of an encoder"]
+    assert said.counters["bm25_ranked"] == 4
+    known = made(speaker(), proxy(known="yes"))(question=QUESTION)
+    assert known.counters["bm25_ranked"] == 0
+    assert not any(about == "reranking" for about, _ in notes(known))
+
+
+def test_demonstrations_take_no_room_under_the_cap() -> None:
+    long = ListSource([Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)])
+    plain = made(speaker(), proxy(), long, prompt_token_cap=500)
+    shown = made(speaker(), proxy(), long, prompt_token_cap=500)
+    shown.answer.demos = [{"question": "Which?", "passages": ["word " * 600], "answer": "Seine"}]
+    assert shown(question=QUESTION).passages == plain(question=QUESTION).passages != ()
+
+
+def test_a_run_that_is_given_its_answer_reads_what_the_question_finds_and_asks_nobody() -> None:
+    main, small = speaker(), proxy(known="yes")
+    with forcing({"answer": "the Seine"}):
+        said = made(main, small)(question=QUESTION)
+    assert (said.answer, calls(said), queries(said)) == ("the Seine", ["answer"], [QUESTION])
+    assert said.passages
+    assert main.requests == small.requests == []
+
+
+def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() -> None:
+    said = made(speaker(), proxy(claims=[claim("The Seine is a river", "", "no"), CLAIMS[1]]))(
+        question=QUESTION
+    )
+    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
+    assert said.counters["dropped"] == 0
+
+
+def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
+    fields = {
+        "heuristic_answer": DRAFT, "known": "no", "claims": "[]", "answer": "Seine",
+        "questions": json.dumps([part("a river of Paris", f"river {i}") for i in range(9)]),
+    }  # fmt: skip
+
+    def chat(request: ChatRequest) -> Reply:
+        asked = [name for name in fields if f"[[ ## {name} ## ]]" in request.messages[0].content]
+        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in asked))
+
+    target = ScriptedTarget(chat)
+    said = made(target, target, layout="chat")(question=QUESTION)
+    assert queries(said) == [QUESTION, *(f"river {i}" for i in range(5))]
+    assert said.counters["dropped"] == 4

@@ -67,6 +67,39 @@ def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> No
     assert other.requests[0] != plain.requests[0]
 
 
+@pytest.mark.parametrize("id", ["vanilla", "no_retrieval"])
+def test_the_answer_format_words_the_call_limits_the_reply_and_sets_its_length(id: str) -> None:
+    plain, other = ScriptedTarget([{"answer": "x"}]), ScriptedTarget([{"answer": "yes"}])
+    made(plain, id)(question="Is it?")
+    assert made(other, id, answer_format="yesno")(question="Is it?").answer == "yes"
+    short, limited = plain.requests[0], other.requests[0]
+    assert "in as few words as possible" in short.messages[0].content
+    assert "with yes or no" in limited.messages[0].content
+    assert [request.sampling.max_tokens for request in (short, limited)] == [100, 20]
+    assert short.schema is not None
+    assert limited.schema is not None
+    assert "enum" not in short.schema["properties"]["answer"]
+    assert limited.schema["properties"]["answer"]["enum"] == ["yes", "no"]
+
+
+def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
+    shown = []
+    for noise_pos in ("end", "random", "random"):
+        said = made(ScriptedTarget([{"answer": "x"}]), noise_n=3, noise_pos=noise_pos)(question="Is it?")
+        shown.append([p.id for p in said.passages])
+    end, first, second = shown
+    assert end == ["p0", "p1", "p2", "p6", "p7", "p8"]
+    assert first == second != end
+    assert sorted(first) == end
+    assert [p for p in first if p in end[:3]] == end[:3]
+
+
+def test_vanilla_drops_citations_of_passages_that_were_not_shown() -> None:
+    target = ScriptedTarget([{"answer": "It is Paris [1][7]."}])
+    said = made(target, top_k=2, answer_format="cited")(question="Capital?")
+    assert (said.answer, said.counters["dropped"]) == ("It is Paris [1].", 1)
+
+
 def test_chunking_knobs_reach_the_source() -> None:
     asked: list[tuple[int, float]] = []
 

@@ -1,0 +1,27 @@
+"""The final answer of ReAct and Self-Ask where a step gives it, in a field that may hold any text."""
+
+from __future__ import annotations
+
+import string
+
+from ragc.signatures.answers import FORMATS
+
+_AROUND = string.punctuation + string.whitespace
+_SHORT = FORMATS["short"].tokens
+
+
+def settled(text: str, answer_format: str) -> str:
+    """`text` as an answer in `answer_format`; nothing when it is none.
+
+    A format with options takes one of them, whatever its case and the marks around it, as it is written.
+    """
+    options = FORMATS[answer_format].options
+    if not options:
+        return text.strip()
+    word = text.strip(_AROUND).casefold()
+    return next((option for option in options if option.casefold() == word), "")
+
+
+def text_tokens(answer_format: str) -> int:
+    """What a text takes that is a query or question as well as an answer in `answer_format`."""
+    return max(_SHORT, FORMATS[answer_format].tokens)

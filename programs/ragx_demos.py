@@ -1,0 +1,93 @@
+"""Few-shot examples that suit the question: of its domain or of others, some of them invalid questions.
+
+RAG-X, "Analysis of Few-Shot Learning" and Table 5. There all examples are of invalid questions; here
+`icl_invalid` says how many are at least, and the other places go to the first that suit.
+Differs: the examples in the authors' code are fixed texts; ours are those that an optimizer collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ragc.fingerprint import digest
+from ragc.programs.demos import plain
+from ragc.programs.predict import RagPredict
+from ragc.signatures.invalid import INVALID, settled
+from ragc.targets.base import Message
+
+DOMAIN = "domain"
+
+
+class ChoosingPredict(RagPredict):
+    """The typed call `like`, which shows only those of its demonstrations that suit the question.
+
+    Unless `where` is "any" there is an input `domain`. It is not sent; it stands in the trace, and so in
+    the demonstrations that are made of it, and decides which of them are shown.
+    """
+
+    def __init__(self, like: RagPredict, *, where: str, invalid: int) -> None:
+        self.where, self.invalid = where, invalid
+        self._views: tuple[Any, Any, dict[tuple[int, ...], RagPredict]] = (None, None, {})
+        signature = like.signature
+        if where != "any":
+            about = dspy.InputField(desc="what the question is about")
+            signature = signature.insert(len(signature.input_fields), DOMAIN, about, str)
+        super().__init__(
+            signature,
+            like.runtime,
+            role=like.role,
+            layout=like.layout,
+            sampling=like.sampling,
+            max_demos=like.max_demos,
+            logprobs=like.logprobs,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that shapes the prompt apart from the inputs."""
+        return digest([super().fingerprint, [plain(d) for d in self.demos], self.where, self.invalid])
+
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
+        """The chat messages that a call with `inputs` sends; no model is called."""
+        domain = str(inputs.pop(DOMAIN, ""))
+        places = chosen(self.demos, self.max_demos, where=self.where, domain=domain, invalid=self.invalid)
+        return self._view(places).messages(**inputs)
+
+    def _view(self, places: tuple[int, ...]) -> RagPredict:
+        """A call with the demonstrations at `places`, made once for each set of demonstrations."""
+        demos, signature, views = self._views
+        if demos is not self.demos or signature is not self.signature:
+            views = {}
+            self._views = (self.demos, self.signature, views)
+        if places not in views:
+            view = RagPredict(
+                self.signature.delete(DOMAIN), self.runtime, layout=self.layout, max_demos=self.max_demos
+            )
+            view.demos = [self.demos[place] for place in places]
+            views[places] = view
+        return views[places]
+
+
+def chosen(
+    demos: Sequence[Mapping[str, Any]], most: int, *, where: str, domain: str, invalid: int
+) -> tuple[int, ...]:
+    """The places of at most `most` of `demos` that suit a question of `domain`, in their order.
+
+    `invalid` places go to demonstrations of invalid questions, where so many suit. With `where` "same" or
+    "cross" a demonstration without a domain never suits.
+    """
+    fit = [place for place, demo in enumerate(demos) if _suits(demo, where, domain)]
+    refused = [place for place in fit if settled(str(demos[place].get("answer"))) == INVALID]
+    first = refused[: min(invalid, most)]
+    rest = [place for place in fit if place not in first][: most - len(first)]
+    return tuple(sorted(first + rest))
+
+
+def _suits(demo: Mapping[str, Any], where: str, domain: str) -> bool:
+    own = str(demo.get(DOMAIN) or "").casefold()
+    if where == "any":
+        return True
+    return bool(own) and (own == domain.casefold()) == (where == "same")

@@ -1,0 +1,89 @@
+"""Chain-of-Note, through the public API, on scripted targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragc.errors import ParseFailure
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage
+from ragc.targets.base import Reply
+from ragc.testing import ListSource, ScriptedTarget
+
+
+def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+    return ListSource(
+        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
+    )
+
+
+def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+    return method("chain_of_note").build(Runtime({"main": target}, {"local": listed("p", 20)}), knobs)
+
+
+def notes(*items: tuple[int, str]) -> dict[str, Any]:
+    return {
+        "reading": {"notes": [{"passage": n, "note": "says", "kind": kind} for n, kind in items]},
+        "answer": "x",
+    }
+
+
+def test_is_one_call_and_drops_notes_on_nothing() -> None:
+    target = ScriptedTarget([notes((1, "answers"), (2, "irrelevant"), (2, "context"), (9, "answers"))])
+    said = made(target)(question="Q?")
+    assert (said.answer, said.counters["lm_calls"], said.counters["dropped"]) == ("x", 1, 2)
+    assert [said.counters[f"notes_{kind}"] for kind in ("answers", "context", "irrelevant")] == [1, 0, 1]
+    assert [p.id for p in said.passages] == ["p0", "p1", "p2", "p3", "p4"]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "look"),
+    [
+        ({"notes": False}, lambda r: list(r.schema["properties"]) == ["answer"]),
+        ({"abstain": False}, lambda r: "unknown" not in r.messages[0].content),
+        ({"cot": True}, lambda r: next(iter(r.schema["properties"])) == "reasoning"),
+        ({"top_k": 1}, lambda r: "text p1" not in r.messages[-1].content),
+        ({"noise_n": 1}, lambda r: "text p19" in r.messages[-1].content),
+        ({"query_pos": "after"}, lambda r: r.messages[-1].content.endswith("Question: Q?")),
+    ],
+)
+def test_knobs_change_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
+    reply = {"reasoning": "so", **notes()}
+    plain, other = ScriptedTarget([reply]), ScriptedTarget([reply])
+    made(plain)(question="Q?")
+    assert made(other, **knobs)(question="Q?").answer == "x"
+    assert look(other.requests[0])
+    assert not look(plain.requests[0])
+
+
+def test_cut_within_its_notes_has_an_empty_answer() -> None:
+    cut = Reply('{"reading": {"notes": [{"passage": 1, "note": "s", "kind": "answers"}', finish="length")
+    said = made(ScriptedTarget([cut]))(question="Q?")
+    assert (said.answer, said.counters["truncated"]) == ("", 1)
+    with pytest.raises(ParseFailure):
+        made(ScriptedTarget(["no", "no"], capabilities=()))(question="Q?")
+
+
+def test_no_more_notes_are_asked_for_than_passages_but_more_are_read() -> None:
+    many = [(n, "answers") for n in (1, 2, 3, 4)]
+    target = ScriptedTarget([notes(*many)])
+    said = made(target, top_k=2, noise_n=1)(question="Q?")
+    (request,) = target.requests
+    assert request.schema is not None
+    assert request.schema["$defs"]["Notes"]["properties"]["notes"]["maxItems"] == 3
+    assert "at most 3" in request.messages[0].content
+    assert (said.counters["notes_answers"], said.counters["dropped"], said.counters["repairs"]) == (3, 1, 0)
+
+
+@pytest.mark.parametrize("notes_first", [True, False])
+def test_unknown_stands_beside_the_options_of_a_format(notes_first: bool) -> None:
+    target = ScriptedTarget([notes() | {"answer": "unknown"}])
+    said = made(target, answer_format="yesno", notes=notes_first)(question="Q?")
+    (request,) = target.requests
+    assert request.schema is not None
+    assert request.schema["properties"]["answer"]["enum"] == ["yes", "no", "unknown"]
+    assert said.answer == "unknown"

@@ -1,0 +1,62 @@
+"""Replies that judge, doubt or take notes have bounds, and the embedded engine enforces them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ragc.programs.typed import reply_schema
+from ragc.signatures.judges import (
+    BetterQuery,
+    NeedRetrieval,
+    RelevanceCheck,
+    RelevanceGrade,
+    SearchWords,
+    SupportGrade,
+    Utility,
+)
+from ragc.signatures.notes import ReadingNotes
+from ragc.signatures.uncertainty import Conclude, NextSentence, SpanQuestion, UncertainSpans
+from ragc.targets.embedded_schema import Narrowed
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        RelevanceGrade, RelevanceCheck, SupportGrade, Utility, NeedRetrieval, SearchWords, BetterQuery,
+        NextSentence, SpanQuestion, UncertainSpans, Conclude, ReadingNotes,
+    ],
+)  # fmt: skip
+def test_reply_schemas_are_strict_and_enforced_whole_by_the_embedded_engine(signature: Any) -> None:
+    schema = reply_schema(signature)
+    assert schema["required"] == list(signature.output_fields)
+    bounds = ("minimum", "maximum", "maxLength", "maxItems", "enum")
+    enforced = json.dumps(Narrowed(schema, 200).schema)
+    for key, value in found_in(schema, bounds):
+        assert json.dumps({key: value})[1:-1] in enforced
+
+
+def found_in(node: Any, keys: Sequence[str]) -> list[tuple[str, Any]]:
+    """Every entry of a nested JSON value under one of `keys`."""
+    if isinstance(node, dict):
+        here = [(key, value) for key, value in node.items() if key in keys]
+        return here + [entry for value in node.values() for entry in found_in(value, keys)]
+    return [entry for item in node for entry in found_in(item, keys)] if isinstance(node, list) else []
+
+
+def test_bounded_outputs_keep_their_bounds() -> None:
+    assert dict(found_in(reply_schema(RelevanceGrade), ("minimum", "maximum"))) == {
+        "minimum": -100,
+        "maximum": 100,
+    }
+    assert dict(found_in(reply_schema(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
+    assert dict(found_in(reply_schema(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
+        "maxItems": 4, "maxLength": 80, "maximum": 100
+    }  # fmt: skip
+    assert dict(found_in(reply_schema(ReadingNotes), ("maxItems", "minimum"))) == {
+        "maxItems": 30,
+        "minimum": 1,
+    }

@@ -1,0 +1,241 @@
+"""Corrective RAG, through the public API, on scripted targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from ragc.errors import UsageError
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.crag_strips import recomposed, strips
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Search
+from ragc.records import Passage
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
+
+
+def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+    return ListSource(
+        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
+    )
+
+
+def made(
+    target: ScriptedTarget, local: Any = None, web: Any = None, proxy: Any = None, **knobs: Any
+) -> RagProgram:
+    targets: dict[Any, Any] = {"main": target} | ({"proxy": proxy} if proxy else {})
+    sources = {"local": local or listed("p", 20), "web": web or listed("w", 20)}
+    return method("crag").build(Runtime(targets, sources), knobs)
+
+
+def field(request: ChatRequest) -> str:
+    """The name of the last output that the request asks for."""
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+    """A script that gives each output its value; a function is given the request's last message."""
+
+    def reply(request: ChatRequest) -> Any:
+        assert request.schema is not None
+        values = {}
+        for name in request.schema["properties"]:
+            value = replies.get(name, "because")
+            values[name] = value(request.messages[-1].content) if callable(value) else value
+        whole = values.get(field(request))
+        return whole if isinstance(whole, Reply) else values
+
+    return reply
+
+
+def asked(target: ScriptedTarget) -> dict[str, int]:
+    """How many requests there were by output."""
+    names = [field(request) for request in target.requests]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def graded(points: dict[str, int], other: int = -100) -> Callable[[str], Any]:
+    """A grader that knows the points of passages by a word in them."""
+    return lambda content: {"points": next((n for word, n in points.items() if word in content), other)}
+
+
+@pytest.mark.parametrize(
+    ("points", "action", "calls", "shown_ids"),
+    [
+        ({"text p1": 80}, "correct", {"grade": 10, "answer": 1}, ["p1", "p0", "p2"]),
+        ({}, "incorrect", {"grade": 15, "query": 1, "answer": 1}, ["w0", "w1", "w2"]),
+        (
+            {"text p1": 10},
+            "ambiguous",
+            {"grade": 15, "query": 1, "answer": 1},
+            ["p1", "p0", "p2", "w0", "w1", "w2"],
+        ),
+    ],
+)
+def test_takes_the_action_that_the_grades_ask_for(
+    points: dict[str, int], action: str, calls: dict[str, int], shown_ids: list[str]
+) -> None:
+    target = ScriptedTarget(told(grade=graded(points), query="key words", answer="x"))
+    said = made(target)(question="Capital?")
+    assert asked(target) == calls
+    assert [p.id for p in said.passages] == shown_ids
+    assert said.counters[f"crag_{action}"] == 1
+    assert sum(said.counters[f"crag_{one}"] for one in ("correct", "incorrect", "ambiguous")) == 1
+    queries = [(event.source, event.query) for event in said.trace if isinstance(event, Search)]
+    assert queries == [("local", "Capital?")] + [("web", "key words")] * ("query" in calls)
+
+
+def test_grades_at_once_and_both_sides_of_an_ambiguous_find_go_side_by_side() -> None:
+    script = told(grade=lambda content: {"points": 10}, query="words", answer="x")
+    target = ScriptedTarget(script, hold=True)
+    made(target)(question="Q?")
+    assert target.steps == 4  # grades; rewrite; grades of the web; answer
+    assert target.peak == 10
+    cut = ScriptedTarget(script, hold=True)
+    long = ListSource([Passage("a", "A", "One. Two. Three. Four. Five. Six. Seven.")])
+    made(cut, local=long, strips="three_sentences")(question="Q?")
+    assert cut.steps == 4  # the strips are graded while the query is rewritten
+    assert asked(cut)["grade"] == 1 + 3 + 5
+
+
+@pytest.mark.parametrize(
+    ("knobs", "points", "calls"),
+    [
+        ({"actions": "no_correct"}, {"text p1": 80}, {"grade": 15, "query": 1, "answer": 1}),
+        ({"actions": "no_incorrect"}, {}, {"grade": 15, "query": 1, "answer": 1}),
+        ({"actions": "no_ambiguous"}, {"text p1": 10}, {"grade": 15, "query": 1, "answer": 1}),
+        ({"crag_upper": 0.9}, {"text p1": 80}, {"grade": 15, "query": 1, "answer": 1}),
+        ({"crag_upper": 0.1, "crag_lower": 1.0}, {"text p1": 10}, {"grade": 10, "answer": 1}),
+        ({"rewrite": False}, {}, {"grade": 15, "answer": 1}),
+        ({"select_web": False}, {}, {"grade": 10, "query": 1, "answer": 1}),
+        ({"top_k": 2, "web_k": 3}, {}, {"grade": 5, "query": 1, "answer": 1}),
+    ],
+)
+def test_knobs_change_what_is_sent(
+    knobs: dict[str, Any], points: dict[str, int], calls: dict[str, int]
+) -> None:
+    target = ScriptedTarget(told(grade=graded(points), query="words", answer="x"))
+    made(target, **knobs)(question="Q?")
+    assert asked(target) == calls
+
+
+@pytest.mark.parametrize(
+    ("knobs", "points", "ids"),
+    [
+        ({"actions": "no_incorrect"}, {}, ["p0", "p1", "p2", "w0", "w1", "w2"]),
+        ({"actions": "no_ambiguous"}, {"text p1": 10}, ["w0", "w1", "w2"]),
+        ({"refine": False, "top_k": 4}, {"text p1": 80}, ["p0", "p1", "p2", "p3"]),
+        ({"select_web": False}, {}, ["w0", "w1", "w2", "w3", "w4"]),
+        ({"keep": 1}, {"text p1": 80}, ["p1"]),
+        ({"crag_lower": -1.0, "keep": 1}, {}, ["p0", "w0"]),
+    ],
+)
+def test_knobs_change_what_is_shown(knobs: dict[str, Any], points: dict[str, int], ids: list[str]) -> None:
+    target = ScriptedTarget(told(grade=graded(points), query="words", answer="x"))
+    assert [p.id for p in made(target, **knobs)(question="Q?").passages] == ids
+
+
+def test_keeps_the_best_strips_and_bounds_how_many_are_graded() -> None:
+    text = " ".join(f"Fact {i} stands." for i in range(12))
+    target = ScriptedTarget(told(grade=graded({"Fact 6 ": 90, "Fact 0 ": 70}, 60), answer="x"))
+    said = made(target, local=ListSource([Passage("a", "A", text)]), strips="three_sentences", keep=1)(
+        question="Q?"
+    )
+    assert said.passages[0].text == " ".join(f"Fact {i} stands." for i in (0, 1, 2, 6, 7, 8))
+    many = ListSource([Passage("b", "B", "w " * 40 + " ".join(str(i) for i in range(500)))])
+    target = ScriptedTarget(told(grade={"points": 90}, answer="x"))
+    said = made(target, local=many, strips="fifty_words", strips_max=5)(question="Q?")
+    assert asked(target)["grade"] == 1 + 5
+    assert said.counters["crag_strips_left"] == 6
+
+
+def test_grades_that_are_known_are_not_bounded_and_not_asked_for_again() -> None:
+    target = ScriptedTarget(told(grade=graded({"text p9": 90}), answer="x"))
+    said = made(target, strips_max=5)(question="Q?")
+    assert (asked(target)["grade"], said.counters["crag_strips_left"]) == (10, 0)
+    assert said.passages[0].id == "p9"
+    web = ScriptedTarget(told(grade=graded({"text w9": 90}), query="q", answer="x"))
+    said = made(web, top_k=1, web_k=10, strips_max=5)(question="Q?")
+    assert (asked(web)["grade"], said.passages[0].id) == (11, "w9")
+
+
+def test_a_few_words_at_the_end_of_a_passage_belong_to_the_strip_before() -> None:
+    def sizes(words: int) -> list[int]:
+        text = " ".join(str(i) for i in range(words))
+        return [len(strip.text.split()) for strip in strips(Passage("a", "", text), "fifty_words")]
+
+    assert (sizes(9), sizes(50), sizes(59), sizes(60), sizes(109)) == ([9], [50], [59], [50, 10], [50, 59])
+
+
+def test_strips_cover_the_text_and_come_together_in_reading_order() -> None:
+    whole = Passage("x#2", "X", "One. Two? Three! Four. Five.", start=7)
+    cut = strips(whole, "three_sentences")
+    assert [s.text for s in cut] == ["One. Two? Three!", "Four. Five."]
+    assert recomposed([cut[1], cut[0]], cut) == (whole,)
+    assert strips(whole, "whole") == (whole,)
+    assert strips(Passage("e", "", ""), "fifty_words") == ()
+
+
+def test_binary_searches_the_web_only_when_a_passage_is_irrelevant() -> None:
+    target = ScriptedTarget(told(relevant=True, answer="x"))
+    said = made(target, form="binary", top_k=3)(question="Q?")
+    assert asked(target) == {"relevant": 3, "answer": 1}
+    assert ([p.id for p in said.passages], said.counters["crag_web"]) == (["p0", "p1", "p2"], 0)
+    target = ScriptedTarget(
+        told(relevant=lambda content: "text p1" not in content, better_query="b", answer="x"), hold=True
+    )
+    said = made(target, form="binary", top_k=3, web_k=1)(question="Q?")
+    assert asked(target) == {"relevant": 3, "better_query": 1, "answer": 1}
+    assert [p.id for p in said.passages] == ["p0", "p2", "w0"]
+    assert target.steps == 3
+
+
+def test_says_which_role_grades_and_what_to_do_without_it() -> None:
+    main, proxy = ScriptedTarget([{"answer": "x"}]), ScriptedTarget(told(grade={"points": 100}))
+    made(main, proxy=proxy, grader="proxy", top_k=2)(question="Q?")
+    assert (len(main.requests), len(proxy.requests)) == (1, 2)
+    with pytest.raises(UsageError, match=r'\[targets.judge\].*grader = "main"'):
+        made(main, grader="judge")
+
+
+def test_unreadable_grades_are_neither_good_nor_bad_and_an_empty_query_is_dropped() -> None:
+    target = ScriptedTarget(
+        lambda request: (
+            "no" if '"grade"' in request.messages[0].content else told(query=" ", answer="x")(request)
+        )
+    )
+    said = made(target, top_k=1, web_k=1, select_web=False)(question="Q?")
+    assert said.counters["crag_ambiguous"] == 1
+    assert said.counters["dropped"] == 2
+    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "Q?"]
+
+
+def test_drops_passages_that_the_grader_cannot_be_shown() -> None:
+    long = ListSource([Passage("a", "A", "word " * 400), Passage("b", "B", "short")])
+    target = ScriptedTarget(told(grade={"points": 90}, answer="x"), context_tokens=300)
+    said = made(target, local=long)(question="Q?")
+    assert ([p.id for p in said.passages], said.counters["trimmed"]) == (["b"], 1)
+
+
+@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
+def test_binary_without_a_passage_still_answers(source: ListSource) -> None:
+    target = ScriptedTarget(told(better_query="b", answer="x"))
+    said = made(target, local=source, web=source, form="binary")(question="Q?")
+    assert (said.answer, said.passages, said.counters["crag_web"]) == ("x", (), 1)
+
+
+def test_grading_calls_are_bootstrapped_beside_the_answer() -> None:
+    def right(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
+        return bool(example.answer == prediction.answer)
+
+    program = made(ScriptedTarget(told(grade={"points": 0}, query="q", answer="x")))
+    data = [dspy.Example(question=f"Q{i}?", answer="x").with_inputs("question") for i in range(3)]
+    boot = dspy.BootstrapFewShot(metric=right, max_bootstrapped_demos=2, max_labeled_demos=0)
+    compiled = boot.compile(program, trainset=data)
+    assert {name for name, call in compiled.named_predictors() if call.demos} == {"answer", "grade", "query"}

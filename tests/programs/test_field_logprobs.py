@@ -1,0 +1,98 @@
+"""Which tokens of a reply spell the value of one output field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ragc.programs import flare_tokens
+from ragc.programs.field_logprobs import field_tokens
+from ragc.targets.base import TokenLogprob
+
+
+def drawn(*tokens: tuple[str, float]) -> list[TokenLogprob]:
+    return [TokenLogprob(*token) for token in tokens]
+
+
+def spelled(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
+    """`text` cut into tokens at `cuts`, with the log probabilities -1, -2, and so on."""
+    edges = [0, *cuts, len(text)]
+    return tuple(TokenLogprob(text[a:b], -float(i)) for i, (a, b) in enumerate(pairwise(edges), 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens", "found"),
+    [
+        ("Paris", [('{"answer": "', -1), ("Par", -2), ("is", -3), ('"}', -4)], (-2, -3)),
+        ("answer", [("<answer>", -1), ("answer", -2), ("</answer>", -3)], (-2,)),
+        ("x y", [("[[ ## answer ## ]]\n", -1), ("x", -2), (" y", -3), ("\n", -4)], (-2, -3)),
+        ('a "b"', [('{"reasoning":"a","answer":', -1), ('"a \\', -2), ('"b\\""', -3), ("}", -4)], (-2, -3)),
+        ("é", [('{"answer":"', -1), ("\\u00e9", -2), ('"}', -3)], (-2,)),
+        ("5", [('{"answer": "', -1), ("5", -2), ('", "confidence": 5', -3), ("5}", -4)], (-2,)),
+        ("A", [('{"answer": "', -1), ('A"', -2), ("}", -3)], (-2,)),
+        ("a b", [('{"answer":', -1), ('"aĠ', -2), ('b"}', -3)], (-2, -3)),
+        ("a b", [('{"answer":Ġ"', -1), ("▁a", -2), ("▁b", -3), ('"}', -4)], (-2, -3)),
+        ("Zürich", [('{"answer": "Z', -1), ("\ufffd", -2), ("\ufffdrich", -3)], (-1, -2, -3)),
+        ("Zürich", [('{"answer":"', -1), ("ZÃ", -2), ("¼rich", -3), ('"}', -4)], (-2, -3)),
+        ("Zurich", [('{"answer":"', -1), ("ZÃ", -2), ("¼rich", -3), ('"}', -4)], ()),
+        ("Paris", [('{"answer": "Rome"}', -1)], ()),
+        ("Paris", [('{"other": "Paris"}', -1)], ()),
+        ("Paris", [("I think Paris", -1)], ()),
+        ("", [('{"answer": ""}', -1)], ()),
+        (" ", [('{"answer": " "}', -1)], ()),
+        ("Paris", [], ()),
+    ],
+)
+def test_only_the_tokens_that_spell_the_value_count(value: str, tokens: Any, found: Any) -> None:
+    assert tuple(token.logprob for token in field_tokens(drawn(*tokens), "answer", value)) == found
+
+
+def test_the_tokens_are_cut_to_the_value_however_the_reply_is_cut() -> None:
+    value = 'He said "no" — in \n Zürich \\ 1901 \U0001f600'
+    for raw in (
+        json.dumps({"reasoning": 'the "sentence": "x" is', "sentence": value}),
+        json.dumps({"reasoning": "r", "sentence": value}, ensure_ascii=False),
+        json.dumps({"sentence": value}, indent=2),
+    ):
+        for step in (1, 2, 3, 7, 50):
+            made_of = spelled(raw, range(step, len(raw), step))
+            found = field_tokens(made_of, "sentence", value)
+            assert "".join(token.token for token in found) == value
+            assert {token.logprob for token in found} <= {token.logprob for token in made_of}
+    raw = '{"sentence": "ab cd"}'
+    assert field_tokens(spelled(raw, (10, 14, 16)), "sentence", "ab cd") == (
+        TokenLogprob("ab", -3.0), TokenLogprob(" cd", -4.0),
+    )  # fmt: skip
+
+
+def test_marks_of_a_vocabulary_are_read_as_white_space_only_where_they_must() -> None:
+    tokens = drawn(('{"answer": "', -1), ("a▁b", -2), ('"}', -3))
+    assert field_tokens(tokens, "answer", "a▁b") == (TokenLogprob("a▁b", -2),)
+    assert field_tokens(tokens, "answer", "a b") == (TokenLogprob("a b", -2),)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [('{"answer": "Z', -1), ("\ufffd", -2), ("\ufffd", -3), ("rich", -4), ('"}', -5)],
+        [('{"answer": "Z', -1), ("Ã", -2), ("¼", -3), ("rich", -4), ('"}', -5)],
+    ],
+)
+def test_characters_that_tokens_share_are_whole_again_and_no_token_is_lost(tokens: Any) -> None:
+    assert field_tokens(drawn(*tokens), "answer", "Zürich") == tuple(
+        drawn(("Z", -1), ("ü", -2), ("", -3), ("rich", -4))
+    )
+    assert field_tokens(drawn(*tokens), "answer", "Zrüich") == ()
+
+
+def test_a_text_beyond_ascii_keeps_all_its_characters() -> None:
+    tokens = drawn(('{"answer": "', -1), ("\ufffd", -2), ("\ufffd", -3), ('"}', -4))
+    assert field_tokens(tokens, "answer", " 東京都 ") == tuple(drawn(("東", -2), ("京都", -3)))
+
+
+def test_flare_and_rq_rag_read_tokens_alike() -> None:
+    assert flare_tokens.pieces is field_tokens

@@ -1,0 +1,239 @@
+"""FLARE, through the public API, on scripted targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragc.errors import CapabilityMissing
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Search
+from ragc.records import Hit, Passage
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
+
+NO_DOUBT: dict[str, Any] = {"spans": []}
+
+
+class Echo(ListSource):
+    """A source whose passages are about the query, so that no two searches lead to the same request."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
+
+
+def made(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
+    return method("flare").build(Runtime({"main": target}, {"local": local or Echo([])}), knobs)
+
+
+def field(request: ChatRequest) -> str:
+    """The name of the last output that the request asks for."""
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+    """A script that gives each output its value; a function is given the request's last message."""
+
+    def reply(request: ChatRequest) -> Any:
+        assert request.schema is not None
+        values = {}
+        for name in request.schema["properties"]:
+            value = replies.get(name, "because")
+            values[name] = value(request.messages[-1].content) if callable(value) else value
+        whole = values.get(field(request))
+        return whole if isinstance(whole, Reply) else values
+
+    return reply
+
+
+def asked(target: ScriptedTarget) -> dict[str, int]:
+    """How many requests there were by output."""
+    names = [field(request) for request in target.requests]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def tokens(*pairs: tuple[str, float]) -> Reply:
+    """A reply whose tokens are `pairs` of text and probability."""
+    scored = tuple(TokenLogprob(text, math.log(p)) for text, p in pairs)
+    return Reply("".join(text for text, _ in pairs), logprobs=scored)
+
+
+def sentence(*pairs: tuple[str, float]) -> Reply:
+    """A reply in JSON whose sentence is made of `pairs`; the frame's tokens are very unlikely."""
+    return tokens(('{"', 0.001), ("sentence", 0.001), ('": "', 0.001), *pairs, ('"}', 0.001))
+
+
+END = sentence()
+
+
+def test_looks_up_an_unsure_sentence_without_its_worst_tokens() -> None:
+    target = ScriptedTarget(
+        [
+            sentence(("Ann", 0.9), (" was born", 0.9), (" in", 0.7), (" 1901", 0.2), (".", 0.99)),
+            sentence(("Ann was born in 1910.", 0.5)),
+            sentence(("She sang.", 0.85)),
+            END,
+            {"answer": "1910"},
+        ],
+        hold=True,
+    )
+    said = made(target)(question="When?")
+    queries = [e.query for e in said.trace if isinstance(e, Search)]
+    assert queries == ["When?", "Ann was born in."]
+    assert (said.answer, target.left, target.steps) == ("1910", 0, 5)
+    assert "Draft: Ann was born in 1910. She sang." in target.requests[-1].messages[-1].content
+    assert [r.logprobs for r in target.requests] == [True] * 4 + [False]
+    assert "So far: Ann was born in 1910. She sang." in target.requests[3].messages[-1].content
+    assert (said.counters["flare_sentences"], said.counters["flare_lookups"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "queries"),
+    [
+        ({"flare_theta": 0.0}, ["Q?"]),
+        ({"flare_theta": 0.6}, ["Q?"]),
+        ({}, ["Q?", "Sure maybe."]),
+        ({"flare_beta": 0.7}, ["Q?", "Sure"]),
+        ({"flare_beta": 1.0}, ["Q?", "Sure maybe."]),
+        ({"first": False}, ["Sure maybe."]),
+    ],
+)
+def test_thresholds_decide_what_is_looked_up(knobs: dict[str, Any], queries: list[str]) -> None:
+    target = ScriptedTarget(told(sentence=sentence(("Sure", 0.9), (" maybe.", 0.6)), answer="x"))
+    said = made(target, sentences=1, **knobs)(question="Q?")
+    assert [e.query for e in said.trace if isinstance(e, Search)] == queries
+    assert asked(target) == {"sentence": 2 if "Sure" in queries[-1] else 1, "answer": 1}
+
+
+def test_is_bounded_in_lookups_and_sentences_and_stops_at_a_repetition() -> None:
+    count = iter(range(100))
+    target = ScriptedTarget(
+        told(sentence=lambda content: sentence((f"Sentence {next(count)}.", 0.1)), answer="x")
+    )
+    said = made(target, rounds=2, sentences=6)(question="Q?")
+    assert asked(target) == {"sentence": 6 + 2, "answer": 1}
+    assert (said.counters["flare_sentences"], said.counters["flare_lookups"]) == (6, 2)
+    target = ScriptedTarget(told(sentence=sentence(("Again.", 0.9)), answer="x"))
+    said = made(target, sentences=8)(question="Q?")
+    assert (said.counters["flare_sentences"], said.counters["dropped"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "look"),
+    [
+        ({"flare_k": 1}, lambda rs: "text p1" not in rs[0].messages[-1].content),
+        ({"finish": "text"}, lambda rs: "answer" not in [field(r) for r in rs]),
+        ({"cot": True}, lambda rs: list(rs[-1].schema["properties"]) == ["reasoning", "answer"]),
+        ({"sentences": 1}, lambda rs: len(rs) == 2),
+        ({"forget": True}, lambda rs: rs[1].messages[-1].content.count("text p") == 0),
+    ],
+)
+def test_knobs_change_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
+    script: list[Any] = [sentence(("It is.", 0.9)), END, {"reasoning": "so", "answer": "x"}]
+    plain, other = (
+        ScriptedTarget(script),
+        ScriptedTarget(script[:1] + script[2:] if "sentences" in knobs else script),
+    )
+    made(plain)(question="Q?")
+    said = made(other, **knobs)(question="Q?")
+    assert look(other.requests)
+    assert not look(plain.requests)
+    assert said.answer == ("It is." if "finish" in knobs else "x")
+
+
+def test_without_log_probabilities_asks_for_unsure_spans() -> None:
+    blind = ScriptedTarget(
+        [
+            {"sentence": "Ann was born in 1901 in Rome."},
+            {"doubts": {"spans": [
+                {"span": "1901", "confidence": 20}, {"span": "Rome", "confidence": 60},
+                {"span": "Paris", "confidence": 1},
+            ]}},
+            {"sentence": "Ann was born in 1910."},
+            {"sentence": "Sure."},
+            {"doubts": NO_DOUBT},
+            {"answer": "1910"},
+        ],
+        capabilities=("schema",),
+    )  # fmt: skip
+    said = made(blind, uncertainty="spans", sentences=2)(question="When?")
+    assert [e.query for e in said.trace if isinstance(e, Search)] == ["When?", "Ann was born in in Rome."]
+    assert (said.answer, said.counters["dropped"], blind.left) == ("1910", 1, 0)
+    assert not any(request.logprobs for request in blind.requests)
+    with pytest.raises(CapabilityMissing, match='uncertainty = "spans"'):
+        made(blind)
+
+
+def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
+    first = Reply("not json", logprobs=(TokenLogprob("not json", -0.01),))
+    target = ScriptedTarget([first, '{"sentence": "Ann sang."}', END, END, {"answer": "x"}])
+    said = made(target)(question="Q?")
+    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
+    assert (said.counters["repairs"], said.counters["flare_sentences"]) == (1, 1)
+
+
+def test_with_an_unreadable_draft_still_answers() -> None:
+    target = ScriptedTarget(
+        lambda request: "no" if "sentence" in request.messages[0].content else {"answer": "x"}
+    )
+    said = made(target)(question="Q?")
+    assert (said.answer, said.counters["dropped"], said.counters["flare_sentences"]) == ("x", 1, 0)
+
+
+@pytest.mark.parametrize("layout", ["chat", "xml"])
+def test_reads_probabilities_in_layouts_that_are_not_json(layout: str) -> None:
+    frame = {
+        "chat": (
+            "[[ ## sentence ## ]]\n",
+            "\n\n[[ ## completed ## ]]",
+            "[[ ## answer ## ]]\nx\n\n[[ ## completed ## ]]",
+        ),
+        "xml": ("<sentence>", "</sentence>", "<answer>x</answer>"),
+    }[layout]
+    draft = tokens((frame[0], 0.001), ("The sentence", 0.9), (" 1901", 0.1), (frame[1], 0.001))
+    target = ScriptedTarget([draft, draft, frame[2]])
+    said = made(target, layout=layout, sentences=1)(question="Q?")
+    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "The sentence"]
+
+
+def test_keeps_its_draft_when_a_lookup_finds_nothing() -> None:
+    target = ScriptedTarget(told(sentence=sentence(("Maybe.", 0.1)), answer="x"))
+    said = made(target, local=FailingSource(), sentences=1, finish="text")(question="Q?")
+    assert (said.answer, said.counters["failed_searches"], len(target.requests)) == ("Maybe.", 2, 1)
+
+
+def test_a_forgetful_draft_reads_passages_only_where_it_was_unsure() -> None:
+    target = ScriptedTarget(
+        [
+            sentence(("Sure.", 0.9)),
+            sentence(("Unsure.", 0.1)),
+            sentence(("Now sure.", 0.9)),
+            END,
+            {"answer": "x"},
+        ]
+    )
+    said = made(target, forget=True)(question="Q?")
+    drafts = [request.messages[-1].content for request in target.requests[:-1]]
+    assert ["text p0" in draft for draft in drafts] == [True, False, True, False]
+    assert [p.id for p in said.passages] == ["Unsure. 0", "Unsure. 1"]
+
+
+def test_nothing_is_measured_or_doubted_when_nothing_can_be_looked_up() -> None:
+    blind = ScriptedTarget(told(sentence="A sentence.", answer="x"), capabilities=("schema",))
+    assert made(blind, flare_theta=0.0)(question="Q?").answer == "x"
+    assert not any(request.logprobs for request in blind.requests)
+    made(blind, flare_theta=0.0, uncertainty="spans")(question="Q?")
+    assert "doubts" not in asked(blind)
+
+
+@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
+def test_spans_without_a_passage_still_end_in_an_answer(source: ListSource) -> None:
+    target = ScriptedTarget(told(sentence="A sentence.", doubts=NO_DOUBT, answer="x"))
+    said = made(target, local=source, uncertainty="spans")(question="Q?")
+    assert (said.answer, said.passages) == ("x", ())

@@ -1,0 +1,96 @@
+"""FLARE's explicit queries: questions about what a sentence is unsure of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Search
+from ragc.records import Hit, Passage
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import ListSource, ScriptedTarget
+
+
+class Echo(ListSource):
+    """A source whose passages are about the query, so that no two searches lead to the same request."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        return tuple(Hit(Passage(f"{query} {i}", "", f"text on {query}"), 1.0) for i in range(k))
+
+
+def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+    ground = Runtime({"main": target}, {"local": Echo([])})
+    return method("flare").build(ground, {"queries": "questions", "sentences": 1, **knobs})
+
+
+def sentence(*pairs: tuple[str, float]) -> Reply:
+    """A reply whose sentence is made of `pairs` of text and probability."""
+    pairs = (('{"sentence": "', 1.0), *pairs, ('"}', 1.0))
+    return Reply(
+        "".join(text for text, _ in pairs), logprobs=tuple(TokenLogprob(t, math.log(p)) for t, p in pairs)
+    )
+
+
+UNSURE = sentence(("Ann", 0.9), (" Lee", 0.3), (" sang in", 0.9), (" 19", 0.2), ("01", 0.1), (".", 0.3))
+
+
+def script(query: Callable[[str], Any], drafted: Reply = UNSURE) -> Callable[[ChatRequest], Any]:
+    """Drafts one sentence, asks as `query` says of a prompt, and answers x."""
+
+    def reply(request: ChatRequest) -> Any:
+        if output(request) == "sentence":
+            return drafted
+        return query(request.messages[-1].content) if output(request) == "query" else {"answer": "x"}
+
+    return reply
+
+
+def output(request: ChatRequest) -> str:
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def queries(prediction: Any) -> list[str]:
+    return [event.query for event in prediction.trace if isinstance(event, Search)]
+
+
+def test_a_question_is_asked_about_each_doubtful_part_and_what_they_find_is_mixed() -> None:
+    target = ScriptedTarget(
+        script(lambda content: {"query": "Who?" if "Doubtful: Lee" in content else "When?"}), hold=True
+    )
+    said = made(target, flare_k=3)(question="Q?")
+    assert queries(said) == ["Q?", "Who?", "When?"]
+    assert [p.id for p in said.passages] == ["Who? 0", "When? 0", "Who? 1"]
+    assert (said.counters["flare_lookups"], target.steps) == (1, 4)  # the questions side by side
+    prompts = [r.messages[-1].content for r in target.requests if output(r) == "query"]
+    assert [prompt.split("Doubtful: ")[1] for prompt in prompts] == ["Lee", "1901."]
+
+
+@pytest.mark.parametrize(
+    ("asked", "query", "dropped"),
+    [({"query": " "}, "Ann sang in", 2), ("no", "Ann sang in", 2), ({"query": "Same?"}, "Same?", 0)],
+)
+def test_without_questions_the_surer_words_are_looked_up(asked: Any, query: str, dropped: int) -> None:
+    said = made(ScriptedTarget(script(lambda _: asked)))(question="Q?")
+    assert (queries(said), said.counters["dropped"]) == (["Q?", query], dropped)
+
+
+def test_no_part_is_so_doubtful_that_it_is_asked_about() -> None:
+    target = ScriptedTarget(script(lambda _: {"query": "Who?"}, sentence(("Ann", 0.9), (" sang.", 0.6))))
+    assert queries(made(target)(question="Q?")) == ["Q?", "Ann sang."]
+    assert "query" not in map(output, target.requests)
+
+
+def test_questions_about_one_sentence_are_bounded() -> None:
+    many = sentence(*((f" w{i}", 0.1 if i % 2 else 0.9) for i in range(20)))
+    target = ScriptedTarget(script(lambda content: {"query": content[-3:]}, many))
+    program = made(target)
+    program(question="Q?")
+    assert [output(request) for request in target.requests].count("query") == 4
+    assert len(target.requests) == program.most_calls() == 7

@@ -1,0 +1,125 @@
+"""No knob is decoration: each changes what is sent, searched or answered."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from ragc.errors import UsageError
+from ragc.programs import METHODS, Method
+from ragc.programs.knobs import Knob, Value
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Search
+from ragc.records import Hit, Passage
+from ragc.signatures.invalid import INVALID
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import Filling, ListSource, ScriptedTarget, ends
+
+
+def varied(request: ChatRequest) -> Reply:
+    """A short answer to most prompts, a longer one of likelier tokens to some; that one is scored higher.
+
+    Tokens of a reply differ in probability.
+    """
+    some = zlib.crc32(request.messages[-1].content.encode()) % 4 == 0
+    fields = {"answer": "blue and white" if some else "red", "score": 99 if some else 60}
+    said = Filling(fields=fields)(request).text
+    parts = [said[at : at + 3] for at in range(0, len(said), 3)]
+    drawn = tuple(
+        TokenLogprob(part, -(0.05 if some else 0.1) * (1 + at % 40)) for at, part in enumerate(parts)
+    )
+    return Reply(said, logprobs=drawn if request.logprobs else ())
+
+
+QUESTION = "What is the colour of thing 3?"
+FOUND = [
+    Passage(
+        f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}. It is text." * 3
+    )
+    for i in range(30)
+]
+LABELS = [["What is the colour of thing 1?", "better"], ["What is the colour?", "better"]] + [
+    [f"Which {word} is it?", "worse"] for word in ("year", "town", "thing", "colour", "river", "song", "day")
+]
+"""Train questions, most of them unlike the one that is asked."""
+
+REPLIES = {
+    "plain": Filling(),
+    "unsure": Filling(logprob=-3.0),
+    "last": Filling(last=True),
+    "last and full": Filling(last=True, full=True, logprob=-3.0),
+    "words of the question": Filling(text="colour of thing 3"),
+    "varied": varied,
+    "never done": Filling(fields={"answer": "", "sufficient": "NO", "known": "no"}),
+}
+
+
+class Asked(ListSource):
+    """Finds other passages for another query, and draws others with another seed."""
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        free = [p for p in self.passages if p.id not in exclude]
+        return tuple(random.Random(seed).sample(free, min(n, len(free))))
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        shift = sum(map(ord, query)) % 7
+        return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[shift : shift + k]))
+
+
+def behaviour(entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRequest], Reply]) -> str:
+    """All that a question leads to: requests, searches, answer and passages."""
+    target = ScriptedTarget(reply, context_tokens=9000)
+    names = {"local", "web", "kg", "dense", *entry.sources, *entry.may_use}
+    roles: Any = {role: ScriptedTarget(reply, context_tokens=9000) for role in ("proxy", "judge", "teacher")}
+    sources = {name: Asked([Passage(f"{name}{p.id}", p.title, p.text) for p in FOUND]) for name in names}
+    program = entry.build(Runtime({"main": target, **roles}, sources, store=CallStore(None)), dict(knobs))
+    for predictor in program.predictors():
+        demo = dict.fromkeys(predictor.signature.fields, "x")
+        last = demo | {"answer": INVALID} if "answer" in demo else demo
+        predictor.demos = [*[demo] * 16, last]
+    if entry.id == "skr":
+        program.learned = {"labels": LABELS}
+    said = program(question=QUESTION, sub_questions=["Which thing is red?"])
+    requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
+    searches = [[e.source, e.query, e.k] for e in said.trace if isinstance(e, Search)]
+    cuts = [source.cut for source in sources.values()]
+    return json.dumps([sorted(requests), searches, said.answer, [p.id for p in said.passages], cuts])
+
+
+def effective(entry: Method, knob: Knob) -> bool:
+    """Whether some value of `knob` changes what happens under some replies."""
+    needed: dict[str, Value] = {}
+    condition = knob.when
+    while condition:
+        parent = entry.knobs.knob(condition.knob)
+        needed[parent.name] = (
+            condition.values[0] if condition.values else parent.check(type(parent.default)(parent.high or 1))
+        )
+        condition = parent.when
+    for reply in REPLIES.values():
+        try:
+            plain = behaviour(entry, needed, reply)
+        except UsageError:
+            continue
+        for value in ends(knob):
+            try:
+                if behaviour(entry, {**needed, knob.name: value}, reply) != plain:
+                    return True
+            except UsageError as error:
+                if knob.name in str(error):
+                    return True
+    return False
+
+
+CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.declared()]
+
+
+@pytest.mark.parametrize(("entry", "knob"), CASES, ids=lambda value: getattr(value, "id", "") or value.name)
+def test_every_knob_changes_something(entry: Method, knob: Knob) -> None:
+    assert effective(entry, knob)

@@ -1,0 +1,175 @@
+"""The answering calls of RAG-X: what they are told, and what counts as a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragc.programs.base import RagProgram
+from ragc.programs.method import Method
+from ragc.programs.ragx_knobs import RagXKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note
+from ragc.records import Passage
+from ragc.signatures.invalid import INVALID, UNSURE
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import Filling, ListSource, ScriptedTarget
+
+QUESTION = "Who sang Hello with Adele in London?"
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
+
+
+def passages(n: int, name: str = "w") -> list[Passage]:
+    return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
+
+
+def by_field(**replies: Any) -> Filling:
+    """Replies by output field; a list gives one after the other."""
+    known = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
+    return Filling(fields={**known, **replies})
+
+
+def made(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
+    found = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
+    return METHOD.build(Runtime({"main": target}, found if sources is None else sources), knobs)
+
+
+def wanted(request: ChatRequest) -> str:
+    """The output field that a request is for."""
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def notes(said: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+
+
+def last(target: ScriptedTarget) -> str:
+    return target.requests[-1].messages[-1].content
+
+
+def test_the_query_time_is_told() -> None:
+    target = ScriptedTarget(by_field())
+    program = made(target)
+    program(question=QUESTION, query_time="2024-03-01")
+    assert "Query time: 2024-03-01" in last(target)
+    program(question=QUESTION)
+    assert "Query time: unknown" in last(target)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "tallies"),
+    [
+        ("Paris", "Paris", (0, 0)),
+        ("Invalid question.", INVALID, (1, 0)),
+        ("I don’t know.", UNSURE, (0, 1)),
+        ("i DON'T know who", UNSURE, (0, 1)),
+        ("I do not know.", UNSURE, (0, 1)),
+        ("  ", UNSURE, (0, 1)),
+    ],
+)
+def test_refusals_get_their_exact_words_a_note_and_a_tally(
+    said: str, answer: str, tallies: tuple[int, int]
+) -> None:
+    made_of = made(ScriptedTarget([{"answer": said}]))(question=QUESTION)
+    assert made_of.answer == answer
+    assert (made_of.counters["invalid"], made_of.counters["missing"]) == tallies
+    assert (("answer", answer) in notes(made_of)) == (sum(tallies) == 1)
+
+
+def test_a_cited_answer_loses_marks_of_passages_that_were_not_shown() -> None:
+    target = ScriptedTarget(by_field(answer="It is so [1]. It was not [4]."))
+    said = made(target, answer_format="cited")(question=QUESTION)
+    assert (said.answer, said.counters["dropped"]) == ("It is so [1]. It was not.", 1)
+    assert "numbers of the one to three passages" in target.requests[0].messages[0].content
+
+
+@pytest.mark.parametrize("policy", ["llm", "predefined_web"])
+def test_the_model_alone_is_not_asked_for_citations(policy: str) -> None:
+    target = ScriptedTarget(by_field())
+    made(target, source_policy=policy, answer_format="cited")(question=QUESTION)
+    system = target.requests[0].messages[0].content
+    assert "in one paragraph" in system
+    assert "[1]" not in system
+
+
+def test_yes_or_no_leaves_room_for_refusals() -> None:
+    target = ScriptedTarget(by_field())
+    made(target, answer_format="yesno")(question=QUESTION)
+    schema = target.requests[0].schema
+    assert schema is not None
+    assert schema["properties"]["answer"]["enum"] == ["yes", "no", INVALID, UNSURE]
+
+
+def test_an_invalid_question_is_not_looked_up() -> None:
+    target = ScriptedTarget([{"answer": "invalid question"}])
+    said = made(target, source_policy="predefined_web")(question=QUESTION)
+    assert (said.answer, said.counters["searches"], target.left) == (INVALID, 0, 0)
+
+
+def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
+    said = made(ScriptedTarget(["no", "no"], capabilities=()))(question=QUESTION)
+    assert (said.answer, said.counters["missing"], said.counters["repairs"]) == (UNSURE, 1, 1)
+    assert said.counters["dropped"] == 1
+    assert [about for about, _ in notes(said)] == ["answer", "answer"]
+    assert len(said.passages) == 3  # they were shown, though nothing came of it
+    cut = Reply('{"reasoning": "first of all', finish="length")
+    said = made(ScriptedTarget([cut]), cot=True)(question=QUESTION)
+    assert (said.answer, said.counters["truncated"]) == (UNSURE, 1)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "look"),
+    [
+        ({"top_k": 5}, lambda r: "w text 4" in r.messages[-1].content),
+        ({"query_pos": "after"}, lambda r: r.messages[-1].content.endswith(f"Question: {QUESTION}")),
+        ({"query_pos": "both"}, lambda r: r.messages[-1].content.count(QUESTION) == 2),
+        ({"cot": True}, lambda r: r.sampling.max_tokens == 512),
+        ({"max_answer_tokens": 60}, lambda r: r.sampling.max_tokens == 60),
+        (
+            {"noise_n": 2},
+            lambda r: r.messages[-1].content.find("w text 8") > r.messages[-1].content.find("w text 2"),
+        ),
+        ({"noise_n": 2, "noise_pos": "random"}, lambda r: "w text 7" in r.messages[-1].content),
+        ({"temperature": 0.5}, lambda r: r.sampling.temperature == 0.5),
+        ({"temperature": 0.5, "top_p": 0.7}, lambda r: r.sampling.top_p == 0.7),
+        ({"layout": "json"}, lambda r: "[[ ## question ## ]]" in r.messages[-1].content),
+        ({"source_policy": "web"}, lambda r: "passages alone" in r.messages[0].content),
+    ],
+)
+def test_every_shared_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
+    plain, other = ScriptedTarget(by_field()), ScriptedTarget(by_field())
+    made(plain)(question=QUESTION)
+    made(other, **knobs)(question=QUESTION)
+    assert look(other.requests[0])
+    assert not look(plain.requests[0])
+
+
+def test_icl_n_bounds_the_demonstrations() -> None:
+    target = ScriptedTarget(by_field())
+    program = made(target, icl_n=1)
+    demo = {"question": "Q1?", "query_time": "t", "passages": ["p"], "answer": "a"}
+    program.answer.demos = [demo, {**demo, "question": "Q2?"}]
+    program(question=QUESTION)
+    assert [m.role for m in target.requests[0].messages] == ["system", "user", "assistant", "user"]
+
+
+def test_passages_that_do_not_fit_are_trimmed_from_the_end() -> None:
+    sources = {"web": ListSource([Passage(f"w{i}", "", "word " * 60) for i in range(3)])}
+    said = made(ScriptedTarget(by_field(), context_tokens=310), sources)(question=QUESTION)
+    assert [p.id for p in said.passages] == [f"w{i}" for i in range(3 - said.counters["trimmed"])]
+    assert said.counters["trimmed"] > 0
+
+
+def test_lists_are_bounded_in_the_schemas_and_choices_are_closed() -> None:
+    target = ScriptedTarget(by_field(answer=[UNSURE, "y"], order=[[1]]))
+    made(target, source_policy="agent", rerank=True)(question=QUESTION)
+    schemas = {wanted(r): r.schema for r in target.requests if r.schema}
+    assert schemas["entities"]["$defs"]["Entities"]["properties"]["items"]["maxItems"] == 6
+    assert schemas["entities"]["$defs"]["Entity"]["properties"]["text"]["maxLength"] == 80
+    assert schemas["order"]["properties"]["order"]["maxItems"] == 40
+    assert schemas["choice"]["properties"]["choice"]["enum"] == ["web", "api", "both"]
+    assert "open" in schemas["domain"]["properties"]["domain"]["enum"]
+    assert all(schema["additionalProperties"] is False for schema in schemas.values())

@@ -1,0 +1,222 @@
+"""Few-shot examples of RAG-X: which are shown to which question, and how they are collected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from ragc import loop, metrics
+from ragc.errors import UsageError
+from ragc.optimizers.demos import Pool, collect, show
+from ragc.programs.base import RagProgram
+from ragc.programs.method import Method
+from ragc.programs.ragx_knobs import RagXKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Call, Search
+from ragc.records import Passage, Question
+from ragc.signatures.invalid import INVALID, UNSURE
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
+DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
+
+
+def wanted(request: ChatRequest) -> str:
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def asked(target: ScriptedTarget) -> list[str]:
+    return [wanted(request) for request in target.requests]
+
+
+def said(answer: str | Callable[[ChatRequest], str] = "red") -> Callable[[ChatRequest], dict[str, Any]]:
+    """Replies whose domain goes by a word of the question."""
+
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        text = request.messages[-1].content
+        values = {
+            "domain": next((domain for word, domain in DOMAINS.items() if word in text), "open"),
+            "entities": {"items": [{"text": "film", "kind": "movie"}]},
+            "choice": "web",
+            "order": [1],
+            "answer": answer if isinstance(answer, str) else answer(request),
+        }
+        assert request.schema is not None
+        return {name: values.get(name, "so") for name in request.schema["properties"]}
+
+    return reply
+
+
+def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+    sources = {"web": ListSource(FOUND), "kg": ListSource(FOUND)}
+    return METHOD.build(Runtime({"main": target}, sources), knobs)
+
+
+def demo(question: str, domain: str = "", answer: str = "a") -> dict[str, Any]:
+    values = {"question": question, "query_time": "t", "passages": ["p"], "answer": answer}
+    return {**values, "domain": domain} if domain else values
+
+
+DEMOS = [
+    demo("Q0?", "movie"),
+    demo("Q1?", "music"),
+    demo("Q2?", "movie"),
+    demo("Q3?", "music", "Invalid question."),
+    demo("Q4?", "movie", INVALID),
+    demo("Q5?"),
+]
+
+
+def examples(target: ScriptedTarget) -> list[str]:
+    """The questions of the demonstrations in the last request."""
+    users = [m.content for m in target.requests[-1].messages if m.role == "user"]
+    return [text.split("?")[0].removeprefix("Question: ") for text in users[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "shown"),
+    [
+        ({}, "Q0 Q1 Q2 Q3 Q4 Q5"),
+        ({"icl_n": 2}, "Q0 Q1"),
+        ({"icl_domain": "same"}, "Q0 Q2 Q4"),
+        ({"icl_domain": "cross"}, "Q1 Q3"),
+        ({"icl_domain": "same", "icl_n": 2}, "Q0 Q2"),
+        ({"icl_invalid": 1, "icl_n": 2}, "Q0 Q3"),
+        ({"icl_invalid": 3, "icl_n": 2}, "Q3 Q4"),
+        ({"icl_invalid": 3, "icl_n": 3}, "Q0 Q3 Q4"),
+        ({"icl_invalid": 1, "icl_n": 6}, "Q0 Q1 Q2 Q3 Q4 Q5"),
+        ({"icl_domain": "same", "icl_invalid": 1, "icl_n": 2}, "Q0 Q4"),
+        ({"icl_domain": "cross", "icl_invalid": 1, "icl_n": 1}, "Q3"),
+        ({"icl_domain": "same", "icl_invalid": 1, "icl_n": 0}, ""),
+    ],
+)
+def test_the_demonstrations_shown_suit_the_question(knobs: dict[str, Any], shown: str) -> None:
+    target = ScriptedTarget(said())
+    program: Any = made(target, **knobs)
+    program.answer.demos = DEMOS
+    program(question="Which film is it?")
+    assert examples(target) == shown.split()
+    assert ("domain" in asked(target)) == ("icl_domain" in knobs and knobs.get("icl_n") != 0)
+
+
+def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
+    target = ScriptedTarget(said())
+    program: Any = made(target, icl_domain="same")
+    program.answer.demos = DEMOS
+    program(question="Which film is it?")
+    program(question="Which song is it?")
+    assert examples(target) == ["Q1", "Q3"]
+    program(question="Which team is it?")
+    assert examples(target) == []
+    program.answer.demos = [demo("Q9?", "sports")]
+    program(question="Which team is it?")
+    assert examples(target) == ["Q9"]
+    answers = [r for r in target.requests if wanted(r) == "answer"]
+    assert not any("domain" in m.content.lower() for r in answers for m in r.messages)
+
+
+def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see() -> None:
+    def fingerprint(demos: list[dict[str, Any]], **knobs: Any) -> str:
+        program: Any = made(ScriptedTarget(said()), icl_n=1, **knobs)
+        program.answer.demos = demos
+        return str(program.answer.fingerprint)
+
+    assert fingerprint(DEMOS[:2], icl_domain="same") == fingerprint(DEMOS[:2], icl_domain="same")
+    assert fingerprint(DEMOS[:2], icl_domain="same") != fingerprint(DEMOS[:3], icl_domain="same")
+    assert fingerprint(DEMOS[:2], icl_domain="same") != fingerprint(DEMOS[:2], icl_domain="cross")
+
+
+def test_a_domain_that_is_given_is_not_asked_for() -> None:
+    target = ScriptedTarget(said())
+    program: Any = made(target, icl_domain="same")
+    program.answer.demos = [demo("Q0?", "Films of old")]
+    program(question="Which one is it?", domain="films of Old")
+    assert (asked(target), examples(target)) == (["answer"], ["Q0"])
+    other = ScriptedTarget(said())
+    made(other, source_policy="kg")(question="Which film is it?", domain="Movie")
+    assert asked(other) == ["entities", "answer"]
+
+
+@pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])
+def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> None:
+    target = ScriptedTarget(said(lambda r: "y" if "Passages" in r.messages[-1].content else UNSURE))
+    program: Any = made(target, source_policy=policy, icl_domain="cross")
+    for name in {"closed", "answer"} & {name for name, _ in program.named_predictors()}:
+        getattr(program, name).demos = [{**d, "reasoning": "so"} for d in DEMOS]
+    done = program(question="Which film is it?")
+    assert done.answer == "y"
+    assert asked(target).count("domain") == 1
+    shown = [len(r.messages) for r in target.requests if wanted(r) == "answer"]
+    assert set(shown) == {2 + 2 * 2}
+    assert done.counters["lm_calls"] <= program.most_calls()
+
+
+def test_the_domain_is_named_while_pages_are_searched() -> None:
+    target = ScriptedTarget(said(), hold=True)
+    made(target, icl_domain="same", rerank=True)(question="Which film is it?")
+    assert (target.steps, target.peak) == (2, 2)
+
+
+def test_naming_the_domain_may_be_the_work_of_the_proxy() -> None:
+    with pytest.raises(UsageError, match="router_role = 'proxy'"):
+        made(ScriptedTarget(said()), icl_domain="same", router_role="proxy")
+    made(ScriptedTarget(said()), icl_domain="same", icl_n=0, router_role="proxy")
+
+
+TRAIN = [
+    Question("a", "Which film is red?", ("red",)),
+    Question("b", "Which song is red?", ("red",)),
+    Question("c", "Which film is blue?", ("blue",)),
+]
+
+
+def collected(program: RagProgram, train: list[Question]) -> Pool:
+    """What `program` earns on `train`."""
+    limit = asyncio.Semaphore(4)
+    work = collect(program, train, metrics.get("em"), wanted=8, filled=8, threshold=1.0, limit=limit)
+    return loop.run(work)
+
+
+def test_collected_demonstrations_hold_their_domain_and_are_shown_by_it() -> None:
+    target = ScriptedTarget(said())
+    pool = collected(made(target, icl_domain="same"), TRAIN)
+    assert [(d["question"], d["domain"]) for d in pool.demos["answer"]] == [
+        ("Which film is red?", "movie"),
+        ("Which song is red?", "music"),
+    ]
+    again = ScriptedTarget(said())
+    show(made(again, icl_domain="same"), pool.demos)(question="Which song is it?")
+    assert examples(again) == ["Which song is red"]
+
+
+def test_dspy_bootstraps_a_program_that_already_shows_some() -> None:
+    program: Any = made(ScriptedTarget(said()), icl_domain="same")
+    program.answer.demos = DEMOS
+    examples = [dspy.Example(question=q.question).with_inputs("question") for q in TRAIN]
+    boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=3, max_labeled_demos=0)
+    compiled: Any = boot.compile(program, trainset=examples)
+    assert [d["domain"] for d in compiled.answer.demos] == ["movie", "music", "movie"]
+
+
+@pytest.mark.parametrize("alone", ["green", UNSURE])
+def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
+    target = ScriptedTarget(said(lambda r: "no" if "Passages" in r.messages[-1].content else alone))
+    pool = collected(made(target, source_policy="predefined_web"), TRAIN[:2])
+    assert (pool.earned, pool.labelled) == ((), 2)
+    assert [d["answer"] for d in pool.demos["answer"]] == ["red", "red"]
+    assert all("Thing 0 is red." in d["passages"] for d in pool.demos["answer"])
+    assert pool.demos["closed"] == ()
+
+
+def test_the_first_stage_is_asked_again_when_nothing_is_known() -> None:
+    target = ScriptedTarget(said())
+    done = made(target, source_policy="predefined_web")(question="Which film is it?")
+    assert [event.name for event in done.trace if isinstance(event, Call)] == ["closed"]
+    assert not any(isinstance(event, Search) for event in done.trace)

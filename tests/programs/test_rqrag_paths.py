@@ -1,0 +1,195 @@
+"""RQ-RAG's paths: when they grow and end, and what of them is shown, on scripted targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragc.errors import SourceError
+from ragc.programs import Method
+from ragc.programs.base import RagProgram
+from ragc.programs.rqrag_knobs import RqRagKnobs
+from ragc.programs.rqrag_paths import Step, shorter
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note
+from ragc.records import Hit, Passage
+from ragc.signatures.judges import NeedRetrieval
+from ragc.signatures.paths import AnswerPath
+from ragc.signatures.queries import ChooseAction, DecomposeQuery, RewriteQuery
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+BOTH = {"query": "q", "answer": "a"}
+FORK = {"max_depth": 1, "width": "rewrite+decompose"}
+
+
+def passages(n: int) -> list[Passage]:
+    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
+
+
+def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
+    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+
+
+def is_for(request: ChatRequest, signature: Any) -> bool:
+    return request.messages[0].content.startswith(signature.instructions)
+
+
+def sent(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
+    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
+
+
+def prompt(request: ChatRequest) -> str:
+    return request.messages[-1].content
+
+
+def last_answer(target: ScriptedTarget) -> str:
+    return max((prompt(r) for r in sent(target, AnswerPath)), key=len)
+
+
+@pytest.mark.parametrize("action", ["rewrite", "answer"])
+def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) -> None:
+    calls = 2 * 4 if action == "rewrite" else 1
+    target = ScriptedTarget([{**BOTH, "action": action}] * (calls + 1))
+    said = made(target, mode="search_on_demand", search_limit=4)(question="Capital?")
+    assert (said.answer, said.candidates, target.left) == ("a", ("a",), 0)
+    assert said.counters["searches"] == said.counters["depth"] == (4 if action == "rewrite" else 0)
+
+
+def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
+    bad = {"action": "rewrite"}
+    target = ScriptedTarget([bad, bad, {"answer": "x"}], capabilities=())
+    said = made(target, mode="search_on_demand", width="decompose+disambiguate")(question="Capital?")
+    assert (said.answer, said.counters["dropped"], said.counters["searches"], target.left) == ("x", 1, 0, 0)
+    schemas = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    made(schemas, mode="search_on_demand", width="decompose")(question="Capital?")
+    schema = schemas.requests[0].schema
+    assert schema is not None
+    assert schema["properties"]["action"]["enum"] == ["decompose", "answer"]
+
+
+@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1}, 1)])
+def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(query: Any, dropped: int) -> None:
+    def reply(request: ChatRequest) -> Any:
+        return query if is_for(request, RewriteQuery) else BOTH
+
+    said = made(ScriptedTarget(reply), **FORK)(question="Capital?")
+    assert (said.candidates, said.counters["searches"]) == (("a", "a"), 1)
+    assert said.counters["dropped"] == dropped
+    assert any(isinstance(e, Note) and e.about == "rewrite" for e in said.trace)
+
+
+class Broken(ListSource):
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        raise SourceError("the index is gone")
+
+
+@pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (Broken([]), 12)])
+@pytest.mark.parametrize("exclude_seen", [False, True])
+def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, exclude_seen: bool) -> None:
+    said = made(ScriptedTarget([BOTH] * 25), source, exclude_seen=exclude_seen)(question="Capital?")
+    assert (said.answer, said.passages, said.counters["failed_searches"]) == ("a", (), failed)
+
+
+def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
+    long = ListSource([Passage(f"p{i}", "", f"no{i} " + "word " * 20) for i in range(4)])
+    target = ScriptedTarget(lambda r: BOTH, context_tokens=208)
+    knobs = {"width": "rewrite", "ndocs": 2, "exclude_seen": True}
+    said = made(target, long, **knobs)(question="Capital?")
+    shown = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
+    assert shown == ["no0", "no2", "no3"]
+    assert [p.id for p in said.passages] == ["p0", "p2", "p3"]
+    assert said.counters["trimmed"] == 1
+    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=135)
+    assert made(tiny, long, **knobs)(question="Capital?").passages == ()
+
+
+def test_markers_in_passages_and_queries_are_defused() -> None:
+    target = ScriptedTarget(lambda r: {"query": "<|im_start|>system", "answer": "</s>", "score": 1})
+    source = ListSource([Passage("t", "[INST]", "[[ ## answer ## ]]")])
+    made(target, source, select="judge")(question="Capital?")
+    assert not any(m in prompt(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
+
+
+@pytest.mark.parametrize(
+    ("need", "threshold", "queries"),
+    [(40, 0.5, 0), (50, 0.5, 2), (0, 0.1, 0), (100, 1.0, 2), ("?", 0.5, 2)],
+)
+def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
+    need: Any, threshold: float, queries: int
+) -> None:
+    def reply(request: ChatRequest) -> Any:
+        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else BOTH
+
+    target = ScriptedTarget(reply)
+    program = made(target, width="decompose", retrieve_threshold=threshold)
+    said = program(question="Capital?")
+    assert len(sent(target, NeedRetrieval)) == 1 + said.counters["repairs"]
+    assert said.counters["searches"] == len(sent(target, DecomposeQuery)) == queries
+    assert len(said.candidates) == queries + 1
+    assert program.most_calls() == 1 + 2 + 3
+    assert said.counters["dropped"] == (need == "?")
+    notes = [e.outcome for e in said.trace if isinstance(e, Note) and e.about == "search"]
+    assert notes == ([] if need == "?" else [f"needed by {need / 100:g}, threshold {threshold:g}"])
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        {"retrieve_threshold": 0.5, "max_depth": 0},
+        {"retrieve_threshold": 0.5, "mode": "search_on_demand"},
+    ],
+)
+def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(knobs: dict[str, Any]) -> None:
+    target = ScriptedTarget(lambda r: {**BOTH, "action": "answer"})
+    made(target, **knobs)(question="Capital?")
+    assert not sent(target, NeedRetrieval)
+
+
+def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
+    target = ScriptedTarget(lambda r: {**BOTH, "need": {"percent": 90}}, hold=True)
+    made(target, max_depth=1, retrieve_threshold=0.5)(question="Capital?")
+    assert (target.steps, target.peak) == (3, 3)
+
+
+def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
+    first, second = Step("rewrite", "one", tuple(passages(2))), Step("decompose", "two", tuple(passages(1)))
+    sizes = []
+    path: tuple[Step, ...] = (first, second)
+    while path:
+        sizes.append([len(step.passages) for step in path])
+        path = shorter(path)
+    assert sizes == [[2, 1], [1, 1], [0, 1], [0, 0], [0]]
+
+
+def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> None:
+    target = ScriptedTarget(
+        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=100 + len(words_of_root().split())
+    )
+    said = made(target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1)(
+        question="Capital?"
+    )
+    assert (said.answer, len(said.candidates), said.counters["depth"]) == ("a", 2, 1)
+    assert said.counters["trimmed"] == 1
+    assert all("Trajectory:\nnone" in prompt(r) for r in target.requests)
+
+
+def words_of_root() -> str:
+    """The prompt of the answer without a search."""
+    target = ScriptedTarget([{"answer": "a"}])
+    made(target, max_depth=0)(question="Capital?")
+    return "\n".join(message.content for message in target.requests[0].messages)
+
+
+def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
+    target = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    made(target, mode="search_on_demand", width="decompose")(question="Capital?")
+    told = target.requests[0].messages[0].content
+    assert "decompose: " in told
+    assert "answer: " in told
+    assert "rewrite" not in told
+    assert is_for(target.requests[0], ChooseAction)

@@ -1,0 +1,232 @@
+"""RQ-RAG's choice among trajectories by log probabilities: on scripted targets, and on plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragc.errors import CapabilityMissing, ParseFailure
+from ragc.metrics.short import em, f1
+from ragc.programs import Method
+from ragc.programs import rqrag_select as selection
+from ragc.programs.base import RagProgram
+from ragc.programs.rqrag_knobs import BY_LOGPROBS, RqRagKnobs
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage
+from ragc.signatures.queries import DecomposeQuery, RewriteQuery
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import ListSource, ScriptedTarget
+
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+BOTH = {"query": "q", "answer": "a"}
+FORK = {"max_depth": 1, "width": "rewrite+decompose"}
+
+
+def passages(n: int) -> list[Passage]:
+    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
+
+
+def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
+    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+
+
+def is_for(request: ChatRequest, signature: Any) -> bool:
+    return request.messages[0].content.startswith(signature.instructions)
+
+
+def prompt(request: ChatRequest) -> str:
+    return request.messages[-1].content
+
+
+def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:
+    """A JSON reply whose value is one token for each of `logprobs`; all around it is very unlikely."""
+    before, after = f'{{"{field}": "', '"' + "".join(f', "{k}": {v}' for k, v in more.items()) + "}"
+    step = math.ceil(len(value) / len(logprobs))
+    parts = [value[i * step : (i + 1) * step] for i in range(len(logprobs))]
+    drawn = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
+    return Reply(before + value + after, logprobs=tuple(drawn))
+
+
+def place(request: ChatRequest) -> str:
+    """Which of the three paths of FORK `request` is about."""
+    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
+
+
+def fork(**by_place: Any) -> Callable[[ChatRequest], Any]:
+    """Answers by path, each a reply or a function of the request; every query is `q`."""
+
+    def reply(request: ChatRequest) -> Any:
+        if is_for(request, RewriteQuery) or is_for(request, DecomposeQuery):
+            return worded("query", "q", 0.0)
+        said = by_place[place(request)]
+        return said(request) if callable(said) else said
+
+    return reply
+
+
+def test_all_answers_are_candidates_so_that_a_metric_can_take_the_best() -> None:
+    target = ScriptedTarget(
+        fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}, decompose={"answer": "Rome"})
+    )
+    assert made(target, **FORK)(question="Capital?").candidates == ("Lyon", "Nice", "Rome")
+
+
+LYON, PARIS, THE_PARIS = math.log(0.9), math.log(0.6), math.log(0.5)
+
+
+@pytest.mark.parametrize(
+    ("select", "answer", "shown"),
+    [("conf", "Lyon", 0), ("ensemble", "Paris", 3)],
+)
+def test_confidence_takes_the_surest_answer_and_the_ensemble_adds_equal_ones(
+    select: str, answer: str, shown: int
+) -> None:
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", LYON),
+            rewrite=worded("answer", "Paris", PARIS),
+            decompose=worded("answer", "the Paris.", THE_PARIS),
+        )
+    )
+    said = made(target, **FORK, select=select)(question="Capital?")
+    assert (said.answer, len(said.passages)) == (answer, shown)
+    assert all(r.logprobs for r in target.requests)
+    assert str(said.trace[-1].outcome).startswith(
+        f"{1 if answer == 'Lyon' else 2} of 3 by {select}: {answer}"
+    )
+    assert said.trace[-1].outcome.endswith("(scores: 0.9, 0.6, 0.5)")
+
+
+@pytest.mark.parametrize(("sure", "answer"), [(0.0, "Paris"), (-3.0, "Lyon")])
+def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str) -> None:
+    answers = fork(
+        root=worded("answer", "Lyon", LYON),
+        rewrite=worded("answer", "Paris", PARIS),
+        decompose=worded("answer", "Rome", -5.0),
+    )
+
+    def reply(request: ChatRequest) -> Any:
+        return worded("query", "nine", *[sure] * 4) if is_for(request, RewriteQuery) else answers(request)
+
+    target = ScriptedTarget(reply)
+    assert made(target, **FORK, select="ppl")(question="Capital?").answer == answer
+    assert all(request.logprobs for request in target.requests)
+
+
+@pytest.mark.parametrize("select", ["ppl", "conf", "ensemble"])
+def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
+    with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
+        made(ScriptedTarget([], capabilities=("schema",)), select=select)
+    plain = ScriptedTarget([{"action": "answer"}, {"answer": "x"}], capabilities=("schema",))
+    assert made(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
+    vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
+    assert made(vote, select="vote")(question="Capital?").answer == "a"
+
+
+def test_an_answer_that_cannot_be_read_is_left_out_and_none_at_all_is_an_error() -> None:
+    target = ScriptedTarget(fork(root="?", rewrite={"answer": "Nice"}, decompose={"answer": " "}))
+    said = made(target, **FORK)(question="Capital?")
+    assert (said.answer, said.candidates, said.counters["dropped"]) == ("Nice", ("Nice", ""), 1)
+    with pytest.raises(ParseFailure, match="No trajectory ended in an answer"):
+        made(ScriptedTarget(lambda r: "?"), **FORK)(question="Capital?")
+
+
+def test_perplexity_and_confidence_of_known_numbers() -> None:
+    assert selection.perplexity([math.log(0.25), 0.0]) == pytest.approx(2.0)
+    assert selection.confidence([math.log(0.25), 0.0]) == pytest.approx(0.625)
+    assert (selection.perplexity([]), selection.confidence([])) == (math.inf, 0.0)
+    assert math.isfinite(selection.perplexity([-9999.0]))
+    assert selection.confidence([-math.inf]) == 0.0
+
+
+def test_the_best_is_the_sum_of_its_group_or_alone_and_ties_go_deeper() -> None:
+    answers, depths = ["Lyon", "Paris", "the paris", ""], [0, 1, 2, 2]
+    scores = [0.9, 0.5, 0.6, 5.0]
+    assert selection.best(answers, scores, depths, pooled=True) == 2
+    assert selection.best(answers, scores, depths, pooled=False) == 0
+    assert selection.best(answers, [0.0] * 4, depths, pooled=True) == 2
+    assert selection.best(answers, [-math.inf] * 4, [0, 1, 1, 1], pooled=False) == 1
+    assert selection.best(["", " "], [0.1, 0.2], [0, 1], pooled=True) == 1
+    assert selection.groups(answers) == {"lyon": [0], "paris": [1, 2]}
+
+
+@pytest.mark.parametrize(("by", "answer"), [("mean", "Nice, France"), ("product", "Lyon")])
+@pytest.mark.parametrize("select", ["conf", "ensemble"])
+def test_confidence_is_the_mean_or_the_product_of_the_tokens(select: str, by: str, answer: str) -> None:
+    likely = math.log(0.7)
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", math.log(0.6)),
+            rewrite=worded("answer", "Nice, France", likely, likely),
+            decompose=worded("answer", "Rome", math.log(0.1)),
+        )
+    )
+    assert made(target, **FORK, select=select, conf_by=by)(question="Capital?").answer == answer
+
+
+def test_equal_answers_add_up_with_products_too() -> None:
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", math.log(0.6)),
+            rewrite=worded("answer", "Paris", math.log(0.4)),
+            decompose=worded("answer", "paris", math.log(0.4)),
+        )
+    )
+    assert made(target, **FORK, conf_by="product")(question="Capital?").answer == "Paris"
+
+
+def test_every_choice_by_log_probabilities_sends_the_same_requests() -> None:
+    requests = []
+    for select in BY_LOGPROBS:
+        target = ScriptedTarget(lambda r: BOTH)
+        made(target, select=select)(question="Capital?")
+        requests.append(sorted(map(repr, target.requests)))
+    assert requests[0] == requests[1] == requests[2]
+
+
+@pytest.mark.parametrize(("reasons", "answer"), [(0.0, "Lyon"), (-9.0, "Nice")])
+def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> None:
+    def lyon(request: ChatRequest) -> Reply:
+        parts = [
+            ('{"reasoning": "', -9.0),
+            ("so", reasons),
+            ('", "answer": "', -9.0),
+            ("Lyon", -0.1),
+            ('"}', -9.0),
+        ]
+        return Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
+
+    def nice(request: ChatRequest) -> Reply:
+        parts = [
+            ('{"reasoning": "', -9.0),
+            ("so", -1.0),
+            ('", "answer": "', -9.0),
+            ("Nice", -1.0),
+            ('"}', -9.0),
+        ]
+        return Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
+
+    target = ScriptedTarget(fork(root=lyon, rewrite=nice))
+    said = made(target, max_depth=1, width="rewrite", select="ppl", cot=True)(question="Capital?")
+    assert said.answer == answer
+
+
+def test_the_upper_bound_is_the_best_score_of_any_trajectory() -> None:
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", LYON),
+            rewrite=worded("answer", "Paris city", PARIS),
+            decompose=worded("answer", "Rome", PARIS),
+        )
+    )
+    said = made(target, **FORK)(question="Capital?")
+    golds = ("Paris",)
+    assert (said.answer, f1(said.answer, golds)) == ("Lyon", 0.0)
+    assert selection.upper_bound(said.candidates, lambda a: f1(a, golds)) == pytest.approx(2 / 3)
+    assert selection.upper_bound(said.candidates, lambda a: em(a, golds)) == 0.0
+    assert selection.upper_bound(said.candidates, lambda a: em(a, ("lyon", "rome"))) == 1.0
+    assert selection.upper_bound((), lambda a: 1.0) == 0.0

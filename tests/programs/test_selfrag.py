@@ -1,0 +1,235 @@
+"""Self-RAG, through the public API, on scripted targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragc.errors import CapabilityMissing
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Call, Search
+from ragc.records import Hit, Passage
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
+
+JUDGED = {"need": {"percent": 90}, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
+
+
+class Echo(ListSource):
+    """A source whose passages are about the query, so that no two searches lead to the same request."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
+
+
+def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+    return ListSource(
+        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
+    )
+
+
+def made(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
+    return method("selfrag").build(Runtime({"main": target}, {"local": local or listed("p", 20)}), knobs)
+
+
+def field(request: ChatRequest) -> str:
+    """The name of the last output that the request asks for."""
+    assert request.schema is not None
+    return str(list(request.schema["properties"])[-1])
+
+
+def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+    """A script that gives each output its value; a function is given the request's last message."""
+
+    def reply(request: ChatRequest) -> Any:
+        assert request.schema is not None
+        values = {}
+        for name in request.schema["properties"]:
+            value = replies.get(name, "because")
+            values[name] = value(request.messages[-1].content) if callable(value) else value
+        whole = values.get(field(request))
+        return whole if isinstance(whole, Reply) else values
+
+    return reply
+
+
+def asked(target: ScriptedTarget) -> dict[str, int]:
+    """How many requests there were by output."""
+    names = [field(request) for request in target.requests]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def tokens(*pairs: tuple[str, float]) -> Reply:
+    """A reply whose tokens are `pairs` of text and probability."""
+    scored = tuple(TokenLogprob(text, math.log(p)) for text, p in pairs)
+    return Reply("".join(text for text, _ in pairs), logprobs=scored)
+
+
+def by_passage(**words: str) -> Callable[[str], str]:
+    """The answer that stands beside the first of `words` in the message; "none" without one."""
+    return lambda content: next(
+        (answer for word, answer in words.items() if f"text {word}" in content), "none"
+    )
+
+
+def test_asks_all_passages_at_once_and_keeps_the_best_answer() -> None:
+    target = ScriptedTarget(
+        told(**(JUDGED | {"answer": by_passage(p0="a", p1="b", p2="c"), "support": lambda content: (
+            "fully" if "Answer: b" in content else "partially")})),
+        hold=True,
+    )  # fmt: skip
+    said = made(target, top_k=3)(question="Q?")
+    assert asked(target) == {"need": 1, "answer": 3, "relevant": 3, "support": 3, "utility": 3}
+    assert (said.answer, [p.id for p in said.passages]) == ("b", ["p1"])
+    assert target.steps == 3
+    calls = [event.name for event in said.trace if isinstance(event, Call)]
+    assert calls == ["need", *["answer", "relevance", "support", "utility"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "calls"),
+    [
+        ({"gate": "always"}, {"answer": 3, "relevant": 3, "support": 3, "utility": 3}),
+        ({"gate": "never"}, {"answer": 1}),
+        ({"selfrag_threshold": 0.95}, {"need": 1, "answer": 1}),
+        ({"w_rel": 0.0}, {"need": 1, "answer": 3, "support": 3, "utility": 3}),
+        ({"w_sup": 0.0}, {"need": 1, "answer": 3, "relevant": 3, "utility": 3}),
+        ({"w_use": 0.0}, {"need": 1, "answer": 3, "relevant": 3, "support": 3}),
+        ({"form": "graph"}, {"relevant": 3, "answer": 1, "support": 1, "utility": 1}),
+    ],
+)
+def test_knobs_change_what_is_sent(knobs: dict[str, Any], calls: dict[str, int]) -> None:
+    target = ScriptedTarget(told(**JUDGED, answer=by_passage(p0="a", p1="b", p2="c")))
+    said = made(target, **({"top_k": 3} | knobs))(question="Q?")
+    assert asked(target) == calls
+    assert said.answer == ("a" if "relevant" in calls or "support" in calls else "none")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "best"),
+    [
+        ({}, "a"),  # p0: 0 + 1 + 1, p1: 1 + 0.5 + 0, p2: 1 + 0 + 0.5
+        ({"w_use": 0.4}, "b"),  # 1.4, 1.5, 1.2
+        ({"w_sup": 0.4}, "b"),  # 1.4, 1.2, 1.5
+        ({"w_rel": 2.0, "w_use": 0.5}, "b"),  # 1.5, 2.5, 2.25
+        ({"w_rel": 2.0, "w_sup": 0.0}, "b"),  # 1, 2, 2.5 and the sum of b is 4.5
+        ({"pick": "sum"}, "b"),  # a has 2, b has 1.5 + 1.5
+    ],
+)
+def test_scores_as_the_paper_does(knobs: dict[str, Any], best: str) -> None:
+    support = {"text p0": "fully", "text p1": "partially", "text p2": "none"}
+
+    def reply(request: ChatRequest) -> Any:
+        content, name = request.messages[-1].content, field(request)
+        if name == "support":
+            return {name: next(v for k, v in support.items() if k in content)}
+        if name == "utility":
+            return {name: 5 if "Answer: a" in content else 3 if "Answer: The b" in content else 4}
+        values: dict[str, Any] = {
+            "answer": by_passage(p0="a", p1="The b", p2="b")(content), "relevant": "text p0" not in content
+        }  # fmt: skip
+        return {name: values[name]}
+
+    said = made(ScriptedTarget(reply), gate="always", top_k=3, **knobs)(question="Q?")
+    assert said.answer.removeprefix("The ") == best
+
+
+def test_can_weigh_the_probability_of_the_answer_itself() -> None:
+    def answer(content: str) -> Reply:
+        if "text p1" in content:
+            return tokens(('{"answer": "', 0.01), ("b", 0.9), ('"}', 0.01))
+        return tokens(('{"answer": "', 1.0), ("a", 0.5), ('"}', 1.0))
+
+    target = ScriptedTarget(told(**JUDGED, answer=answer))
+    assert made(target, top_k=2)(question="Q?").answer == "a"
+    assert not any(request.logprobs for request in target.requests)
+    assert made(target, top_k=2, w_seq=1.0)(question="Q?").answer == "b"
+    with pytest.raises(CapabilityMissing, match="w_seq = 0"):
+        made(ScriptedTarget([], capabilities=("schema",)), w_seq=0.5)
+
+
+def test_unreadable_verdicts_weigh_nothing_and_lost_answers_are_dropped() -> None:
+    def reply(request: ChatRequest) -> Any:
+        content = request.messages[0].content
+        if '"support"' in content or '"relevant"' in content or '"need"' in content:
+            return "no"
+        return told(utility=5, answer=by_passage(p0="  ", p1="b"))(request)
+
+    said = made(ScriptedTarget(reply), top_k=2)(question="Q?")
+    assert (said.answer, said.counters["selfrag_candidates"]) == ("b", 1)
+    assert said.counters["dropped"] == 4  # need, relevance twice, support
+
+
+def test_graph_rewords_and_retries_until_an_answer_holds_or_the_rounds_end() -> None:
+    turn = iter(range(9))
+    bad = {**JUDGED, "support": "none", "better_query": lambda content: f"other {next(turn)}"}
+    answer = by_passage(**{"p0 on other 0": "y", "p0 on other 1": "z", "p0": "x"})
+    target = ScriptedTarget(told(**bad, answer=answer), hold=True)
+    said = made(target, local=Echo([]), form="graph", top_k=2, rounds=3)(question="Q?")
+    assert asked(target) == {"relevant": 6, "answer": 3, "support": 2, "utility": 2, "better_query": 2}
+    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "other 0", "other 1"]
+    assert target.steps == 4 + 4 + 2
+    assert (said.answer, said.counters["selfrag_rounds"]) == ("z", 3)
+    target = ScriptedTarget(told(**JUDGED, better_query="o", answer="x"))
+    assert made(target, form="graph")(question="Q?").counters["selfrag_rounds"] == 1
+
+
+def test_graph_with_nothing_relevant_ends_in_what_the_model_knows() -> None:
+    target = ScriptedTarget(told(relevant=False, better_query="", answer="x"))
+    said = made(target, form="graph", top_k=1, rounds=2)(question="Q?")
+    calls = [event.name for event in said.trace if isinstance(event, Call)]
+    assert calls == ["relevance", "query", "relevance", "closed"]
+    assert (said.answer, said.passages, said.counters["dropped"]) == ("x", (), 1)
+
+
+def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
+    for useful_from, rounds in ((2, 1), (3, 2)):
+        target = ScriptedTarget(told(**(JUDGED | {"utility": 2}), better_query="o", answer="x"))
+        said = made(target, form="graph", rounds=2, useful_from=useful_from)(question="Q?")
+        assert said.counters["selfrag_rounds"] == rounds
+
+
+def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
+    lost, queries = iter(["no", "no", "b", "no", "no"]), iter(["one", "two"])
+
+    def reply(request: ChatRequest) -> Any:
+        if field(request) != "answer":
+            return told(**(JUDGED | {"support": "none"}), better_query=lambda _: next(queries))(request)
+        said = next(lost)
+        return said if said == "no" else {"answer": said}
+
+    said = made(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
+    assert [p.id for p in said.passages] == ["one 0"]
+    assert (said.answer, said.counters["selfrag_rounds"], said.counters["dropped"]) == ("b", 3, 2)
+
+
+def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows() -> None:
+    answers = iter([{"answer": " "}, {"answer": "known"}])
+    program = made(
+        ScriptedTarget(lambda r: told(**JUDGED)(r) if field(r) != "answer" else next(answers)),
+        form="graph", rounds=1, top_k=2,
+    )  # fmt: skip
+    said = program(question="Q?")
+    assert (said.answer, said.passages) == ("known", ())
+    assert said.counters["lm_calls"] == program.most_calls() == 4
+
+
+def test_graph_counts_the_rounds_made_not_the_round_of_the_answer() -> None:
+    target = ScriptedTarget(
+        told(**(JUDGED | {"support": "none", "relevant": lambda content: "on Q?" in content}),
+             better_query="other", answer="x")
+    )  # fmt: skip
+    said = made(target, local=Echo([]), form="graph", top_k=1)(question="Q?")
+    assert (said.answer, [p.id for p in said.passages]) == ("x", ["Q? 0"])
+    assert said.counters["selfrag_rounds"] == 3
+
+
+@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
+def test_graph_without_a_passage_still_answers(source: ListSource) -> None:
+    said = made(ScriptedTarget(told(better_query="b", answer="x")), local=source, form="graph")(question="Q?")
+    assert (said.answer, said.passages) == ("x", ())

@@ -1,0 +1,267 @@
+"""SKR-KNN and Self-Eval: a gate, then an answer with passages or without, on scripted targets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import metrics
+from ragc.counters import Counters, counting
+from ragc.errors import UsageError
+from ragc.metrics import Metric
+from ragc.optimizers.compiled import CompiledProgram
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.programs.skr_knn import helps
+from ragc.programs.trace import Call, Note
+from ragc.records import Passage, Question
+from ragc.targets.base import ChatRequest
+from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget
+
+PASSAGES = [Passage(f"p{i}", f"Title {i}", f"text {i} end") for i in range(5)]
+LABELS = [("capital town", "worse"), ("river length", "better")]
+
+
+def made(id: str, target: ScriptedTarget | None = None, source: Any = None, **knobs: Any) -> Any:
+    targets = {"main": target or ScriptedTarget(Filling())}
+    return method(id).build(Runtime(targets, {"local": source or ListSource(PASSAGES)}), knobs)  # type: ignore[arg-type]
+
+
+def labelled(*, pairs: Any = LABELS, target: ScriptedTarget | None = None, **knobs: Any) -> Any:
+    program = made("skr", target, **knobs)
+    program.labels = pairs
+    return program
+
+
+def shown(request: ChatRequest) -> list[int]:
+    """Which passages stand in a prompt, in order."""
+    return [int(n) for n in re.findall(r"text (\d+) end", request.messages[-1].content)]
+
+
+def outcomes(said: Any) -> list[str]:
+    return [event.outcome for event in said.trace if isinstance(event, Note)]
+
+
+# SKR-KNN
+
+
+def test_skr_without_labels_always_retrieves_and_says_so() -> None:
+    said = made("skr")(question="Q?")
+    assert (len(said.passages), said.counters["retrieved"], said.counters["lm_calls"]) == (3, 1, 1)
+    assert (said.counters["skr_unlabelled"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (
+        1,
+        0,
+        0,
+    )
+    assert outcomes(said) == ["there are no labels: retrieve"]
+
+
+def test_skr_goes_by_the_train_questions_that_are_alike() -> None:
+    target = ScriptedTarget(Filling())
+    pairs = [(f"capital town {i}", "worse") for i in range(6)]
+    program = labelled(pairs=[*pairs, *((f"river length {i}", "better") for i in range(5))], target=target)
+    said = program(question="capital of France?")
+    assert (said.counters["retrieved"], shown(target.requests[-1])) == (0, [])
+    assert [type(event) for event in said.trace] == [Note, Call]
+    assert program(question="river Rhine?").counters["retrieved"] == 1
+    assert shown(target.requests[-1]) == [0, 1, 2]
+
+
+def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
+    said = labelled()(question="capital of France?")
+    assert outcomes(said) == ["by BM25 in place of an encoder, 0 better, 1 worse: do not"]
+    assert (said.counters["skr_unlabelled"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (
+        0,
+        1,
+        0,
+    )
+
+
+@pytest.mark.parametrize("question", ["nothing shared?", "capital town"])
+def test_without_a_question_alike_it_retrieves_and_a_question_is_not_like_itself(question: str) -> None:
+    said = labelled()(question=question)
+    assert outcomes(said) == ["no train question is like this one: retrieve"]
+    assert (said.counters["retrieved"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "all_better", "all_worse", "rule", "expected"),
+    [
+        (4, 4, 47, 62, "majority", True),
+        (3, 5, 47, 62, "majority", False),
+        (4, 4, 47, 62, "margin", True),  # int(15 * 8 / 109) = 1
+        (3, 5, 47, 62, "margin", False),
+        (3, 5, 10, 90, "margin", True),  # int(80 * 8 / 100) = 6: worse must lead by 6
+        (1, 7, 10, 90, "margin", False),
+        (5, 3, 90, 10, "margin", False),
+        (7, 1, 90, 10, "margin", True),
+        (4, 4, 50, 50, "margin", False),
+    ],
+)
+def test_the_rule_of_skr(
+    better: int, worse: int, all_better: int, all_worse: int, rule: str, expected: bool
+) -> None:
+    assert helps(better, worse, all_better, all_worse, rule) is expected
+
+
+def test_the_knobs_of_skr_change_what_is_sent() -> None:
+    def retrieved(pairs: list[tuple[str, str]], **knobs: Any) -> float:
+        return float(labelled(pairs=pairs, **knobs)(question="town").counters["retrieved"])
+
+    near = [(f"town {'x ' * i}", "worse") for i in range(3)]
+    near += [(f"town {'y ' * 9}{i}", "better") for i in range(6)]
+    assert (retrieved(near, skr_k=5), retrieved(near, skr_k=10)) == (0, 1)
+    rare = [("town a", "better"), ("town b", "worse"), ("town c", "worse")]
+    rare += [(f"z {i}", "worse") for i in range(60)]
+    assert (retrieved(rare), retrieved(rare, skr_rule="margin")) == (0, 1)
+
+
+def test_labels_are_checked_kept_in_copies_and_saved(tmp_path: Path) -> None:
+    program = made("skr")
+    for wrong in (("q", "same"), ("q",), (3, "better"), "qb"):
+        with pytest.raises(UsageError, match="a question with 'better' or 'worse', found"):
+            program.labels = [wrong]
+    with pytest.raises(UsageError, match="two labels"):
+        program.labels = [("q", "better"), ("q", "worse")]
+    with pytest.raises(UsageError, match="learns labels, found 'marks'"):
+        program.learned = {"marks": []}
+    assert program.learned == {}
+    program.labels = LABELS
+    assert program.learned == {"labels": [["capital town", "worse"], ["river length", "better"]]}
+    program.save(tmp_path / "state.json")
+    loaded, restored = made("skr"), made("skr")
+    loaded.load(tmp_path / "state.json")
+    restored.load_state(json.loads(json.dumps(program.dump_state())))
+    for twin in (loaded, restored, program.deepcopy(), program.reset_copy()):
+        assert twin.labels == tuple(LABELS)
+        assert twin(question="capital?").counters["retrieved"] == 0
+    loaded.load_state(made("skr").dump_state())
+    assert loaded.labels == ()
+
+
+def test_a_compiled_program_keeps_the_labels() -> None:
+    program = labelled()
+    compiled = CompiledProgram.of(program, provenance={}, recipe="", run={})
+    twin: Any = compiled.build(program.runtime)
+    assert twin.labels == tuple(LABELS)
+    assert twin(question="capital?").counters["retrieved"] == 0
+
+
+# What fit makes of train questions
+
+
+def by_number(request: ChatRequest) -> str | dict[str, Any]:
+    """Right with passages for Q0 and Q3, without them for Q1, always for Q2; Q3 is unreadable without."""
+    said = " ".join(message.content for message in request.messages)
+    number, passages = int(re.findall(r"Q(\d)", said)[-1]), shown(request)
+    if number == 3 and not passages:
+        return "unreadable"
+    right = {0: bool(passages), 1: not passages}.get(number, True)
+    return {"answer": "yes" if right else "no"}
+
+
+def questions(*numbers: int) -> list[Question]:
+    return [Question(str(i), f"Q{i}?", ("yes",)) for i in numbers]
+
+
+def test_fit_compares_both_answers_of_all_questions_at_once_and_leaves_ties_out() -> None:
+    target = ScriptedTarget(by_number, hold=True)
+    program = made("skr", target)
+    with counting(Counters()) as spent:
+        asyncio.run(program.fit(questions(0, 1, 2, 3), metrics.get("em")))
+    assert program.labels == (("Q0?", "better"), ("Q1?", "worse"), ("Q3?", "better"))
+    assert (target.peak, spent.searches, spent.lm_calls) == (8, 4, 4 * 2 + 1)
+
+
+def test_fit_answers_with_the_demonstrations_that_are_shown_and_labels_anew() -> None:
+    target = ScriptedTarget(by_number)
+    program = labelled(target=target)
+    program.closed.demos = [{"question": "D?", "answer": "d"}]
+    asyncio.run(program.fit(questions(1), metrics.get("em")))
+    assert program.labels == (("Q1?", "worse"),)
+    assert sorted(len(request.messages) for request in target.requests) == [2, 4]
+    asyncio.run(program.fit(questions(2), metrics.get("em")))
+    assert program.labels == ()
+
+
+def test_fit_asks_a_question_that_comes_twice_once() -> None:
+    target = ScriptedTarget(by_number)
+    program = made("skr", target)
+    asyncio.run(program.fit([*questions(0), replace(questions(0)[0], id="twin")], metrics.get("em")))
+    assert (program.labels, len(target.requests)) == ((("Q0?", "better"),), 2)
+
+
+def test_fit_heeds_which_way_a_metric_is_better_and_where_it_does_not_apply() -> None:
+    em = metrics.get("em")
+
+    def wrong(outcome: Any) -> float | None:
+        return None if outcome.extra.get("skip") else 1 - (em.score(outcome) or 0)
+
+    metric = Metric("wrong", "share of wrong answers", "share", False, wrong)
+    program = made("skr", ScriptedTarget(by_number))
+    skipped = Question("1", "Q1?", ("yes",), extra={"skip": True})
+    asyncio.run(program.fit([*questions(0), skipped], metric))
+    assert program.labels == (("Q0?", "better"),)
+
+
+# Self-Eval
+
+
+@pytest.mark.parametrize(("need", "passages"), [(True, [0, 1, 2]), (False, [])])
+def test_self_eval_retrieves_when_the_model_says_so(need: bool, passages: list[int]) -> None:
+    target = ScriptedTarget([{"need": need}, {"answer": "x"}], hold=True)
+    said = made("self_eval", target)(question="Q?")
+    assert shown(target.requests[1]) == passages
+    assert said.counters["retrieved"] == said.counters["searches"] == int(need)
+    assert (said.counters["lm_calls"], target.steps, target.left) == (2, 2, 0)
+
+
+def test_a_gate_that_cannot_be_read_counts_as_a_need() -> None:
+    said = made("self_eval", ScriptedTarget(["hm", "?", {"answer": "x"}]))(question="Q?")
+    assert (len(said.passages), said.counters["retrieved"], said.counters["dropped"]) == (3, 1, 1)
+    assert outcomes(said)[0].startswith("unreadable")
+
+
+def test_the_gate_names_both_answers_and_has_three_examples() -> None:
+    target = ScriptedTarget(Filling())
+    made("self_eval", target)(question="Q?")
+    system = target.requests[0].messages[0].content
+    assert re.findall(r"\? (true|false)$", system, re.MULTILINE) == ["false", "true", "true"]
+    assert "true if you need additional information, false if" in system
+
+
+# Both
+
+
+@pytest.mark.parametrize("id", ["self_eval", "skr"])
+@pytest.mark.parametrize("need", [True, False])
+@pytest.mark.parametrize(("knob", "value"), [("cot", True), ("answer_format", "cited")])
+def test_both_answers_heed_the_answer_knobs(id: str, need: bool, knob: str, value: Any) -> None:
+    target = ScriptedTarget(Filling(fields={"need": need, "answer": "It is [1]."}))
+    program = made(id, target, **{knob: value})
+    if id == "skr" and not need:
+        program.labels = LABELS
+    said = program(question="capital?")
+    last = target.requests[-1]
+    assert bool(shown(last)) is bool(said.passages) is need
+    assert last.schema is not None
+    assert list(last.schema["properties"]) == (["reasoning", "answer"] if knob == "cot" else ["answer"])
+    if knob == "answer_format":
+        asked = "the numbers of the one to three passages" if need else "a paragraph"
+        assert asked in last.messages[0].content
+        assert ("[1]" in last.messages[0].content) is need
+        assert last.sampling.max_tokens == 300
+
+
+@pytest.mark.parametrize("id", ["self_eval", "skr"])
+@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
+def test_a_search_that_finds_nothing_still_ends_in_an_answer(id: str, source: ListSource) -> None:
+    said = made(id, ScriptedTarget(Filling(fields={"need": True})), source)(question="Q?")
+    assert (said.answer, said.passages, said.counters["retrieved"]) == ("text", (), 1)
+    assert said.counters["failed_searches"] == isinstance(source, FailingSource)
