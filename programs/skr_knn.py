@@ -115,9 +115,8 @@ class SkrKnn(Gated):
         self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, metric: Metric
     ) -> float | None:
         """The score of an answer given in one `way`; one that cannot be read is no answer."""
-        context = {"id": question.id, "context_ids": question.context_ids, "query_time": question.query_time}
         try:
-            said = await self._recorded(way, {"question": question.question, **context})
+            said = await self._recorded(way, {"question": question.question, **question.context()})
         except ParseFailure:
             return metric.score(Outcome.of(question, None))
         return metric.score(Outcome.of(question, str(said.answer), said.passages, said.counters))

@@ -23,40 +23,55 @@ from ragc.testing import Filling, ListSource, ScriptedTarget, ends
 
 
 def varied(request: ChatRequest) -> Reply:
-    """A short answer to most prompts, a longer one of likelier tokens to some; that one is scored higher.
+    """One answer to most prompts, another to some, which is graded better wherever it is graded.
 
-    Tokens of a reply differ in probability.
+    The tokens of a reply are less and less likely.
     """
-    some = zlib.crc32(request.messages[-1].content.encode()) % 4 == 0
-    fields = {"answer": "blue and white" if some else "red", "score": 99 if some else 60}
+    text = request.messages[-1].content
+    some, better = zlib.crc32(text.encode()) % 4 == 0, "blue" in text
+    fields = {
+        "answer": "blue and white" if some else "red",
+        "score": 99 if better else 60,
+        "utility": 5 if better else 4,
+        "need": {"percent": 90},
+        "sentence": "Thing 3 is red and was made in a far town a long time ago.",
+    }
     said = Filling(fields=fields)(request).text
     parts = [said[at : at + 3] for at in range(0, len(said), 3)]
-    drawn = tuple(
-        TokenLogprob(part, -(0.05 if some else 0.1) * (1 + at % 40)) for at, part in enumerate(parts)
-    )
+    base = -0.05 if some else -0.1
+    drawn = tuple(TokenLogprob(part, base * (1 + at % 40)) for at, part in enumerate(parts))
     return Reply(said, logprobs=drawn if request.logprobs else ())
 
 
 QUESTION = "What is the colour of thing 3?"
 FOUND = [
     Passage(
-        f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}. It is text." * 3
+        f"p{i}",
+        f"Title {i}",
+        "\n\n".join(
+            [f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}"] * (1 + i % 3)
+        ),
     )
     for i in range(30)
 ]
-LABELS = [["What is the colour of thing 1?", "better"], ["What is the colour?", "better"]] + [
-    [f"Which {word} is it?", "worse"] for word in ("year", "town", "thing", "colour", "river", "song", "day")
+LABELS = [
+    *([f"What colour thing 3 {word}?", "better"] for word in ("is", "was", "has")),
+    *([f"Of what colour was the river that ran by the old {word}?", "worse"] for word in ("mill", "town")),
+    *([f"Of what colour was the great house that stood by the {word}?", "worse"] for word in ("sea", "inn")),
+    *([f"Who was {word}?", "worse"] for word in ("she", "he", "this", "that", "ada", "tom", "eve", "max")),
 ]
-"""Train questions, most of them unlike the one that is asked."""
+"""Train questions, half of them unlike the one that is asked."""
 
-REPLIES = {
+REPLIES: dict[str, Callable[[ChatRequest], Reply]] = {
     "plain": Filling(),
     "unsure": Filling(logprob=-3.0),
     "last": Filling(last=True),
     "last and full": Filling(last=True, full=True, logprob=-3.0),
     "words of the question": Filling(text="colour of thing 3"),
     "varied": varied,
-    "never done": Filling(fields={"answer": "", "sufficient": "NO", "known": "no"}),
+    "web": Filling(fields={"action": "web", "answer": ""}),
+    "later documents": Filling(fields={"ids": [[9]], "sufficient": "NO"}),
+    "never done": Filling(fields={"answer": "", "sufficient": "NO", "known": "no", "confidence": 50}),
 }
 
 
@@ -72,10 +87,12 @@ class Asked(ListSource):
         return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[shift : shift + k]))
 
 
-def behaviour(entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRequest], Reply]) -> str:
+def behaviour(
+    entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRequest], Reply], *, labelled: bool
+) -> str:
     """All that a question leads to: requests, searches, answer and passages."""
     target = ScriptedTarget(reply, context_tokens=9000)
-    names = {"local", "web", "kg", "dense", *entry.sources, *entry.may_use}
+    names = {"local", "web", *entry.sources, *entry.may_use}
     roles: Any = {role: ScriptedTarget(reply, context_tokens=9000) for role in ("proxy", "judge", "teacher")}
     sources = {name: Asked([Passage(f"{name}{p.id}", p.title, p.text) for p in FOUND]) for name in names}
     program = entry.build(Runtime({"main": target, **roles}, sources, store=CallStore(None)), dict(knobs))
@@ -83,7 +100,7 @@ def behaviour(entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRe
         demo = dict.fromkeys(predictor.signature.fields, "x")
         last = demo | {"answer": INVALID} if "answer" in demo else demo
         predictor.demos = [*[demo] * 16, last]
-    if entry.id == "skr":
+    if labelled:
         program.learned = {"labels": LABELS}
     said = program(question=QUESTION, sub_questions=["Which thing is red?"])
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
@@ -102,14 +119,15 @@ def effective(entry: Method, knob: Knob) -> bool:
             condition.values[0] if condition.values else parent.check(type(parent.default)(parent.high or 1))
         )
         condition = parent.when
+    labelled = knob.name.startswith("skr_")
     for reply in REPLIES.values():
         try:
-            plain = behaviour(entry, needed, reply)
+            plain = behaviour(entry, needed, reply, labelled=labelled)
         except UsageError:
             continue
         for value in ends(knob):
             try:
-                if behaviour(entry, {**needed, knob.name: value}, reply) != plain:
+                if behaviour(entry, {**needed, knob.name: value}, reply, labelled=labelled) != plain:
                     return True
             except UsageError as error:
                 if knob.name in str(error):
