@@ -54,13 +54,16 @@ class RagProgram(dspy.Module):
     """
 
     method: Method
-    chooses_demos = False
-    """Whether the question decides which of the demonstrations are shown, `icl_n` at most."""
 
     def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
         super().__init__()
         self.runtime = runtime
         self.knobs: Any = knobs
+
+    @property
+    def chooses_demos(self) -> bool:
+        """Whether the question decides which of the demonstrations are shown, `icl_n` at most."""
+        return False
 
     def predictor(self, signature: Any, *, role: Role = "main", max_tokens: int, **more: Any) -> RagPredict:
         """A typed call with this program's layout, sampling and number of demonstrations."""
@@ -87,13 +90,17 @@ class RagProgram(dspy.Module):
     ) -> RagPredict:
         """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
 
-        It reasons first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
+        Where there are no passages to cite, a plain paragraph stands in for a cited one. The call reasons
+        first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
         the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
         `room` is for outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
-        tokens = FORMATS[self.knobs.answer_format].tokens if limit is None else limit
-        signature = worded(signature, self.knobs.answer_format, also)
+        wanted = self.knobs.answer_format
+        if wanted == "cited" and "passages" not in signature.input_fields:
+            wanted = "long"
+        tokens = FORMATS[wanted].tokens if limit is None else limit
+        signature = worded(signature, wanted, also)
         return self.predictor(
             reasoned(signature) if thinks else signature,
             max_tokens=tokens + room + (REASONING if thinks else 0),

@@ -32,7 +32,7 @@ from ragc.programs.ragx_web import WebStages
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answers import with_question, worded
+from ragc.signatures.answers import with_question
 from ragc.signatures.cited import within
 from ragc.signatures.invalid import INVALID, UNSURE, KnownAnswer, OpenAnswer, ReferenceAnswer, settled
 from ragc.signatures.routing import DynamismRouter, RouteSources
@@ -86,13 +86,16 @@ class RagX(WebStages, KgStage):
                 f"add [targets.{knobs.router_role}] or set router_role = 'main'."
             )
 
+    @property
+    def chooses_demos(self) -> bool:
+        """Whether the question decides which demonstrations are shown."""
+        return self.by_domain or bool(self.knobs.icl_n and self.knobs.icl_invalid)
+
     def _answerer(self, signature: Any) -> RagPredict:
         knobs = self.knobs
-        if knobs.answer_format == "cited" and "passages" not in signature.input_fields:
-            signature = worded(signature, "long")  # there is nothing to cite
         limit = knobs.max_answer_tokens if knobs.answer_format == "short" else None
         call = self.answering(signature, cot=knobs.cot or self.routed, also=(INVALID, UNSURE), limit=limit)
-        if self.by_domain or (knobs.icl_n and knobs.icl_invalid):
+        if self.chooses_demos:
             return ChoosingPredict(call, where=knobs.icl_domain, invalid=knobs.icl_invalid)
         return call
 

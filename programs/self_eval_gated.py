@@ -10,19 +10,15 @@ import dspy
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import PassageKnobs
 from ragc.programs.vanilla import Vanilla
-from ragc.signatures.answers import ClosedBookAnswer, worded
+from ragc.signatures.answers import ClosedBookAnswer
 
 
 class Gated(Vanilla):
-    """Answers as `vanilla` does where `needs` says so, and as `no_retrieval` does elsewhere.
-
-    Without passages there is nothing to cite: the format `cited` then asks for a plain paragraph.
-    """
+    """Answers as `vanilla` does where `needs` says so, and as `no_retrieval` does elsewhere."""
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
-        cites = knobs.answer_format == "cited"
-        self.closed = self.answering(worded(ClosedBookAnswer, "long") if cites else ClosedBookAnswer)
+        self.closed = self.answering(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Let the gate decide, then answer with or without passages."""

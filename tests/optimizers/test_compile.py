@@ -246,3 +246,49 @@ def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -
         load(folder / "out")
     with pytest.raises(ArtefactError, match="holds no compiled program"):
         load(folder)
+
+
+def test_what_a_program_learns_from_train_is_kept_and_sent_once(run: Run, folder: Path) -> None:
+    def reads(request: ChatRequest) -> dict[str, str]:
+        said = request.messages[-1].content
+        return {"answer": colour_of(request) if "Passages:" in said else "red"}
+
+    target = ScriptedTarget(reads)
+    sets = ('program="skr"', "search.demos=0", 'search.knobs=["skr_k"]', "search.trials=2")
+    made = run(sets=sets, target=target)
+    learned = load(made.path).state.learned
+    assert {question for question, _ in learned["labels"]} == {
+        f"What colour is thing number{i}?" for i in range(15) if COLOURS[i % 5] != "red"
+    }
+    assert {how for _, how in learned["labels"]} == {"better"}
+    asked_without = [r for r in target.requests if "Passages:" not in r.messages[-1].content]
+    assert len(asked_without) == 15
+    opened = open_program(made.path, store=CallStore(None), targets={"main": target})
+    assert opened.program.learned == learned
+    plain = open_program(
+        folder / "recipe.toml", sets, store=CallStore(folder / "store"), targets={"main": target}
+    )
+    before = len(target.requests)
+    score(plain, "dev")
+    assert plain.program.learned == learned
+    assert len(target.requests) == before
+
+
+def test_a_program_that_chooses_its_demonstrations_keeps_them_all(run: Run) -> None:
+    def answers(request: ChatRequest) -> dict[str, str]:
+        if '"domain"' in request.messages[0].content:
+            return {"domain": "open"}
+        return needs_demos(request)
+
+    sets = (
+        'program="ragx"',
+        'knobs.icl_domain="same"',
+        'sources.web.kind="bm25"',
+        "search.demos=2",
+        "search.knobs=[]",
+        "search.trials=1",
+    )
+    state = load(run(sets=sets, target=ScriptedTarget(answers)).path).state
+    assert state.knobs["icl_n"] == 2
+    assert len(state.predictors["answer"].demos) > 2
+    assert all(demo["domain"] == "open" for demo in state.predictors["answer"].demos)
