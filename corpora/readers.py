@@ -6,29 +6,22 @@ Blank lines are skipped. Ids that are whole numbers become strings.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
-import math
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Never, TypeVar
+from typing import TypeVar
 
-from ragc.errors import DataError, nearest
+from ragc.corpora.row import Row
+from ragc.corpora.rows import rows
+from ragc.errors import DataError
 from ragc.fingerprint import canonical
 from ragc.records import Passage, Question
 
 LISTED = 20
 """Problems that a message spells out; the error's `problems` holds all of them."""
 
-_BOM = b"\xef\xbb\xbf"
 _Record = TypeVar("_Record", Passage, Question)
-_KINDS = {
-    str: "a string", bool: "true or false", int: "a number", float: "a number",
-    list: "a list", dict: "an object", type(None): "null",
-}  # fmt: skip
 
 
 def read_questions(
@@ -77,54 +70,7 @@ def data_error(where: str, problems: Sequence[str]) -> DataError:
     return error
 
 
-class _Row:
-    """One object of a file; what is wrong with its fields is noted in `problems`."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-        self.problems: list[str] = []
-
-    def text(self, name: str, *, needed: bool = True, blank: bool = False, number: bool = False) -> str:
-        """A string field; blank ones are refused unless `blank`, whole numbers unless `number`."""
-        if self._absent(name, needed):
-            return ""
-        value = self.values[name]
-        if number and type(value) is int:
-            return str(value)
-        if not isinstance(value, str):
-            self.problems.append(f"`{name}` is {_KINDS[type(value)]}, a string is needed")
-        elif not blank and not value.strip():
-            self.problems.append(f"`{name}` is empty")
-        else:
-            return value
-        return ""
-
-    def texts(self, name: str, *, needed: bool = False, number: bool = False) -> tuple[str, ...]:
-        """A list of strings that are not blank; at least one when `needed`."""
-        if self._absent(name, needed):
-            return ()
-        value = self.values[name]
-        if not isinstance(value, list):
-            self.problems.append(f"`{name}` is {_KINDS[type(value)]}, a list of strings is needed")
-            return ()
-        if needed and not value:
-            self.problems.append(f"`{name}` is an empty list, at least one is needed")
-        for at, item in enumerate(value):
-            if isinstance(item, str) and not item.strip():
-                self.problems.append(f"`{name}[{at}]` is empty")
-            elif not isinstance(item, str) and not (number and type(item) is int):
-                self.problems.append(f"`{name}[{at}]` is {_KINDS[type(item)]}, a string is needed")
-        return tuple(map(str, value))
-
-    def _absent(self, name: str, needed: bool) -> bool:
-        if name in self.values:
-            return not needed and self.values[name] is None
-        if needed:
-            self.problems.append(f"`{name}` is missing.{nearest(name, self.values)}")
-        return True
-
-
-def _question(row: _Row, known: frozenset[str] | None) -> Question:
+def _question(row: Row, known: frozenset[str] | None) -> Question:
     question = Question(
         id=row.text("id", number=True),
         question=row.text("question"),
@@ -145,7 +91,7 @@ def _question(row: _Row, known: frozenset[str] | None) -> Question:
     return question
 
 
-def _passage(row: _Row) -> Passage:
+def _passage(row: Row) -> Passage:
     passage = Passage(
         row.text("id", number=True), row.text("title", blank=True), row.text("text", blank=True)
     )
@@ -154,88 +100,20 @@ def _passage(row: _Row) -> Passage:
     return passage
 
 
-def _read(path: Path, kind: str, make: Callable[[_Row], _Record], limit: int | None) -> tuple[_Record, ...]:
+def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | None) -> tuple[_Record, ...]:
     records: list[_Record] = []
     problems: list[str] = []
-    lines: dict[str, int] = {}
-    for number, found in islice(_rows(path), limit):
-        if isinstance(found, str):
-            problems.append(f"line {number}: {found}" if number else found)
-            continue
-        row = _Row(found)
-        record = make(row)
-        first = lines.setdefault(record.id, number)
-        if first != number and record.id:
-            row.problems.append(f"`id` {record.id!r} was used on line {first} already")
-        problems += [f"line {number}: {problem}" for problem in row.problems]
-        records.append(record)
+    places: dict[str, str] = {}
+    for row in islice(rows(path), limit):
+        if not row.problems:
+            record = make(row)
+            first = places.setdefault(record.id, row.place)
+            if first != row.place and record.id:
+                row.problems.append(f"`id` {record.id!r} was used on {first} already")
+            records.append(record)
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
     if problems:
         raise data_error(str(path), problems)
     if not records:
-        raise DataError(str(path), [f"the file holds no {kind}; one JSON object a line is needed"])
+        raise DataError(str(path), [f"the file holds no {name}; one JSON object a line is needed"])
     return tuple(records)
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """The line number and object of every line that is not blank, or what is wrong with it (0: the file)."""
-    number, offset = 0, 0
-    try:
-        with path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            for line in gzip.GzipFile(fileobj=plain) if packed else plain:
-                number += 1
-                if text := line.removeprefix(_BOM).strip() if number == 1 else line.strip():
-                    yield number, _object(text, offset + line.index(text))
-                offset += len(line)
-    except FileNotFoundError:
-        yield 0, _missing(path)
-    except IsADirectoryError:
-        yield 0, "is a folder; name a file in it"
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        broken = "ends early" if isinstance(error, EOFError) else "is damaged"
-        yield 0, f"the gzip stream {broken}, after line {number}; copy or download the file again"
-    except OSError as error:
-        yield 0, f"cannot be read: {error.strerror or error}"
-
-
-def _object(line: bytes, offset: int) -> dict[str, Any] | str:
-    """The object that `line` spells, or what is wrong with it; `offset` is where it begins in the file."""
-    try:
-        value = _DECODER.decode(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        at = error.start
-        return f"not UTF-8: byte 0x{line[at]:02x} at offset {offset + at} of the file"
-    except json.JSONDecodeError as error:
-        return f"not JSON: {error.msg} at column {error.colno}"
-    except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
-    if not isinstance(value, dict):
-        return f"is {_KINDS[type(value)]}, an object is needed"
-    if b"\\ud" in line.lower():
-        try:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            return "a string holds half of a surrogate pair, which is no character"
-    return value
-
-
-def _missing(path: Path) -> str:
-    asked = f"no such file: looked for {str(path.absolute())!r}"
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
-    except OSError:
-        return f"{asked}, whose folder does not exist or cannot be listed"
-    return f"{asked}.{nearest(path.name, names)}"
-
-
-def _not_finite(text: str) -> Never:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _not_finite(text)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)

@@ -84,12 +84,12 @@ def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
         "line 5: `answers` is missing. Did you mean 'answer'?",
         "line 6: `id` is true or false, a string is needed",
         "line 6: `answers` is an empty list, at least one is needed",
-        "line 7: `answers` is a string, a list of strings is needed",
+        "line 7: `answers` is a string, a list is needed",
         "line 8: `answers[0]` is empty",
         "line 8: `answers[1]` is a number, a string is needed",
         "line 8: `answers[2]` is null, a string is needed",
         "line 8: `split` is a number, a string is needed",
-        "line 8: `gold_ids` is a string, a list of strings is needed",
+        "line 8: `gold_ids` is a string, a list is needed",
         "line 9: `id` 'q1' was used on line 1 already",
         "line 10: not JSON: NaN is no JSON number",
         "line 11: not JSON: 1e999 is no JSON number",
@@ -154,7 +154,7 @@ def test_a_broken_gzip_stream_is_said_to_be_broken(tmp_path: Path) -> None:
     packed = gzip.compress(rows.encode())
     path = tmp_path / "questions.jsonl.gz"
     path.write_bytes(packed[: len(packed) // 2])
-    assert "ends early, after line" in problems(path)[-1]
+    assert "ends early, after row" in problems(path)[-1]
     path.write_bytes(packed[:30] + bytes(40) + packed[70:])
     assert "is damaged" in problems(path)[-1]
 
