@@ -19,6 +19,7 @@ FOLDERS = {
     "metrics": ROOT / "src/ragc/metrics",
     "exports": ROOT / "src/ragc/exports",
     "signatures": ROOT / "signatures",
+    "corpora.datasets": ROOT / "corpora/datasets",
     "corpora": ROOT / "corpora",
     "programs": ROOT / "programs",
     "optimizers": ROOT / "optimizers",
@@ -46,6 +47,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "targets": (),
     "signatures": (),
     "corpora": (),
+    "corpora.datasets": ("corpora",),
     "metrics": ("targets", "signatures"),
     "programs": ("signatures", "corpora", "targets", "metrics"),
     "recipe": ("programs", "signatures", "corpora", "targets", "metrics"),
@@ -68,7 +70,7 @@ def library() -> Iterator[Path]:
     yield from sorted((ROOT / "src/ragc").glob("*.py"))
     for room, folder in FOLDERS.items():
         if room != "experiments":
-            yield from sorted(folder.rglob("*.py"))
+            yield from sorted(folder.glob("*.py"))
 
 
 FILES = tuple(library())
@@ -164,11 +166,12 @@ def test_every_room_is_packaged_and_linked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert set(project["tool"]["setuptools"]["packages"]) == {"ragc", *(f"ragc.{room}" for room in FOLDERS)}
     for room, folder in FOLDERS.items():
-        assert (ROOT / "src/ragc" / room).resolve() == folder
+        assert (ROOT / "src/ragc" / room.replace(".", "/")).resolve() == folder
     assert project["project"]["version"] == ragc.__version__
 
 
 @pytest.mark.parametrize("room", FOLDERS)
 def test_a_room_is_flat_and_a_package(room: str) -> None:
     assert (FOLDERS[room] / "__init__.py").is_file()
-    assert [path for path in FOLDERS[room].rglob("*.py") if path.parent != FOLDERS[room]] == []
+    rooms = set(FOLDERS.values())
+    assert [path for path in FOLDERS[room].rglob("*.py") if path.parent not in rooms] == []
