@@ -73,7 +73,7 @@ class PrefRag(SourceChoice):
             action, query, answer = _filled(said.action), _filled(said.action_input), _filled(said.answer)
             action = action.casefold()
             if action in self.tools and query:
-                await self._search(run, said.thought, action, query)
+                await self._search(run, said, action, query)
             elif answer:
                 review = await self._review(run, said, answer)
                 if review is None:
@@ -103,14 +103,17 @@ class PrefRag(SourceChoice):
         run.shown = self.shortened(call, run.turns, inputs, shorter)
         return inputs(run.shown)
 
-    async def _search(self, run: Run, thought: str, action: str, query: str) -> None:
-        """Search as the step asks."""
+    async def _search(self, run: Run, said: Any, action: str, query: str) -> None:
+        """Search as the step asks; a search that was made before is passed over."""
         passages = await self.chosen(run, self.tools[action][0], query)
-        label = action.capitalize().replace("_", " ")
-        run.add((("Thought", thought), (label, query)), passages)
+        if passages is None:
+            self._drop(run, said)
+        else:
+            label = action.capitalize().replace("_", " ")
+            run.add((("Thought", said.thought), (label, query)), passages)
 
     def _drop(self, run: Run, said: Any) -> None:
-        """Pass over an unknown tool or an empty query; the step is spent."""
+        """Pass over an unknown tool, an empty query or a search made before; the step is spent."""
         counters.count(dropped=1)
         record(Note("step", f"dropped: {said.action}: {said.action_input}"))
         run.again += 1

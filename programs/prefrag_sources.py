@@ -6,7 +6,8 @@ by the question, with all passages known so far.
 Differs: a comparison that cannot be read is a no (the code looks for "true" in its text); where the
 preferred source finds nothing the other one is asked without a comparison; of several sources a step may
 name the preferred one, and what that finds is kept, as there is none to switch to; a confidence in
-place of true or false is ours. Without `pref` only the preferred source is searched, or with
+place of true or false is ours; a query that is asked again goes to the other source without a comparison,
+and is dropped when that was asked too. Without `pref` only the preferred source is searched, or with
 `free_choice` the one that the step names (the paper's ablation does not say).
 """
 
@@ -83,14 +84,20 @@ class SourceChoice(RagProgram):
         """The source that is asked first."""
         return next(iter(self.used))
 
-    async def chosen(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
-        """The preferred source's passages when they add something, else those of the source `name`."""
+    async def chosen(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
+        """The preferred source's passages when they add something, else those of the source `name`.
+
+        A search that was made before adds nothing and is not made again; None when none is left to make.
+        """
         first = self.preferred
+        if (name, query.casefold()) in run.asked:
+            return None
         if name == first or not self.compares:
             return await self.searched(run, name, query)
-        passages = await self.searched(run, first, query)
-        if passages and await self._adds(run, query, passages):
-            return passages
+        if (first, query.casefold()) not in run.asked:
+            passages = await self.searched(run, first, query)
+            if passages and await self._adds(run, query, passages):
+                return passages
         run.counts["switches"] += 1
         record(Note("switch", f"{first} to {name}"))
         return await self.searched(run, name, query)
@@ -126,6 +133,7 @@ class SourceChoice(RagProgram):
 
     async def searched(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
         """What the source `name` finds for `query`, counted."""
+        run.asked.add((name, query.casefold()))
         kind = "local" if name == "local" else "web"
         run.counts[f"total_{kind}"] += 1
         k = self.knobs.k_local if kind == "local" else self.knobs.k_web

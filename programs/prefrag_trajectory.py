@@ -33,7 +33,8 @@ Trajectory = tuple[Turn, ...]
 class Run:
     """Steps left, what was done, what the last call was shown, and how often each source was asked.
 
-    `again` counts the steps since the trajectory last grew.
+    `again` counts the steps since the trajectory last grew, `asked` are the searches made: source and
+    query, in lower case.
     """
 
     question: str
@@ -41,6 +42,7 @@ class Run:
     turns: Trajectory = ()
     shown: Trajectory = ()
     again: int = 0
+    asked: set[tuple[str, str]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, wrote: tuple[tuple[str, str], ...], passages: tuple[Passage, ...]) -> None:
@@ -54,16 +56,21 @@ def found(turns: Trajectory) -> tuple[Passage, ...]:
 
 
 def rendered(turns: Trajectory) -> str:
-    """All turns as text, passages numbered from 1; `none` for no turn."""
+    """All turns as text, each passage once and numbered from 1; `none` for no turn.
+
+    A turn that found a passage again names it by its number.
+    """
     lines: list[str] = []
-    number = 0
+    numbers: dict[Passage, int] = {}
     for turn in turns:
         lines += [f"{label}: {text}" for label, text in turn.wrote if text]
-        missing = "left out" if turn.cut else "none"
-        lines.append("Results:" if turn.passages else f"Results: {missing}")
+        known = "".join(f" [{numbers[passage]}]" for passage in turn.passages if passage in numbers)
+        missing = "" if turn.passages else " left out" if turn.cut else " none"
+        lines.append(f"Results:{known}{missing}")
         for passage in turn.passages:
-            number += 1
-            lines.append(f"[{number}] {shown(passage)}")
+            if passage not in numbers:
+                numbers[passage] = len(numbers) + 1
+                lines.append(f"[{numbers[passage]}] {shown(passage)}")
     return neutral("\n".join(lines)) or "none"
 
 

@@ -31,7 +31,9 @@ class AgentStep(dspy.Signature):
     trajectory: str = dspy.InputField()
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
     action: str = dspy.OutputField(desc="a tool, or finish")
-    action_input: str = dspy.OutputField(desc="a short query for one fact; empty when you finish")
+    action_input: str = dspy.OutputField(
+        desc="a short query for one fact, unlike those before; empty when you finish"
+    )
     answer: str = dspy.OutputField(
         desc="the final answer: a name, number or short phrase; empty when you search"
     )

@@ -148,7 +148,7 @@ def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) 
     for bad in range(3):
         fields = {
             "answer": ["wrong"] * bad + [""],
-            "action_input": [""] * bad + ["text"],
+            "action_input": [""] * bad + [f"query {number}" for number in range(20)],
             "grade": "INCORRECT",
         }
         program = made(method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), Filling(fields=fields))

@@ -34,6 +34,8 @@ def varied(request: ChatRequest) -> Reply:
         "score": 99 if better else 60,
         "utility": 5 if better else 4,
         "need": {"percent": 90},
+        "confidence": 50,
+        "action_input": f"thing {zlib.crc32(text.encode()) % 97}",
         "sentence": "Thing 3 is red and was made in a far town a long time ago.",
     }
     said = Filling(fields=fields)(request).text
