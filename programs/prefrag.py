@@ -9,7 +9,7 @@ Differs: a search that a step asks for is made whatever answer stands beside it,
 field (in the code an answer wins); steps are told to answer from results, not from memory, and so to
 search first, though an answer before any search is still taken; a step that cannot be read ends the
 search and the answer is forced; a step that added nothing is sampled anew, and ends the search at
-temperature 0; replies are limited to 412 tokens beside the answer (steps) and 256 (comparison, grade),
+temperature 0, or when it asks again for what was searched everywhere; replies are limited to 412 tokens beside the answer (steps) and 256 (comparison, grade),
 not 4096; how the answer is worded stands in the instructions, not beside the question; what does not fit
 the context is left out, oldest first. Chunks are cut at 500 tokens, not 512. After a bad grade all
 sources that may be searched are; without `pref` that is the preferred one alone, unless the choice is
@@ -104,10 +104,11 @@ class PrefRag(SourceChoice):
         return inputs(run.shown)
 
     async def _search(self, run: Run, said: Any, action: str, query: str) -> None:
-        """Search as the step asks; a search that was made before is passed over."""
+        """Search as the step asks; one that asks again for what all sources were asked ends the steps."""
         passages = await self.chosen(run, self.tools[action][0], query)
         if passages is None:
             self._drop(run, said)
+            run.left = 0
         else:
             label = action.capitalize().replace("_", " ")
             run.add((("Thought", said.thought), (label, query)), passages)
