@@ -31,8 +31,8 @@ def rows(path: Path, *, under: str = "") -> Iterator[Row]:
     """Every object of the file at `path`, in its order, each with the problem of its place if there is one.
 
     Of a `.json` file the items of its list are read, or of the list `under` that key of its object; an
-    object a line will do too. A row with problems has no values. What is wrong with the file as a whole
-    has the place "".
+    object a line will do too, and objects by their id. A row with problems has no values. What is wrong
+    with the file as a whole has the place "".
     """
     number = 0
     try:
@@ -100,6 +100,8 @@ def _document(stream: BinaryIO, suffix: str, under: str) -> Iterator[Row]:
             yield _broken(f"holds an object with {', '.join(map(repr, list(value)[:5]))}; {wanted} is needed")
             return
         value = value[under]
+    if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
+        value = [{"id": name} | item for name, item in value.items()]  # objects by id
     if not isinstance(value, list):
         yield _broken(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed")
         return

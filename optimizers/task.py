@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ragc import corpora, metrics
-from ragc.corpora import pydocs
 from ragc.corpora.bm25 import Bm25Source
 from ragc.corpora.given import GivenSource
-from ragc.corpora.readers import read_corpus, read_questions
 from ragc.corpora.source import Source
-from ragc.corpora.splits import check_disjoint, draw
-from ragc.errors import DataError, UnknownName, UsageError
+from ragc.errors import UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.metrics import Metric
 from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.data import RecipeData
 from ragc.optimizers.suggest import Space
 from ragc.optimizers.trials import Objective
 from ragc.programs import Method
@@ -36,8 +34,6 @@ DEMO_SETS = 4
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question that earns a demonstration."""
-
-SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -119,9 +115,10 @@ def prepare(
     Raises DataError and UsageError.
     """
     _check_search(recipe)
-    passages = {name: _passages(recipe, spec) for name, spec in recipe.sources.items()}
+    data = RecipeData(recipe)
+    passages = {name: data.passages(spec) for name, spec in recipe.sources.items()}
     known = frozenset(p.id for corpus in passages.values() for p in corpus)
-    splits = _splits(recipe, known or None) if questions else {}
+    splits = data.splits(known) if questions else {}
     made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
         name: _source(spec, passages[name], splits) for name, spec in recipe.sources.items()
@@ -149,7 +146,7 @@ def prepare(
         tuple(metrics.get(name) for name in wanted),
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made),
+        facts=_facts(recipe.seed, splits, sources, made) | ({"skipped": data.skipped} if data.skipped else {}),
     )
 
 
@@ -172,15 +169,6 @@ def _objective(name: str, minus: bool) -> Objective:
     return Objective(metric, -1 if minus else 1)
 
 
-def _passages(recipe: Recipe, spec: SourceSpec) -> tuple[Passage, ...]:
-    path = spec.corpus or recipe.data.corpus
-    if path:
-        return read_corpus(recipe.path(path))
-    if recipe.data.dataset == "pydocs":
-        return pydocs.passages()
-    raise UsageError(f'A source of kind {spec.kind!r} needs a corpus; add corpus = "FILE" to its table.')
-
-
 def _source(
     spec: SourceSpec, passages: tuple[Passage, ...], splits: Mapping[str, tuple[Question, ...]]
 ) -> Source:
@@ -189,32 +177,6 @@ def _source(
     if spec.kind == "given":
         return GivenSource(passages)
     raise UnknownName("source kind", spec.kind, [entry.id for entry in corpora.SOURCES])
-
-
-def _splits(recipe: Recipe, corpus_ids: frozenset[str] | None) -> dict[str, tuple[Question, ...]]:
-    """The questions of each split, drawn with the seed or read from a file of their own."""
-    asked = {name: getattr(recipe.data, name) for name in SPLITS}
-    files = {name: value for name, value in asked.items() if isinstance(value, str)}
-    out = {name: read_questions(recipe.path(value), corpus_ids=corpus_ids) for name, value in files.items()}
-    rest = {name: value for name, value in asked.items() if name not in files}
-    if recipe.data.dataset == "pydocs":
-        pool: tuple[Question, ...] = pydocs.questions()
-    elif recipe.data.questions:
-        pool = read_questions(recipe.path(recipe.data.questions), corpus_ids=corpus_ids)
-    else:
-        pool = ()
-    named = {question.split for question in pool}
-    sizes = {name: value for name, value in rest.items() if value is not None}
-    whole = {
-        name: sum(q.split == name for q in pool)
-        for name, value in rest.items()
-        if value is None and name in named
-    }
-    out |= draw(pool, {**sizes, **whole}, recipe.seed)
-    check_disjoint(out)
-    if not out.get("dev"):
-        raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
-    return {name: out[name] for name in SPLITS if name in out}
 
 
 def _facts(

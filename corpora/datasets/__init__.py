@@ -1,1 +1,47 @@
 """Data sets by name: one file each, with a card and a reader of the official format."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from ragc.corpora.datasets.base import Card, Loaded
+from ragc.corpora.datasets.base import load as load_file
+from ragc.errors import UnknownName
+
+FILES = {
+    "hotpotqa": "hotpotqa",
+    "2wikimultihopqa": "wiki2",
+    "musique": "musique",
+    "bioasq": "bioasq",
+    "nq": "nq",
+    "triviaqa": "triviaqa",
+    "popqa": "popqa",
+    "arc_challenge": "arc_challenge",
+    "openbookqa": "openbookqa",
+    "asqa": "asqa",
+    "qampari": "qampari",
+    "eli5": "eli5",
+    "crag": "crag",
+    "kilt": "kilt",
+    "kilt_eli5": "kilt_eli5",
+}
+"""The module of each data set that is read from official files, by its id."""
+
+
+def card(id: str) -> Card:
+    """The card of a data set; raises UnknownName."""
+    found: Card = _module(id).CARD
+    return found
+
+
+def load(id: str, path: Path) -> Loaded:
+    """All that an official file of a data set holds. Raises UnknownName, or DataError with all problems."""
+    return load_file(card(id), _module(id).read, path)
+
+
+def _module(id: str) -> Any:
+    if id not in FILES:
+        raise UnknownName("data set", id, FILES)
+    return importlib.import_module(f"ragc.corpora.datasets.{FILES[id]}")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ragc.corpora.readers import data_error
 from ragc.corpora.row import Row
@@ -33,6 +34,13 @@ class Card:
     metrics: tuple[str, ...] = ("em", "f1")
     answer_format: str = "short"
     under: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object for `ragc list datasets --json`."""
+        return {name: getattr(self, name) for name in self.__slots__} | {
+            "splits": dict(self.splits),
+            "metrics": list(self.metrics),
+        }
 
 
 class Skip(Exception):

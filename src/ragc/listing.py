@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ragc import corpora, metrics, targets
+from ragc.corpora import datasets
 from ragc.errors import UsageError
 from ragc.programs import METHODS, method
 
@@ -23,5 +24,11 @@ def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
         return [{"id": m.id, "about": m.about, "unit": m.unit} for m in metrics.METRICS]
     if kind == "targets":
         return [{"id": name, "about": about} for name, about in targets.TARGETS.items()]
-    entries = corpora.DATASETS if kind == "datasets" else corpora.SOURCES
-    return [{"id": entry.id, "about": entry.about} for entry in entries]
+    if kind == "datasets":
+        cards = [datasets.card(id) for id in datasets.FILES]
+        return [_entry(entry) for entry in corpora.DATASETS] + [card.to_json() for card in cards]
+    return [_entry(entry) for entry in corpora.SOURCES]
+
+
+def _entry(entry: corpora.Entry) -> dict[str, Any]:
+    return {"id": entry.id, "about": entry.about}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from ragc import corpora, targets
+from ragc.corpora import datasets
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.recipe_search import read_knobs, read_report, read_search
@@ -75,7 +76,7 @@ def _note_needs(table: Table, chosen: Method) -> None:
 
 
 def _data(table: Table, base: Path | None) -> Data:
-    known = [entry.id for entry in corpora.DATASETS]
+    known = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
     data = Data(
         dataset=table.one_of("dataset", known, "data set", "jsonl"),
         questions=table.path("questions", base),
@@ -108,7 +109,8 @@ def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
     table.close("What one kind understands goes into an `options` table.")
     if kind in NEED_CORPUS:
         corpus = corpus or data.corpus
-        if not corpus and "corpus" not in table.values and data.dataset not in BUILT_IN:
+        brings = data.dataset in BUILT_IN or data.dataset in datasets.FILES
+        if not corpus and "corpus" not in table.values and not brings:
             table.note("kind", f"a source of kind {kind!r} needs a corpus; add {table.name('corpus')}")
     return SourceSpec(kind, corpus, options)
 

@@ -1,0 +1,96 @@
+"""ARC-Challenge: school science questions with options, in the form that OpenBookQA has too."""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.parts import documents, each, part
+from ragc.corpora.row import Row
+from ragc.records import Question
+
+CARD = Card(
+    id="arc_challenge",
+    about="grade-school science questions with three to five options, hard for word overlap",
+    file="ARC-Challenge-Train.jsonl, -Dev.jsonl or -Test.jsonl",
+    licence="CC BY-SA 4.0",
+    home="https://allenai.org/data/arc",
+    citation="Peter Clark, Isaac Cowhey, Oren Etzioni, Tushar Khot, Ashish Sabharwal, Carissa Schoenick, "
+    "Oyvind Tafjord. Think you have Solved Question Answering? Try ARC, the AI2 Reasoning "
+    "Challenge. arXiv:1803.05457, 2018.",
+    splits={"train": 1119, "dev": 299, "test": 1172},
+    metrics=("em",),
+    answer_format="choice",
+)
+
+LETTERS = ("A", "B", "C", "D", "E")
+"""The labels of options; files that count them from 1 to 5 are given letters."""
+
+_READ = ("id", "question", "question_stem", "choices", "answerKey", "ctxs")
+
+
+def read(row: Row) -> Item:
+    """A question with its options below it; see `with_options`."""
+    return with_options(row, CARD.id)
+
+
+def with_options(row: Row, dataset: str) -> Item:
+    """A question whose text ends in its options, one a line as `A. text`; the answer is a letter.
+
+    The official form has `stem` and `choices` in the object `question`; that of Hugging Face, with lists
+    of `text` and `label` in `choices`, is read too. Passages come from `ctxs`, which Self-RAG's files have.
+    `extra` keeps the options as `choices`, by letter, and what else the row says.
+    """
+    if isinstance(row.values.get("question"), dict):
+        made = part(row, "question", row.values["question"], _official)
+    else:
+        made = _listed(row)
+    stem, options = made or ("", {})
+    key = _letter(row, "answerKey")
+    if key and options and key not in options:
+        row.problems.append(f"`answerKey` is option {key}, and the options are {', '.join(options)}")
+    passages = documents(row, "ctxs", dataset)
+    question = Question(
+        row.text("id", number=True),
+        "\n".join([stem.strip(), *(f"{letter}. {text}" for letter, text in options.items())]),
+        (key,),
+        context_ids=tuple(passage.id for passage in passages),
+        extra={"choices": options} | {name: row.values[name] for name in row.values if name not in _READ},
+    )
+    return question, passages
+
+
+def _official(row: Row) -> tuple[str, dict[str, str]]:
+    options = each(row, "choices", lambda one: (_letter(one, "label"), one.text("text")), needed=True)
+    return row.text("stem"), _by_letter(row, options)
+
+
+def _listed(row: Row) -> tuple[str, dict[str, str]]:
+    stem = row.text("question_stem" if "question_stem" in row.values else "question")
+    if "choices" not in row.values:
+        row.problems.append("`choices` is missing.")
+        return stem, {}
+    return stem, part(row, "choices", row.values["choices"], _lists) or {}
+
+
+def _lists(row: Row) -> dict[str, str]:
+    texts, labels = row.texts("text", needed=True), row.texts("label", needed=True, number=True)
+    if len(texts) != len(labels):
+        row.problems.append(f"holds {len(texts)} texts and {len(labels)} labels, as many are needed")
+    named = [Row("", {"label": label}, row.problems) for label in labels]
+    return _by_letter(row, [(_letter(one, "label"), text) for one, text in zip(named, texts, strict=False)])
+
+
+def _by_letter(row: Row, options: list[tuple[str, str]]) -> dict[str, str]:
+    made = dict(options)
+    if len(made) < len(options) and not row.problems:
+        row.problems.append("a label stands at two options")
+    return made
+
+
+def _letter(row: Row, name: str) -> str:
+    label = row.text(name, number=True).strip()
+    if label in ("1", "2", "3", "4", "5"):
+        return LETTERS[int(label) - 1]
+    if label and label not in LETTERS:
+        row.problems.append(f"`{name}` is {label!r}, a letter from A to E or a number from 1 to 5 is needed")
+        return ""
+    return label

@@ -1,0 +1,52 @@
+"""ASQA: ambiguous questions, whose long answer tells the readings of the question apart."""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.parts import documents, each, leaves
+from ragc.corpora.row import Row
+from ragc.records import Question
+
+CARD = Card(
+    id="asqa",
+    about="ambiguous factoid questions with a sub-question and short answers for each reading",
+    file="ALCE's asqa_eval_*.json, or ASQA's questions as JSON lines",
+    licence="Apache 2.0 (repository google-research/language; none stated for the data apart)",
+    home="https://github.com/google-research/language/tree/master/language/asqa",
+    citation="Ivan Stelmakh, Yi Luan, Bhuwan Dhingra, Ming-Wei Chang. ASQA: Factoid Questions Meet "
+    "Long-Form Answers. EMNLP 2022. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi Chen. "
+    "Enabling Large Language Models to Generate Text with Citations. EMNLP 2023.",
+    splits={"train": 4353, "dev": 948, "test": 1015},
+    metrics=("acc",),
+    answer_format="cited",
+    under="dev",
+)
+
+
+def read(row: Row) -> Item:
+    """A question whose answers are all short answers of its readings, each once, in their order.
+
+    `extra` keeps `qa_pairs` as they are, which is where programs find the sub-questions, and the
+    `long_answers` of the annotators. ALCE's `docs` become the passages that come with the question.
+    """
+    pairs = each(row, "qa_pairs", _answers, needed=True)
+    written = each(row, "annotations", lambda one: one.text("long_answer", blank=True))
+    passages = documents(row, "docs", CARD.id)
+    question = Question(
+        row.text("sample_id" if "sample_id" in row.values else "id", number=True),
+        row.text("ambiguous_question" if "ambiguous_question" in row.values else "question"),
+        tuple(dict.fromkeys(answer for pair in pairs for answer in pair)),
+        context_ids=tuple(passage.id for passage in passages),
+        extra={
+            "qa_pairs": row.values.get("qa_pairs", []),
+            "long_answers": [text for text in written if text.strip()],
+        },
+    )
+    if not question.answers and not row.problems:
+        row.problems.append("no `short_answers` of its `qa_pairs` holds a text")
+    return question, passages
+
+
+def _answers(row: Row) -> list[str]:
+    row.text("question")
+    return leaves(row, "short_answers")

@@ -1,0 +1,43 @@
+"""ELI5: questions of a forum that want an explanation; as ALCE gives it, with claims to be covered."""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.parts import documents
+from ragc.corpora.row import Row
+from ragc.fingerprint import digest
+from ragc.records import Question
+
+CARD = Card(
+    id="eli5",
+    about="why and how questions with a long answer and three claims of it",
+    file="ALCE's eli5_eval_*.json",
+    licence="unknown; text of Reddit",
+    home="https://github.com/princeton-nlp/ALCE",
+    citation="Angela Fan, Yacine Jernite, Ethan Perez, David Grangier, Jason Weston, Michael Auli. ELI5: "
+    "Long Form Question Answering. ACL 2019. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi "
+    "Chen. Enabling Large Language Models to Generate Text with Citations. EMNLP 2023.",
+    splits={"ALCE": 1000},
+    metrics=("f1",),
+    answer_format="cited",
+)
+
+
+def read(row: Row) -> Item:
+    """A question whose one answer is the forum's; `extra` keeps its `claims` and `question_ctx`.
+
+    A row without an id has one made of its question. ALCE's `docs` become the passages that come with it.
+    """
+    asked = row.text("question")
+    passages = documents(row, "docs", CARD.id)
+    question = Question(
+        row.text("id", number=True) if "id" in row.values else f"eli5-{digest(asked)[:12]}",
+        asked,
+        (row.text("answer"),),
+        context_ids=tuple(passage.id for passage in passages),
+        extra={
+            "claims": list(row.texts("claims")),
+            "question_ctx": row.text("question_ctx", needed=False, blank=True),
+        },
+    )
+    return question, passages

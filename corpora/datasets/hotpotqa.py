@@ -1,0 +1,85 @@
+"""HotpotQA: questions that take two Wikipedia articles, with ten passages each.
+
+In the distractor setting both supporting passages are among the ten; in the fullwiki setting the ten are
+those that a search found, so supporting ones may be missing and a few questions come with no passage at all.
+The official test files hold no answers and cannot be read.
+"""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item, passage_of
+from ragc.corpora.row import Row, kind
+from ragc.records import Passage, Question
+
+CARD = Card(
+    id="hotpotqa",
+    about="multi-hop questions over two Wikipedia articles, with the ten passages of the distractor or "
+    "fullwiki setting",
+    file="hotpot_train_v1.1.json, hotpot_dev_distractor_v1.json or hotpot_dev_fullwiki_v1.json",
+    licence="CC BY-SA 4.0",
+    home="https://hotpotqa.github.io",
+    citation="Zhilin Yang, Peng Qi, Saizheng Zhang, Yoshua Bengio, William W. Cohen, Ruslan Salakhutdinov, "
+    "Christopher D. Manning. HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering. "
+    "EMNLP 2018.",
+    splits={"train": 90_447, "dev_distractor": 7_405, "dev_fullwiki": 7_405},
+    metrics=("em", "f1", "acc", "hotpot_em", "hotpot_f1"),
+)
+
+
+def read(row: Row) -> Item:
+    """The question of `row` and its passages, the sentences of each joined as they stand.
+
+    `gold_ids` are all supporting passages, or none when the row does not come with each of them: a share
+    of some would pass for the share of all. `extra` holds `type`, `level` and `supporting_facts`.
+    """
+    given = titled_passages(row, CARD.id, glue="")
+    question = Question(
+        id=row.text("_id"),
+        question=row.text("question"),
+        answers=(row.text("answer"),),
+        gold_ids=supporting_ids(row, given),
+        context_ids=tuple(passage.id for passage in given),
+        extra=said(row, "type", "level") | {"supporting_facts": row.values.get("supporting_facts")},
+    )
+    return question, given
+
+
+def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]:
+    """The passages of the field `context`, a list of [title, sentences], each once, in the row's order.
+
+    The field must be there and may be an empty list. `glue` is put between the sentences of a passage.
+    """
+    passages = []
+    for at, pair in enumerate(row.items("context", needed=row.values.get("context") != [])):
+        match pair:
+            case [str(title), [*sentences]] if all(isinstance(sentence, str) for sentence in sentences):
+                passages.append(passage_of(dataset, title.strip(), glue.join(sentences).strip()))
+            case _:
+                row.problems.append(f"`context[{at}]` is not a list of a title and a list of sentences")
+    return tuple(dict.fromkeys(passages))
+
+
+def supporting_ids(row: Row, given: tuple[Passage, ...]) -> tuple[str, ...]:
+    """The ids of the passages whose titles `supporting_facts` names, a list of [title, sentence number].
+
+    In the order of the facts, each once; of two passages with a title named there, both. Nothing when a
+    title is none of a `given` passage's.
+    """
+    ids: list[str] = []
+    complete = True
+    for at, fact in enumerate(row.items("supporting_facts", needed=True)):
+        match fact:
+            case [str(title), _, *_]:
+                found = [passage.id for passage in given if passage.title == title.strip()]
+                complete = complete and bool(found)
+                ids += found
+            case _:
+                what = f"{kind(fact)}, a list of a title and a sentence's number is needed"
+                row.problems.append(f"`supporting_facts[{at}]` is {what}")
+    return tuple(dict.fromkeys(ids)) if complete else ()
+
+
+def said(row: Row, *names: str) -> dict[str, object]:
+    """Those string fields of `row` that are there and not blank."""
+    values = {name: row.text(name, needed=False, blank=True) for name in names}
+    return {name: value for name, value in values.items() if value.strip()}

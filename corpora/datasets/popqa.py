@@ -1,0 +1,58 @@
+"""PopQA: questions about entities that few or many people look up, made from Wikidata.
+
+The official file is a table without passages; JSON and JSON lines made from it may add `paragraphs`.
+"""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.hotpotqa import said
+from ragc.corpora.datasets.musique import paragraphs
+from ragc.corpora.datasets.wiki2 import spell_out
+from ragc.corpora.row import Row, kind
+from ragc.records import Question
+
+CARD = Card(
+    id="popqa",
+    about="questions about one property of an entity, from the obscure to the well known; few have passages",
+    file="popQA.tsv",
+    licence="MIT",
+    home="https://github.com/AlexTMallen/adaptive-retrieval",
+    citation="Alex Mallen, Akari Asai, Victor Zhong, Rajarshi Das, Daniel Khashabi, Hannaneh Hajishirzi. "
+    "When Not to Trust Language Models: Investigating Effectiveness of Parametric and Non-Parametric "
+    "Memories. ACL 2023.",
+    splits={"test": 14_267},
+    metrics=("acc",),
+)
+
+COUNTS = ("s_pop", "o_pop")
+NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title")
+
+
+def read(row: Row) -> Item:
+    """The question of `row` and its passages, if it has `paragraphs`; `gold_ids` are the supporting ones.
+
+    `extra` holds those of `NAMES` that are there, and `COUNTS`: page views a month, whole numbers.
+    """
+    spell_out(row, "possible_answers")
+    context_ids, gold_ids, given = paragraphs(row, CARD.id, text="text", needed=False)
+    question = Question(
+        id=row.text("id", number=True),
+        question=row.text("question"),
+        answers=tuple(dict.fromkeys(row.texts("possible_answers", needed=True))),
+        gold_ids=gold_ids,
+        context_ids=context_ids,
+        extra=said(row, *NAMES) | {name: _count(row, name) for name in COUNTS if name in row.values},
+    )
+    return question, given
+
+
+def _count(row: Row, name: str) -> int:
+    """The whole number in the field `name`; a table holds it as text."""
+    value = row.values[name]
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value)
+    if type(value) is not int:
+        row.problems.append(f"`{name}` is {kind(value)}, a whole number is needed")
+        return 0
+    return value

@@ -1,0 +1,44 @@
+"""QAMPARI: questions with many answers, each from a paragraph of its own; as ALCE gives it."""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.parts import documents, leaves
+from ragc.corpora.row import Row
+from ragc.records import Question
+
+CARD = Card(
+    id="qampari",
+    about="questions with five or more answers, each of which may have aliases",
+    file="ALCE's qampari_eval_*.json",
+    licence="CC0 1.0",
+    home="https://samsam3232.github.io/qampari/",
+    citation="Samuel Amouyal, Tomer Wolfson, Ohad Rubin, Ori Yoran, Jonathan Herzig, Jonathan Berant. "
+    "QAMPARI: A Benchmark for Open-domain Questions with Many Answers. GEM workshop at EMNLP "
+    "2023. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi Chen. Enabling Large Language Models "
+    "to Generate Text with Citations. EMNLP 2023.",
+    splits={"train": 61911, "dev": 1000, "test": 1000},
+    metrics=("acc",),
+    answer_format="list",
+)
+
+
+def read(row: Row) -> Item:
+    """A question whose answers are all aliases of all its answers, each once, in their order.
+
+    `extra` keeps the list of alias lists as `answers`. ALCE's `docs` become the passages that come with
+    the question.
+    """
+    row.items("answers", needed=True)
+    answers = leaves(row, "answers") if not row.problems else []
+    passages = documents(row, "docs", CARD.id)
+    question = Question(
+        row.text("id", number=True),
+        row.text("question"),
+        tuple(dict.fromkeys(answers)),
+        context_ids=tuple(passage.id for passage in passages),
+        extra={"answers": row.values.get("answers", [])},
+    )
+    if not answers and not row.problems:
+        row.problems.append("`answers` holds no text")
+    return question, passages

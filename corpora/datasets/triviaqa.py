@@ -1,0 +1,73 @@
+"""TriviaQA: trivia with many spellings of each answer, unfiltered or for reading comprehension.
+
+The passages lie in other files of the official archive and are not read. The official test files hold no
+answers and cannot be read.
+"""
+
+from __future__ import annotations
+
+from ragc.corpora.datasets.base import Card, Item
+from ragc.corpora.datasets.parts import part
+from ragc.corpora.row import Row, kind
+from ragc.records import Question
+
+CARD = Card(
+    id="triviaqa",
+    about="trivia questions with all spellings of their answers; no passages",
+    file="unfiltered-web-train.json, unfiltered-web-dev.json, or a train or dev file of the folder qa of "
+    "triviaqa-rc",
+    licence="Apache-2.0",
+    home="https://nlp.cs.washington.edu/triviaqa",
+    citation="Mandar Joshi, Eunsol Choi, Daniel S. Weld, Luke Zettlemoyer. TriviaQA: A Large Scale Distantly "
+    "Supervised Challenge Dataset for Reading Comprehension. ACL 2017.",
+    splits={
+        "unfiltered_train": 87_622,
+        "unfiltered_dev": 11_313,
+        "wikipedia_train": 61_888,
+        "wikipedia_dev": 7_993,
+        "web_train": 76_496,
+        "web_dev": 9_951,
+    },
+    metrics=("em", "f1", "acc"),
+    under="Data",
+)
+
+SPELLINGS = ("Aliases", "NormalizedAliases", "HumanAnswers")
+
+
+def read(row: Row) -> Item:
+    """The question of `row`; its answers are `Value`, then the `SPELLINGS`, blank ones left out.
+
+    `extra` holds `QuestionSource`, `EntityPages` and the answer's `Type`, where they are there.
+    """
+    kept = {name: row.values.get(name) for name in ("QuestionSource", "EntityPages")}
+    answers: tuple[str, ...] | None = ()
+    if "Answer" in row.values:
+        answers = part(row, "Answer", row.values["Answer"], _answers)
+        kept["Type"] = row.values["Answer"].get("Type") if answers else None
+    else:
+        row.problems.append("`Answer` is missing.")
+    question = Question(
+        id=row.text("QuestionId"),
+        question=row.text("Question"),
+        answers=answers or (),
+        extra={name: value for name, value in kept.items() if value is not None},
+    )
+    return question, ()
+
+
+def _answers(answer: Row) -> tuple[str, ...]:
+    """All that the object says the answer may be called, each once."""
+    spelled = [text for name in SPELLINGS for text in _spelled(answer, name)]
+    return tuple(dict.fromkeys([answer.text("Value"), *spelled]))
+
+
+def _spelled(answer: Row, name: str) -> list[str]:
+    """The strings of the list field `name`; blank ones are left out."""
+    texts = []
+    for at, text in enumerate(answer.items(name)):
+        if not isinstance(text, str):
+            answer.problems.append(f"`{name}[{at}]` is {kind(text)}, a string is needed")
+        elif text.strip():
+            texts.append(text)
+    return texts

@@ -1,0 +1,76 @@
+"""OpenBookQA is read in the form it shares with ARC."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.openbookqa import CARD, read
+from ragc.errors import DataError
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "openbookqa"
+
+
+def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:
+    choices = [{"text": text, "label": label} for label, text in options.items()]
+    return {"id": id, "question": {"stem": stem, "choices": choices}, "answerKey": key}
+
+
+GOOD = official("7-980", "The sun is responsible for", {"A": "puppies", "B": "plants"}, "B")
+
+
+def loaded(folder: Path, *rows: Any) -> Loaded:
+    path = folder / "test.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    return load(CARD, read, path)
+
+
+def test_the_main_and_the_complete_files(tmp_path: Path) -> None:
+    fact = {"fact1": "the sun is the source of energy", "humanScore": "1.00"}
+    (plain,) = loaded(tmp_path, GOOD).questions
+    (whole,) = loaded(tmp_path, GOOD | fact).questions
+    assert plain.id == whole.id == "7-980"
+    assert plain.question == whole.question == "The sun is responsible for\nA. puppies\nB. plants"
+    assert plain.answers == whole.answers == ("B",)
+    assert plain.extra == {"choices": {"A": "puppies", "B": "plants"}}
+    assert whole.extra == {**plain.extra, **fact}
+
+
+def test_the_lists_of_hugging_face(tmp_path: Path) -> None:
+    choices = {"text": ["puppies", "plants"], "label": ["A", "B"]}
+    row = {"id": "7-980", "question_stem": GOOD["question"]["stem"], "choices": choices, "answerKey": "B"}
+    assert loaded(tmp_path, row).questions == loaded(tmp_path, GOOD).questions
+
+
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    rows = [GOOD | {"answerKey": 9}, GOOD | {"id": ["x"]}, {"id": "q", "question": {}, "answerKey": "A"}]
+    path.write_text("\n".join([*map(json.dumps, rows), json.dumps(GOOD)[:-20]]), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load(CARD, read, path)
+    *wrong, truncated = caught.value.problems
+    assert wrong == [
+        "line 1: `answerKey` is '9', a letter from A to E or a number from 1 to 5 is needed",
+        "line 2: `id` is a list, a string is needed",
+        "line 3: `question`: `choices` is missing.",
+        "line 3: `question`: `stem` is missing.",
+    ]
+    assert truncated.startswith("line 4: not JSON")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
+def test_the_real_test_questions_in_the_official_form(tmp_path: Path) -> None:
+    lines = (DATA / "questions_test.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    found = loaded(tmp_path, *(official(r["id"], r["question"], r["choices"], r["answer"]) for r in rows))
+    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
+    assert len(found.questions) == CARD.splits["test"]
+    assert first.question.endswith("\nB. quit eating lunch out\nC. buy less with monopoly money\n"
+                                   "D. have lunch with friends")  # fmt: skip
+    assert [(q.id, q.answers) for q in (first, tenth, last)] == [
+        ("obqa-test-000", ("B",)), ("obqa-test-009", ("B",)), ("obqa-test-499", ("C",)),
+    ]  # fmt: skip

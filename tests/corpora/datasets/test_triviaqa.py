@@ -1,0 +1,100 @@
+"""TriviaQA's files are read, with every spelling of an answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora.datasets.base import load
+from ragc.corpora.datasets.triviaqa import CARD, read
+from ragc.errors import DataError
+from ragc.metrics import METRICS
+
+ANSWER: dict[str, Any] = {
+    "Aliases": ["Sunset Blvd", "Sunset Boulevard", "!"],
+    "MatchedWikiEntityName": "Sunset Boulevard",
+    "NormalizedAliases": ["sunset blvd", "sunset boulevard", ""],
+    "NormalizedValue": "sunset boulevard",
+    "Type": "WikipediaEntity",
+    "Value": "Sunset Boulevard",
+}
+PAGES = [{"DocSource": "TagMe", "Filename": "Andrew_Lloyd_Webber.txt", "Title": "Andrew Lloyd Webber"}]
+ROW: dict[str, Any] = {
+    "Answer": ANSWER,
+    "EntityPages": PAGES,
+    "Question": "Which Lloyd Webber musical premiered in the US on 10th December 1993?",
+    "QuestionId": "tc_33",
+    "QuestionSource": "http://www.triviacountry.com/",
+    "SearchResults": [{"Filename": "35/995.txt", "Rank": 0, "Title": "T", "Url": "http://example.org"}],
+}
+
+
+def write(folder: Path, *rows: Any) -> Path:
+    path = folder / "unfiltered-web-dev.json"
+    whole = {"Data": rows, "Domain": "unfiltered-web", "Split": "dev", "VerifiedEval": False, "Version": 1.0}
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    return path
+
+
+def problems(path: Path) -> tuple[str, ...]:
+    with pytest.raises(DataError) as caught:
+        load(CARD, read, path)
+    return caught.value.problems
+
+
+def test_every_spelling_that_is_not_blank_is_an_answer_once(tmp_path: Path) -> None:
+    checked = ANSWER | {"HumanAnswers": ["Sunset Boulevard", "the boulevard"]}
+    rows = (ROW, ROW | {"QuestionId": "tc_40", "Answer": checked})
+    loaded = load(CARD, read, write(tmp_path, *rows))
+    first, second = loaded.questions
+    assert (first.id, first.question) == ("tc_33", ROW["Question"])
+    assert first.answers == ("Sunset Boulevard", "Sunset Blvd", "!", "sunset blvd", "sunset boulevard")
+    assert second.answers == (*first.answers, "the boulevard")
+    assert first.extra == {
+        "QuestionSource": "http://www.triviacountry.com/",
+        "EntityPages": PAGES,
+        "Type": "WikipediaEntity",
+    }
+    assert (loaded.passages, first.context_ids, first.gold_ids) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"Answer": "Sunset"}, "`Answer` is a string, an object is needed"),
+        ({"Answer": ANSWER | {"Value": 5}}, "`Answer`: `Value` is a number, a string is needed"),
+        ({"Answer": {"Aliases": ["x"]}}, "`Answer`: `Value` is missing."),
+        ({"Answer": ANSWER | {"Aliases": "x"}}, "`Answer`: `Aliases` is a string, a list is needed"),
+        (
+            {"Answer": ANSWER | {"NormalizedAliases": ["x", 5]}},
+            "`Answer`: `NormalizedAliases[1]` is a number, a string is needed",
+        ),
+        ({"Question": None}, "`Question` is null, a string is needed"),
+        ({"QuestionId": 33}, "`QuestionId` is a number, a string is needed"),
+    ],
+)
+def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    assert problems(write(tmp_path, ROW, ROW | {"QuestionId": "tc_40"} | change)) == (f"item 2: {problem}",)
+
+
+@pytest.mark.parametrize("name", ["QuestionId", "Question", "Answer"])
+def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, {field: value for field, value in ROW.items() if field != name})
+    assert [problem.split(".")[0] for problem in problems(path)] == [f"item 1: `{name}` is missing"]
+
+
+def test_another_object_and_a_truncated_file_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW)
+    path.write_bytes(path.read_bytes()[:-30])
+    assert problems(path)[0].startswith("not JSON: ")
+    path.write_text('{"data": [], "version": "1.1"}')
+    (problem,) = problems(path)
+    found = "holds an object with 'data', 'version'"
+    assert problem == f"{found}; a list, or an object with the list `Data`, is needed"
+
+
+def test_the_card_names_known_metrics() -> None:
+    assert set(CARD.metrics) <= {metric.id for metric in METRICS}

@@ -1,0 +1,96 @@
+"""Rows of files in every form, and what is wrong with them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora import rows as module
+from ragc.corpora.rows import rows
+
+ITEMS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
+LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)
+
+
+def found(path: Path, **more: Any) -> list[Any]:
+    """Values of the good rows, and `place: problem` of the others."""
+    out: list[Any] = []
+    for row in rows(path, **more):
+        out += [f"{row.place}: {problem}" for problem in row.problems] or [row.values]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.jsonl", LINES.encode()),
+        ("x.jsonl", b"\xef\xbb\xbf" + LINES.replace("\n", "\r\n\n").encode()),
+        ("x.jsonl.gz", gzip.compress(LINES.encode())),
+        ("x.jsonl.bz2", bz2.compress(LINES.encode())),
+        ("x.json", LINES.encode()),
+        ("x.json", json.dumps(ITEMS).encode()),
+        ("x.json.gz", gzip.compress(json.dumps(ITEMS, indent=1).encode())),
+        ("x.json", json.dumps({"data": ITEMS, "version": 1}, indent=1).encode()),
+        ("x.json", json.dumps({"data": {"a": {"n": 1}, "b": {"n": 2}}}).encode()),
+        ("no_suffix", LINES.encode()),
+    ],
+)
+def test_the_same_rows_are_read_from_every_form(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert found(path, under="data") == ITEMS
+
+
+def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('id,text\na,"two\nlines, one value"\nb\nc,x,y\n', "utf-8")
+    assert found(path) == [
+        {"id": "a", "text": "two\nlines, one value"},
+        "line 4: has another number of values than the header, 2",
+        "line 5: has another number of values than the header, 2",
+    ]
+    other = tmp_path / "x.tsv"
+    other.write_text("id\ttext\na\tb, c\n", "utf-8")
+    assert found(other) == [{"id": "a", "text": "b, c"}]
+    other.write_bytes(b"id\ttext\na\t\xe9\n")
+    assert found(other)[-1].startswith(": not UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"3", ": holds a number, a list is needed"),
+        (b'"text"', ": holds a string, a list is needed"),
+        (
+            b'{"items": []}',
+            ": holds an object with 'items'; a list, or an object with the list `data`, is needed",
+        ),
+        (b"[1", ": not JSON: Expecting ',' delimiter at column 3"),
+        (b'[{"a": NaN}]', ": not JSON: NaN is no JSON number"),
+        (b'[{"a": 1}, 2]', "item 2: is a number, an object is needed"),
+    ],
+)
+def test_a_document_of_another_shape_is_said_to_be_so(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    assert found(path, under="data")[-1] == said
+
+
+def test_damaged_streams_and_endless_lines_end_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.jsonl.bz2"
+    packed = bz2.compress(LINES.encode() * 1000)
+    path.write_bytes(packed[:40] + bytes(20) + packed[60:])
+    assert "download the file again" in found(path)[-1]
+    path.write_bytes(packed[: len(packed) // 2])
+    assert "ends early" in found(path)[-1]
+    monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
+    long = tmp_path / "long.jsonl"
+    long.write_text(LINES + "x" * (2**20 + 1) + "\n" + LINES, "utf-8")
+    assert found(long) == [*ITEMS, "line 3: is longer than 1 MiB"]
