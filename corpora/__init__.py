@@ -23,6 +23,12 @@ class Entry:
 SOURCES: tuple[Entry, ...] = (
     Entry("bm25", "keyword search over a corpus file, indexed in memory, scored as Lucene does"),
     Entry("given", "the passages that come with each question (`context_ids`), ranked by BM25"),
+    Entry("lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),
+    Entry("dense", "search by meaning: an ONNX or sentence-transformers model and FAISS (extra `dense`)"),
+    Entry("hybrid", "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares"),
+    Entry("web", "search engines of the web, their snippets or whole pages (extra `web`)"),
+    Entry("recorded", "results recorded in a file, for offline studies of web search"),
+    Entry("api", "the CRAG mock API: facts on finance, music, movies and sports by name (extra `api`)"),
 )
 
 DATASETS: tuple[Entry, ...] = (

@@ -21,19 +21,17 @@ SPLITS = ("train", "dev", "test")
 
 
 class RecipeData:
-    """What the table `[data]` of `recipe` names; every file is read once, when it is needed.
-
-    `skipped` counts the rows that a rule of the data set left out, after the questions were read.
-    """
+    """What the table `[data]` of `recipe` names; every file is read once, when it is needed."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.data = recipe, recipe.data
         self._official: dict[str, Loaded] = {}
 
     @property
-    def skipped(self) -> int:
-        """Rows of official files that a rule of their data set left out."""
-        return sum(len(loaded.skipped) for loaded in self._official.values())
+    def notes(self) -> dict[str, int]:
+        """`skipped`: rows of official files that a rule of their data set left out, if there are any."""
+        n = sum(len(loaded.skipped) for loaded in self._official.values())
+        return {"skipped": n} if n else {}
 
     def passages(self, spec: SourceSpec) -> tuple[Passage, ...]:
         """The passages of a source. Raises UsageError when neither it nor the data set has any."""

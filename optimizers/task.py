@@ -9,21 +9,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ragc import corpora, metrics
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.given import GivenSource
+from ragc import metrics
 from ragc.corpora.source import Source
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UsageError
 from ragc.fingerprint import digest
 from ragc.metrics import Metric
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.data import RecipeData
+from ragc.optimizers.sources import SEARCHES_PASSAGES
+from ragc.optimizers.sources import build as build_source
 from ragc.optimizers.suggest import Space
 from ragc.optimizers.trials import Objective
 from ragc.programs import Method
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe, SourceSpec
-from ragc.records import Passage, Question
+from ragc.recipe import Recipe
+from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Role, Target
@@ -116,13 +116,15 @@ def prepare(
     """
     _check_search(recipe)
     data = RecipeData(recipe)
-    passages = {name: data.passages(spec) for name, spec in recipe.sources.items()}
+    searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
+    passages = {name: data.passages(spec) for name, spec in searched.items()}
     known = frozenset(p.id for corpus in passages.values() for p in corpus)
     splits = data.splits(known) if questions else {}
     made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
-        name: _source(spec, passages[name], splits) for name, spec in recipe.sources.items()
-    }  # fmt: skip
+        name: build_source(recipe, spec, passages.get(name, ()), store)
+        for name, spec in recipe.sources.items()
+    }
     ledger = FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)
     runtime.require(recipe.method)
@@ -146,7 +148,7 @@ def prepare(
         tuple(metrics.get(name) for name in wanted),
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made) | ({"skipped": data.skipped} if data.skipped else {}),
+        facts=_facts(recipe.seed, splits, sources, made) | data.notes,
     )
 
 
@@ -167,16 +169,6 @@ def _objective(name: str, minus: bool) -> Objective:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
         raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")
     return Objective(metric, -1 if minus else 1)
-
-
-def _source(
-    spec: SourceSpec, passages: tuple[Passage, ...], splits: Mapping[str, tuple[Question, ...]]
-) -> Source:
-    if spec.kind == "bm25":
-        return Bm25Source(passages, **spec.options)
-    if spec.kind == "given":
-        return GivenSource(passages)
-    raise UnknownName("source kind", spec.kind, [entry.id for entry in corpora.SOURCES])
 
 
 def _facts(

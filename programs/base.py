@@ -175,6 +175,7 @@ class RagProgram(dspy.Module):
             answers=(),
             context_ids=tuple(inputs.get("context_ids") or ()),
             query_time=str(inputs.get("query_time") or ""),
+            extra={"domain": inputs["domain"]} if inputs.get("domain") else {},
         )
         started = time.monotonic()
         token = current_question.set(asked)

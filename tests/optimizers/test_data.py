@@ -44,7 +44,9 @@ def task(folder: Path, rows: Any, *, sets: tuple[str, ...] = (), **named: str) -
     (folder / "official.json").write_text(json.dumps(rows), "utf-8")
     text = RECIPE.format(**{"dataset": "hotpotqa", "kind": "bm25", "file": "official.json"} | named)
     recipe = recipes.parse(text, sets, base=folder)
-    return prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget(lambda request: {"answer": "red"})})
+    return prepare(
+        recipe, store=CallStore(None), targets={"main": ScriptedTarget(lambda request: {"answer": "red"})}
+    )
 
 
 def test_passages_that_come_with_questions_are_the_corpus_and_are_pooled(tmp_path: Path) -> None:

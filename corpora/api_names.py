@@ -1,0 +1,89 @@
+"""Names of a question matched with names that the API knows.
+
+Two names are compared in plain form: no case, accents, punctuation or leading article, companies without
+their legal form. They score 0 to 100: rapidfuzz's ratio of the two, or of their words in alphabetical
+order. A company or movie whose plain form begins with all words of the name scores at least 90 less one
+for each word more, never below 80: "ford" is "Ford Motor Company", and a namesake without more words goes
+first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from ragc.errors import UsageError
+
+LEAST: Mapping[str, float] = {
+    "company": 80.0,
+    "movie": 80.0,
+    "person": 85.0,
+    "artist": 85.0,
+    "song": 85.0,
+    "team": 85.0,
+    "entity": 85.0,
+}
+"""The least score of a match, by what the name is of. Companies and movies may be cut short, see above."""
+
+BEGINS = frozenset({"company", "movie"})
+
+_LEGAL = """
+inc incorporated corp corporation co company companies ltd limited plc llc lp sa ag nv se holding holdings
+group common ordinary stock stocks share shares class series a b c adr ads american depositary new com
+"""
+_FORMS = frozenset(_LEGAL.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A name that the API knows, how well it fits (0 to 100), and its place among the candidates."""
+
+    name: str
+    score: float
+    at: int = 0
+
+
+def check_installed() -> None:
+    """Raise UsageError when rapidfuzz, which compares the names, is not installed."""
+    if find_spec("rapidfuzz") is None:
+        raise UsageError(
+            "A source of kind 'api' matches names with rapidfuzz, which is not installed: "
+            "pip install 'ragc[api]'."
+        )
+
+
+def plain(name: str, kind: str = "") -> str:
+    """`name` in the form that is compared; may be empty when it has no letter and no digit."""
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    words = re.sub(r"['’`]", "", letters)
+    parts = re.findall(r"[^\W_]+", words)
+    if len(parts) > 1 and parts[0] in ("the", "a", "an"):
+        parts = parts[1:]
+    if kind == "company":
+        while len(parts) > 1 and parts[-1] in _FORMS:
+            parts = parts[:-1]
+    return " ".join(parts)
+
+
+def score(name: str, candidate: str, kind: str) -> float:
+    """How well `candidate` fits `name`, both of `kind`, 0 to 100; 100 when their plain forms are equal."""
+    from rapidfuzz import fuzz
+
+    wanted, known = plain(name, kind), plain(candidate, kind)
+    if not wanted or not known:
+        return 0.0
+    best = max(fuzz.ratio(wanted, known), fuzz.token_sort_ratio(wanted, known))
+    if kind in BEGINS and known.startswith(f"{wanted} "):
+        best = max(best, 90.0 - min(known.count(" ") - wanted.count(" "), 10))
+    return round(best, 2)
+
+
+def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:
+    """The candidate that fits `name` best and well enough, the first of equals; None when none does."""
+    fits = [Match(text, score(name, text, kind), at) for at, text in enumerate(candidates)]
+    best = max(fits, key=lambda fit: fit.score, default=None)
+    return best if best and best.score >= LEAST[kind] else None

@@ -1,0 +1,101 @@
+"""Search engines of the web: what one is, and the one that the library ddgs offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ragc.errors import SourceError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One result of a web search: where the page is, its title, and what the engine shows of it."""
+
+    url: str
+    title: str
+    snippet: str
+
+
+class Busy(SourceError):
+    """An engine that refused for now (too many requests) or did not answer in time; trying again may help."""
+
+
+class Engine(Protocol):
+    """Something that searches the web. `identity` says which, with every setting that changes results."""
+
+    identity: Mapping[str, Any]
+
+    def search(self, query: str, n: int) -> Sequence[Found]:
+        """At most `n` results, best first. Called in a thread, by several at once.
+
+        Raises Busy when another try may succeed, and SourceError when it will not.
+        """
+        ...
+
+
+class Ddgs:
+    """Web search through the library ddgs, which asks public search engines without a key.
+
+    `engines` is one name, several with commas between, or "auto"; `region` a country and a language
+    ("us-en"); `window` the age of results: "d", "w", "m", "y" for a day, week, month or year, "" for any;
+    `seconds` how long one request may take. Proxies are those that ddgs itself reads from DDGS_PROXY.
+    Raises UsageError for a setting that is not known, or when the extra `web` is not installed.
+    """
+
+    def __init__(
+        self, *, engines: str = "auto", region: str = "us-en", window: str = "", seconds: int = 10
+    ) -> None:
+        if window not in ("", "d", "w", "m", "y"):
+            raise UsageError(f"window = {window!r} is not known; choose one of '', 'd', 'w', 'm' and 'y'.")
+        try:
+            import ddgs
+            from ddgs.engines import ENGINES
+        except ImportError as error:
+            raise UsageError(
+                f"A source of kind 'web' needs ddgs, which cannot be imported ({error}); "
+                "install it with: pip install 'ragc[web]'"
+            ) from error
+        known = ("auto", *sorted(ENGINES["text"]))
+        if lost := [name for name in (part.strip() for part in engines.split(",")) if name not in known]:
+            raise UsageError(f"No search engine is named {lost[0]!r}. Known: {', '.join(known)}.")
+        self._ddgs = ddgs
+        self._engines, self._region, self._window, self._seconds = engines, region, window, seconds
+        self.identity = {"library": "ddgs", "engines": engines, "region": region, "window": window}
+
+    def search(self, query: str, n: int) -> Sequence[Found]:
+        """At most `n` results, best first.
+
+        ddgs gives no results alike when an engine refuses and when it knows nothing: both raise Busy.
+        """
+        from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+
+        try:
+            rows = self._ddgs.DDGS(timeout=self._seconds).text(
+                query,
+                region=self._region,
+                timelimit=self._window or None,
+                max_results=n,
+                backend=self._engines,
+            )
+        except (RatelimitException, TimeoutException) as error:
+            raise Busy(f"the search engine refused or was late ({_line(error)})") from error
+        except DDGSException as error:
+            if "No results found" in str(error) or "429" in str(error) or "timed out" in str(error):
+                raise Busy(f"the search engine found nothing or refused ({_line(error)})") from error
+            raise SourceError(f"the search engine failed ({_line(error)})") from error
+        return [found(row) for row in rows][:n]
+
+
+def found(row: Mapping[str, Any]) -> Found:
+    """A result of ddgs; raises SourceError when it is not shaped like one."""
+    try:
+        return Found(str(row["href"]), str(row.get("title") or ""), str(row.get("body") or ""))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise SourceError("the search engine answered with something that is no list of results") from error
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error's message, not too long."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

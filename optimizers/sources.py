@@ -1,0 +1,154 @@
+"""Sources by kind: from a table of a recipe to what programs search.
+
+What stands in a table's `options` are the keyword arguments of its kind; a wrong one is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc import corpora
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.given import GivenSource
+from ragc.corpora.source import Source
+from ragc.corpora.titles import TitleSource
+from ragc.errors import UnknownName, UsageError, nearest
+from ragc.recipe import Recipe, SourceSpec
+from ragc.records import Passage
+from ragc.store import CallStore
+
+_INNER = frozenset({"home", "keep", "progress", "store", "transport", "sleep", "settings", "allow_loopback"})
+"""Arguments of sources that are not for recipes."""
+
+_TITLED = frozenset({"bm25", "lucene"})
+"""Kinds with the option `titles`: passages rise whose title the query names (PrefRAG's rules)."""
+
+SEARCHES_PASSAGES = frozenset({"bm25", "given", "lucene", "dense", "hybrid"})
+"""Kinds that search the passages of a corpus; the others bring their own."""
+
+
+def build(recipe: Recipe, spec: SourceSpec, passages: Sequence[Passage], store: CallStore) -> Source:
+    """The source of one table. Nothing is fetched, sent or indexed yet.
+
+    Raises UsageError for an option that is not known or out of range, or a library that is missing.
+    """
+    if spec.kind not in _MAKERS:
+        raise UnknownName("source kind", spec.kind, [entry.id for entry in corpora.SOURCES])
+    options = dict(spec.options)
+    titles = options.pop("titles", False) if spec.kind in _TITLED else False
+    made: Source = _MAKERS[spec.kind](_Asked(recipe, spec, tuple(passages), store), options)
+    if not isinstance(titles, bool):
+        raise UsageError(f"The option 'titles' of a source is true or false, found {titles!r}.")
+    return TitleSource(made) if titles else made
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a source is made from, beside its options."""
+
+    recipe: Recipe
+    spec: SourceSpec
+    passages: tuple[Passage, ...]
+    store: CallStore
+
+
+def _called(make: Callable[..., Any], kind: str, *args: Any, given: Mapping[str, Any], **own: Any) -> Any:
+    """`make` with the options `given` and with `own`; options that it does not have are refused."""
+    known = [
+        name
+        for name, parameter in inspect.signature(make).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in own and name not in _INNER
+    ]
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"A source of kind {kind!r} has no option {name!r}.{nearest(name, known)} "
+                f"Known: {', '.join(known) or 'none'}."
+            )
+    try:
+        return make(*args, **given, **own)
+    except TypeError as error:
+        raise UsageError(f"The options of a source of kind {kind!r} do not fit: {error}.") from error
+
+
+def _bm25(asked: _Asked, options: dict[str, Any]) -> Any:
+    return _called(Bm25Source, "bm25", asked.passages, given=options)
+
+
+def _given(asked: _Asked, options: dict[str, Any]) -> Any:
+    return _called(GivenSource, "given", asked.passages, given=options)
+
+
+def _lucene(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora.lucene import LuceneSource
+
+    return _called(LuceneSource, "lucene", asked.passages, given=options)
+
+
+def _dense(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora import embedders
+    from ragc.corpora.dense import DenseSource
+    from ragc.corpora.dense_index import IndexSettings
+
+    model = str(options.pop("model", embedders.DEFAULT))
+    names = ("index", "m", "ef_construction", "ef_search")
+    settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
+    embedder = embedders.make(model)
+    return _called(DenseSource, "dense", asked.passages, embedder, given=options, settings=settings)
+
+
+def _hybrid(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora.hybrid import HybridSource
+
+    parts = {}
+    for name, maker in (("dense", _dense), ("sparse", _bm25)):
+        part = options.pop(name, {})
+        if not isinstance(part, dict):
+            raise UsageError(f"The option {name!r} of a hybrid source is a table of options, found {part!r}.")
+        parts[name] = maker(asked, dict(part))
+    return _called(HybridSource, "hybrid", parts["dense"], parts["sparse"], given=options)
+
+
+def _web(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora.engine import Ddgs
+    from ragc.corpora.web import WebSource
+
+    names: tuple[str, ...] = ("engines", "region", "window")
+    engine = _called(Ddgs, "web", given={name: options.pop(name) for name in names if name in options})
+    return _called(WebSource, "web", engine, given=options, store=asked.store)
+
+
+def _recorded(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora.recorded import RecordedSource
+
+    if not asked.spec.corpus:
+        raise UsageError("A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\".")
+    path = asked.recipe.path(asked.spec.corpus)
+    return _called(RecordedSource, "recorded", path, given=options)
+
+
+def _api(asked: _Asked, options: dict[str, Any]) -> Any:
+    from ragc.corpora.api import ApiSource
+
+    url = options.pop("base_url", None)
+    if not isinstance(url, str):
+        raise UsageError(
+            "A source of kind 'api' needs the address of the mock API: options.base_url = "
+            '"http://127.0.0.1:8000".'
+        )
+    return _called(ApiSource, "api", url, given=options)
+
+
+_MAKERS: dict[str, Callable[[_Asked, dict[str, Any]], Any]] = {
+    "bm25": _bm25,
+    "given": _given,
+    "lucene": _lucene,
+    "dense": _dense,
+    "hybrid": _hybrid,
+    "web": _web,
+    "recorded": _recorded,
+    "api": _api,
+}

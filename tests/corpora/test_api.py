@@ -1,0 +1,407 @@
+"""The api source turns a name, the question around it and its time into the calls that answer it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from ragc.corpora.api import ApiSource
+from ragc.corpora.api_facts import ASKED
+from ragc.corpora.api_text import MOST_ROWS
+from ragc.corpora.given import current_question
+from ragc.errors import SourceError, UsageError
+from ragc.records import Hit, Question
+
+pytest.importorskip("rapidfuzz")
+
+TIME = "03/05/2024, 23:18:31 PT"  # a Tuesday
+
+
+def bar(close: float) -> dict[str, float]:
+    return {"Open": 1.0, "High": 2.0, "Low": 0.5, "Close": close, "Volume": 1000}
+
+
+def columns(*rows: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Rows as pandas writes them to JSON: by column, then by row."""
+    return {name: {str(n): row.get(name) for n, row in enumerate(rows)} for name in rows[0]}
+
+
+LAKERS = columns(
+    {
+        "game_id": "1",
+        "game_date": "2024-03-04T00:00:00.000",
+        "team_name_home": "Los Angeles Lakers",
+        "team_name_away": "Utah Jazz",
+        "wl_home": "W",
+        "wl_away": "L",
+        "pts_home": 110.0,
+        "pts_away": 99.0,
+    },
+    {
+        "game_id": "2",
+        "game_date": "2024-02-27T00:00:00.000",
+        "team_name_home": "Miami Heat",
+        "team_name_away": "Los Angeles Lakers",
+        "wl_home": "W",
+        "wl_away": "L",
+        "pts_home": 101.0,
+        "pts_away": 100.0,
+    },
+)
+EVERTON = {
+    name: {"('ENG-Premier League', '2324', 'Everton', 'x')": value}
+    for name, value in {
+        "date": "2024-03-02T00:00:00.000",
+        "opponent": "West Ham",
+        "result": "L 1-3",
+        "GF": "1",
+        "GA": "3",
+        "venue": "Home",
+    }.items()
+}
+
+REPLIES: dict[tuple[str, str], Any] = {
+    ("/finance/get_company_name", "apple"): ["Apple Hospitality REIT, Inc.", "Apple Inc. Common Stock"],
+    ("/finance/get_ticker_by_name", "Apple Inc. Common Stock"): "AAPL",
+    ("/finance/get_info", "AAPL"): {"longName": "Apple Inc.", "sector": "Technology", "maxAge": 1},
+    ("/finance/get_price_history", "AAPL"): {
+        f"2024-03-{day:02} 00:00:00 EST": bar(100 + day) for day in (6, 5, 4, 1)
+    }
+    | {f"2024-02-{day:02} 00:00:00 EST": bar(day) for day in range(1, 30)},
+    ("/finance/get_detailed_price_history", "AAPL"): {
+        "2024-03-04 09:30:00 EST": bar(7),
+        "2024-03-04 15:30:00 EST": bar(8),
+    },
+    ("/finance/get_dividends_history", "AAPL"): {
+        "2023-11-10 00:00:00 EST": 0.24,
+        "2024-02-09 00:00:00 EST": 0.25,
+    },
+    ("/finance/get_market_capitalization", "AAPL"): 2.6e12,
+    ("/finance/get_eps", "AAPL"): 7.12,
+    ("/finance/get_market_capitalization", "PLYA"): 1234.5,
+    ("/music/search_artist_entity_by_name", "adele"): ["Adele", "Adelitas Way"],
+    ("/music/get_artist_birth_place", "Adele"): "GB",
+    ("/music/get_lifespan", "Adele"): ["1988-05-05", None],
+    ("/music/get_members", "Adele"): [],
+    ("/music/grammy_get_award_count_by_artist", "Adele"): 15,
+    ("/music/grammy_get_award_date_by_artist", "Adele"): [2012, 2009],
+    ("/music/get_artist_all_works", "Adele"): ["Hello", "Chasing Pavements", "Skyfall"],
+    ("/music/get_song_release_date", "Hello"): "2015-10-23",
+    ("/music/get_song_release_date", "Chasing Pavements"): "2008-01-13",
+    ("/music/search_song_entity_by_name", "hello"): ["Hello", "Hello, Goodbye"],
+    ("/music/get_song_author", "Hello"): "Adele",
+    ("/music/get_billboard_attributes", "Hello 2015-11-14 rank"): "1",
+    ("/music/grammy_get_best_artist_by_year", "2009"): ["Adele"],
+    ("/movie/get_movie_info", "titanic"): [
+        {
+            "title": "Titanic",
+            "id": 597,
+            "release_date": "1997-12-19",
+            "budget": 200_000_000,
+            "original_language": "en",
+            "genres": [{"id": 1, "name": "Drama"}],
+            "crew": [{"name": "James Cameron", "job": "Director"}, "?"],
+            "cast": [
+                {"name": "Kate Winslet", "character": "Rose", "order": 1},
+                {"name": "Leonardo DiCaprio", "character": "Jack", "order": 0},
+            ],
+            "oscar_awards": [
+                {
+                    "year_ceremony": 1998,
+                    "category": "BEST PICTURE",
+                    "name": "Cameron",
+                    "film": "Titanic",
+                    "winner": True,
+                }
+            ],
+        }
+    ],
+    ("/movie/get_person_info", "james cameron"): [
+        {
+            "name": "James Cameron",
+            "id": 2710,
+            "birthday": "1954-08-16",
+            "acted_movies": [],
+            "directed_movies": [597, 1],
+        }
+    ],
+    ("/movie/get_movie_info_by_id", "597"): {"title": "Titanic", "release_date": "1997-12-19"},
+    ("/movie/get_year_info", "1998"): {
+        "movie_list": [597],
+        "oscar_awards": [
+            {
+                "year_ceremony": 1998,
+                "category": "BEST PICTURE",
+                "name": "Cameron",
+                "film": "Titanic",
+                "winner": True,
+            },
+            {"category": "BEST ACTRESS", "name": "Kate Winslet", "winner": False},
+        ],
+    },
+    ("/sports/nba/get_games_on_date", "Los Angeles Lakers 2024-03-04"): LAKERS,
+    ("/sports/nba/get_games_on_date", "Los Angeles Lakers 2024"): LAKERS,
+    ("/sports/soccer/get_games_on_date", "Everton 2024"): EVERTON,
+    ("/sports/soccer/get_games_on_date", " 2024-03-02"): EVERTON,
+    ("/open/search_entity_by_name", "florida"): ["Florida", "Florida City, Florida"],
+    ("/open/get_entity", "Florida"): {
+        "summary_text": "A state.",
+        "summary_structured": {"Capital": "Tallahassee"},
+    },
+}
+
+
+class Api:
+    """Replies from `replies` by path and values of the body, null for what is not there; keeps the calls."""
+
+    def __init__(self, replies: Mapping[tuple[str, str], Any] = REPLIES) -> None:
+        self.replies, self.calls = replies, list[str]()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if "date" in body and "attribute" not in body:
+            body = {"team": body.get("team_name", ""), "date": body["date"]}
+        elif "attribute" in body:
+            body = {"song": body["song_name"], "date": body["date"], "attribute": body["attribute"]}
+        key = request.url.path, " ".join(map(str, body.values()))
+        self.calls.append(key[0])
+        return httpx.Response(200, json={"result": self.replies.get(key)})
+
+
+def search(
+    name: str, text: str, *, api: Any = None, k: int = 10, time: str = TIME, domain: str = ""
+) -> tuple[Hit, ...]:
+    source = ApiSource("http://api.test", tries=1, transport=httpx.MockTransport(api or Api()))
+    asked = Question("q", text, (), query_time=time, extra={"domain": domain} if domain else {})
+    token = current_question.set(asked if text else None)
+    try:
+        return asyncio.run(source.search(name, k))
+    finally:
+        current_question.reset(token)
+
+
+def texts(hits: tuple[Hit, ...]) -> dict[str, str]:
+    return {hit.passage.title: hit.passage.text for hit in hits}
+
+
+def test_a_price_yesterday() -> None:
+    api = Api()
+    hits = search("Apple", "what was apple's closing price yesterday?", api=Api(
+        {(path, query.replace("apple", "Apple") if path.endswith("company_name") else query): reply
+         for (path, query), reply in REPLIES.items()}))  # fmt: skip
+    assert hits[0].passage.title == "AAPL: stock prices by day"
+    assert hits[0].passage.text.splitlines()[2:] == ["| 2024-03-04 | 1 | 2 | 0.5 | 104 | 1,000 |"]
+    assert texts(hits)["AAPL: company"] == "- name: Apple Inc.\n- sector: Technology"
+    assert [hit.score for hit in hits] == [100 + ASKED, 100]
+    search("apple", "what was apple's closing price yesterday?", api=api)
+    assert not any(path.startswith(("/music", "/movie", "/sports", "/open")) for path in api.calls)
+
+
+def test_prices_of_a_day_without_trade_are_the_latest_before_the_question() -> None:
+    (price, _) = search("apple", "apple's stock price on sunday")
+    assert [line[2:12] for line in price.passage.text.splitlines()[2:]] == [
+        "2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-04", "2024-03-05"
+    ][-5:]  # fmt: skip
+
+
+def test_many_days_are_cut_with_a_count() -> None:
+    (price, _) = search("apple", "how did apple stock trade last month?")
+    assert price.passage.text.count("| 2024-02-") == MOST_ROWS
+    assert price.passage.text.endswith(f"{29 - MOST_ROWS} more rows are left out.")
+
+
+def test_a_price_at_a_minute() -> None:
+    found = texts(search("apple", "apple share price at 3:30 pm yesterday"))
+    assert "15:30" in found["AAPL: stock prices by minute"]
+    assert "09:30" not in found["AAPL: stock prices by minute"]
+
+
+def test_figures_and_dividends() -> None:
+    found = texts(search("apple", "apple's eps, market cap and dividends of stock in 2023"))
+    assert found["AAPL: key figures"] == (
+        "- market capitalization: 2,600,000,000,000\n- earnings per share: 7.12"
+    )
+    assert found["AAPL: dividends"].splitlines()[2:] == ["| 2023-11-10 | 0.24 |"]
+
+
+@pytest.mark.parametrize("name", ["plya", "PLYA", "$plya"])
+def test_a_name_of_no_company_may_be_a_symbol(name: str) -> None:
+    (hit,) = search(name, "which company have larger market cap, plya or seatw?")
+    assert hit.passage.text == "- market capitalization: 1,234.5"
+
+
+def test_an_artist() -> None:
+    found = texts(search("adele", "which songs of the singer adele won a grammy?"))
+    assert found == {
+        "Adele: biography": "- country: GB\n- born or founded: 1988-05-05\n- died or dissolved: Unknown",
+        "Adele: Grammy awards": "- Grammy awards, 1958 to 2019: 15\n- years: 2009, 2012",
+        "Adele: works": "- works: Hello, Chasing Pavements, Skyfall",
+    }
+
+
+def test_works_in_order_of_release() -> None:
+    text = texts(search("adele", "what was the first song by adele?"))["Adele: works by release date"]
+    assert [line.split(" | ")[1] for line in text.splitlines()[2:]] == [
+        "Chasing Pavements |", "Hello |", "Skyfall |"
+    ]  # fmt: skip
+    text = texts(search("adele", "which songs did adele release in 2015?"))["Adele: works by release date"]
+    assert text.splitlines()[2:] == ["| 2015-10-23 | Hello |"]
+
+
+def test_a_song_and_its_place_in_the_chart() -> None:
+    found = texts(search("hello", "where was the song hello on the billboard chart of 2015-11-14?"))
+    assert found["Hello: song"].startswith(
+        "- author: Adele\n- release date: 2015-10-23\n- release country: Unknown"
+    )
+    assert found["Hello: Billboard Hot 100 of 2015-11-14"].startswith("- rank: 1\n- weeks in chart: Unknown")
+
+
+def test_grammys_only_of_years_that_the_api_knows() -> None:
+    api = Api()
+    found = texts(search("adele", "did the singer adele win a grammy in 2009 or 2023?", api=api))
+    assert found["Grammy awards of 2009"] == "- best new artist: Adele"
+    assert api.calls.count("/music/grammy_get_best_artist_by_year") == 1
+
+
+def test_a_movie() -> None:
+    (hit,) = search("titanic", "who directed the movie titanic?")
+    lines = hit.passage.text.splitlines()
+    assert "- directors: James Cameron" in lines
+    assert "- budget in USD: 200,000,000" in lines
+    assert "- revenue in USD: Unknown" in lines
+    assert "- cast: Leonardo DiCaprio as Jack, Kate Winslet as Rose" in lines
+    assert "- Oscars: 1998 BEST PICTURE: Cameron, Titanic, won" in lines
+
+
+def test_a_person_with_titles_where_they_are_asked_for() -> None:
+    (hit,) = search("james cameron", "which films has james cameron directed?")
+    assert "- directed: Titanic (1997)" in hit.passage.text  # movie 1 has no entry
+    api = Api()
+    (hit,) = search(
+        "james cameron", "when was the director james cameron's birthday?", api=api, domain="movie"
+    )
+    assert "- birthday: 1954-08-16" in hit.passage.text
+
+
+def test_oscars_of_a_year() -> None:
+    found = texts(search("titanic", "which movies won oscars in 1998, titanic?"))
+    assert found["Oscar winners of 1998"] == "- 1998 BEST PICTURE: Cameron, Titanic, won"
+
+
+def test_an_nba_game_of_a_day_and_of_the_year() -> None:
+    (hit,) = search("lakers", "did the lakers win their nba game yesterday?")
+    assert hit.passage.title == "Los Angeles Lakers: games, 2024-03-04"
+    assert hit.passage.text.startswith(
+        "- games: 1\n- won: 1\n- lost: 0\n- total points: 110\n\n| date | place |"
+    )
+    assert "| 2024-03-04 | home | Utah Jazz | W | 110 | 99 |" in hit.passage.text
+    (hit,) = search("lakers", "how many nba games have the lakers won?")
+    assert hit.passage.text.startswith("- games: 2\n- won: 1\n- lost: 1\n- total points: 210")
+    assert hit.score == 100  # the year was not asked for
+
+
+def test_a_soccer_team_by_its_name_and_by_the_games_of_the_day() -> None:
+    (hit,) = search("everton", "how is everton doing in the premier league?")
+    assert "| 2024-03-02 | Unknown | Home | West Ham | L 1-3 | 1 | 3 |" in hit.passage.text
+    (hit,) = search("evertonn", "did evertonn win its soccer match on saturday?")
+    assert hit.passage.title == "Everton: games, 2024-03-02"
+    assert search("everton", "did everton win its soccer match?", time="") == ()  # no date to ask for
+
+
+def test_an_open_entity() -> None:
+    (hit,) = search("florida", "what is the capital of florida?", domain="open")
+    assert (hit.passage.title, hit.passage.text) == ("Florida", "A state.\n\n- Capital: Tallahassee")
+    assert hit.passage.id == "api/open/florida"
+
+
+def test_domains_without_words_are_tried_after_those_with_words() -> None:
+    api = Api()
+    assert search("florida", "which company is from florida?", api=api)[0].passage.title == "Florida"
+    assert api.calls[0] == "/finance/get_company_name"
+    assert search("florida", "which company is from florida?", domain="music") == ()  # said, so only there
+
+
+def test_without_a_question_the_name_is_all_there_is() -> None:
+    assert texts(search("adele", "")) == {
+        "Adele: biography": "- country: GB\n- born or founded: 1988-05-05\n- died or dissolved: Unknown"
+    }
+
+
+def test_at_most_k_best_first_and_the_same_again() -> None:
+    text = "which songs of the singer adele won a grammy in 2009?"
+    hits = search("adele", text)
+    assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))
+    assert len({hit.passage.id for hit in hits}) == len(hits)
+    assert search("adele", text, k=2) == hits[:2]
+    assert search("adele", text, k=0) == search("  ", text) == ()
+
+
+def test_unknown_names_give_nothing() -> None:
+    assert search("nobody at all", "who is nobody at all?") == ()
+    assert search("\ud800 ?!", "who is \ud800?") == ()
+
+
+@pytest.mark.parametrize(
+    "junk", [None, 5, "text", [], {}, [None, 5, {}], {"a": None, "b": {"c": 1}}, [[], []], True]
+)
+@pytest.mark.parametrize("domain", ["finance", "music", "movie", "sports", "open"])
+def test_results_of_another_shape_are_nothing_found(junk: Any, domain: str) -> None:
+    replies = {
+        key: reply if "search" in key[0] or "name" in key[0] else junk for key, reply in REPLIES.items()
+    }
+    text = "price eps dividend songs first grammy oscar acted game chart in 2009 on 2024-03-04 at 9:30"
+    for table in (replies, dict.fromkeys(REPLIES, junk)):
+        for name in ("apple", "adele", "hello", "titanic", "james cameron", "lakers", "everton", "florida"):
+            for hit in search(name, text, api=Api(table), domain=domain):
+                assert hit.passage.text
+                assert hit.passage.title
+
+
+def test_a_failing_call_fails_the_search_with_one_sentence() -> None:
+    def api(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            500 if request.url.path.endswith("price_history") else 200, json={"result": None}
+        )
+
+    with pytest.raises(
+        SourceError, match=r"^http://api\.test/finance/get_price_history answers with status 500 .*\.$"
+    ):
+        search("AAPL", "price of AAPL stock", api=api)
+
+
+def test_a_source_is_shared_and_its_fingerprint_says_what_answers() -> None:
+    source = ApiSource("http://me:pw@api.test/")
+    assert copy.deepcopy(source) is source.rechunked(100, 0.0) is source
+    assert source.fingerprint == ApiSource("http://api.test").fingerprint
+    assert source.fingerprint != ApiSource("http://api.test/v2").fingerprint
+    assert "pw" not in repr(source)
+    assert source.sample(3, seed="s") == ()
+    with pytest.raises(UsageError, match="base_url"):
+        ApiSource("api.test")
+
+
+def test_what_is_not_installed_is_said_before_the_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    with pytest.raises(UsageError, match=r"pip install 'ragc\[api\]'"):
+        ApiSource("http://api.test")
+
+
+def test_the_scope_is_that_of_the_question_and_its_time() -> None:
+    source, seen = ApiSource("http://api.test"), set()
+    for asked in (
+        None,
+        Question("a", "x", ()),
+        Question("b", "x", (), query_time=TIME),
+        Question("c", "y", ()),
+    ):
+        token = current_question.set(asked)
+        seen.add(source.scope())
+        current_question.reset(token)
+    assert len(seen) == 4

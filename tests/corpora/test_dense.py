@@ -1,0 +1,246 @@
+"""Dense search finds what is nearest, in one order, from memory and from disk."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora.dense import DenseSource
+from ragc.corpora.dense_index import IndexSettings
+from ragc.corpora.embedders import Vectors
+from ragc.corpora.source import Source
+from ragc.errors import DataError, SourceError, UsageError
+from ragc.progress import Silent
+from ragc.records import Hit, Passage
+
+pytest.importorskip("faiss")
+WORDS = st.sampled_from(["ape", "bee", "cat", "dog"])
+TEXTS = st.lists(st.lists(WORDS, max_size=3).map(" ".join), min_size=1, max_size=40)
+HNSW = IndexSettings("hnsw", m=8, ef_construction=40, ef_search=64)
+CATS = (Passage("p1", "Cat", "cat sat mat"), Passage("p2", "Dog", "dog sat"), Passage("p3", "", "bird"))
+
+DIMENSIONS = 16
+
+
+class HashedWords:
+    """Words in lower case, each to a random direction; keeps what it was asked to embed."""
+
+    def __init__(self, *, query_prefix: str = "", passage_prefix: str = "") -> None:
+        self.model = "hashed-words"
+        self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
+        self.fingerprint = f"hashed {query_prefix!r} {passage_prefix!r}"
+        self.asked: list[str] = []
+        self._lock = Lock()
+
+    @property
+    def dimensions(self) -> int:
+        return DIMENSIONS
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        with self._lock:
+            self.asked += texts
+        vectors = np.array([np.sum([_direction(w) for w in ["", *text.lower().split()]], axis=0)
+                            for text in texts])  # fmt: skip
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+def _direction(word: str) -> Vectors:
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
+    return np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
+
+
+def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+def ids(source: Source, query: str, k: int = 10) -> list[str]:
+    return [hit.passage.id for hit in found(source, query, k)]
+
+
+def varied(n: int, seed: int = 0) -> list[Passage]:
+    pick = random.Random(seed)
+    return [Passage(f"p{at:04}", "", " ".join(f"w{pick.randrange(60)}" for _ in range(8))) for at in range(n)]
+
+
+@settings(max_examples=120, deadline=None)
+@given(TEXTS, st.lists(WORDS, min_size=1, max_size=3), st.integers(1, 50), st.sampled_from(["flat", "hnsw"]))
+def test_order_is_that_of_all_inner_products_with_ties_by_id(
+    texts: list[str], query: list[str], k: int, kind: Any
+) -> None:
+    passages = [Passage(f"p{(at * 7) % 41:02}", "", text) for at, text in enumerate(texts)]
+    embedder = HashedWords()
+    (asked,) = embedder.embed([" ".join(query)]).astype(np.float64)
+    rows = embedder.embed(texts).astype(np.float64)
+    scores = {p.id: round(float((row * asked).sum()), 9) for p, row in zip(passages, rows, strict=True)}
+    best = sorted(scores, key=lambda name: (-scores[name], name))[:k]
+    chosen = HNSW if kind == "hnsw" else IndexSettings()
+    hits = found(DenseSource(passages, embedder, settings=chosen, keep=False), " ".join(query), k)
+    assert [hit.passage.id for hit in hits] == best
+    assert [hit.score for hit in hits] == pytest.approx([scores[name] for name in best], abs=1e-8)
+
+
+@pytest.mark.parametrize("chosen", [IndexSettings(), HNSW])
+def test_ties_are_broken_by_id_even_far_past_the_cut(chosen: IndexSettings) -> None:
+    same = [Passage(f"s{at:03}", f"{at % 2}", "same words") for at in reversed(range(300))]
+    source = DenseSource([*same, *varied(50)], HashedWords(), settings=chosen, keep=False)
+    assert ids(source, "0 same words", 3) == ["s000", "s002", "s004"]
+    assert ids(source, "1 same words", 150) == [f"s{at:03}" for at in range(1, 300, 2)]
+
+
+def test_equal_vectors_of_different_texts_tie_beyond_what_is_first_asked_for() -> None:
+    shuffled = [Passage(f"t{at:03}", "", " ".join(["one", "two"] + [" "] * at)) for at in reversed(range(90))]
+    assert ids(DenseSource(shuffled, HashedWords(), keep=False), "one", 4) == ["t000", "t001", "t002", "t003"]
+
+
+def test_a_graph_finds_nearly_what_comparing_all_finds_and_is_built_the_same_way() -> None:
+    passages = varied(1500)
+    flat, graph, again = (
+        DenseSource(passages, HashedWords(), settings=chosen, keep=False)
+        for chosen in (IndexSettings(), HNSW, HNSW)
+    )
+    queries = [p.text for p in varied(30, seed=1)]
+    shared = sum(len({*ids(flat, q)} & {*ids(graph, q)}) for q in queries)
+    assert shared >= 0.95 * 10 * len(queries)
+    assert [found(graph, q) for q in queries] == [found(again, q) for q in queries]
+
+
+def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) -> None:
+    passages = [*varied(40), Passage("twin", "", varied(1)[0].text)]
+    for chosen in (IndexSettings(), HNSW):
+        first, second = HashedWords(), HashedWords()
+        fresh = found(DenseSource(passages, first, settings=chosen, home=tmp_path), "w1 w2")
+        kept = found(DenseSource(passages, second, settings=chosen, home=tmp_path), "w1 w2")
+        memory = found(DenseSource(passages, HashedWords(), settings=chosen, keep=False), "w1 w2")
+        assert fresh == kept == memory
+        assert len(first.asked) == 40 + 1  # the twins once, and the query
+        assert second.asked == ["w1 w2"]
+    other = HashedWords()
+    found(DenseSource(passages, other, settings=IndexSettings("hnsw", 8, 40, 32), home=tmp_path), "w1 w2")
+    assert other.asked == ["w1 w2"]  # ef_search concerns the search alone
+
+
+def test_a_kept_index_that_was_damaged_in_place_is_refused(tmp_path: Path) -> None:
+    found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
+    (vectors,) = tmp_path.rglob("vectors.faiss")
+    vectors.write_bytes(b"x" * vectors.stat().st_size)
+    with pytest.raises(SourceError, match=r"cannot be read .* Delete the folder"):
+        found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
+
+
+def test_a_build_that_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
+    class Failing(HashedWords):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if len(self.asked) == 0:
+                self.asked.append("")
+                raise SourceError("the model is gone")
+            return super().embed(texts)
+
+    source = DenseSource(CATS, Failing(), home=tmp_path)
+    with pytest.raises(SourceError, match="gone"):
+        found(source, "cat")
+    assert list(tmp_path.rglob("vectors.faiss")) == []
+    assert ids(source, "dog sat", 1) == ["p2"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.ones((1, DIMENSIONS)), np.ones((3, 2)), np.full((3, DIMENSIONS), np.nan)]
+)
+def test_an_embedder_that_gives_garbage_is_named(wrong: Any) -> None:
+    class Broken(HashedWords):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            return np.asarray(wrong, dtype=np.float32)
+
+    with pytest.raises(SourceError, match="'hashed-words' gave an array of shape"):
+        found(DenseSource(CATS, Broken(), keep=False), "cat")
+
+
+def test_prefixes_and_titles_reach_the_embedder() -> None:
+    embedder = HashedWords(query_prefix="query: ", passage_prefix="passage: ")
+    found(DenseSource(CATS, embedder, keep=False), "cat?")
+    asked = ["passage: Cat\ncat sat mat", "passage: Dog\ndog sat", "passage: bird", "query: cat?"]
+    assert embedder.asked == asked
+
+
+@pytest.mark.parametrize(("query", "k"), [("", 5), (" \n", 5), ("cat", 0), ("cat", -1)])
+def test_nothing_is_found_where_nothing_is_asked(query: str, k: int) -> None:
+    embedder = HashedWords()
+    assert found(DenseSource(CATS, embedder, keep=False), query, k) == ()
+    assert embedder.asked == []
+
+
+def test_the_fingerprint_follows_content_embedder_and_settings() -> None:
+    def made(passages: Sequence[Passage] = CATS, prefix: str = "", **more: Any) -> DenseSource:
+        return DenseSource(passages, HashedWords(query_prefix=prefix), **more)
+
+    sources = [
+        made(), made(CATS[:2]), made(prefix="q"), made(settings=HNSW), made(chunk_size=64),
+        made(settings=IndexSettings("hnsw", 8, 40, 65)), made(chunk_size=64, overlap=0.5),
+    ]  # fmt: skip
+    assert len({source.fingerprint for source in sources}) == len(sources)
+    assert made(keep=False).fingerprint == sources[0].fingerprint
+    assert made().rechunked(64, 0.5).fingerprint == sources[-1].fingerprint
+    assert made(settings=IndexSettings(m=9)).fingerprint == sources[0].fingerprint  # flat has no m
+
+
+def test_chunks_are_found_and_a_cut_is_made_once() -> None:
+    long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
+    source = DenseSource([long, *CATS], HashedWords(), keep=False)
+    cut = source.rechunked(20, 0.25)
+    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
+    last = [part for part in cut.passages if part.parent == "long"][-1]
+    best = found(cut, f"{last.title} {last.text}")[0].passage
+    assert best == last
+    assert long.text[best.start : best.start + len(best.text)] == best.text
+    assert copy.deepcopy([cut])[0] is cut
+    assert {p.parent for p in cut.sample(99, seed="s", exclude=frozenset({"p1"}))} == {"long", "p2", "p3"}
+
+
+def test_many_first_searches_embed_the_passages_once() -> None:
+    told: list[tuple[str, int | None] | int] = []
+
+    class Told(Silent):
+        def phase(self, name: str, total: int | None) -> None:
+            told.append((name, total))
+
+        def step(self, n: int = 1) -> None:
+            told.append(n)
+
+    embedder = HashedWords()
+    source = DenseSource(CATS, embedder, keep=False, progress=Told())
+
+    async def together() -> list[tuple[Hit, ...]]:
+        return await asyncio.gather(*(source.search("sat", 2) for _ in range(20)))
+
+    results = asyncio.run(together())
+    assert all(result == results[0] for result in results)
+    assert len(embedder.asked) == 3 + 20
+    assert told == [("index dense", 3), 3]
+
+
+def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="no passage"):
+        DenseSource([], HashedWords())
+    with pytest.raises(UsageError, match="at least 1 token"):
+        DenseSource(CATS, HashedWords(), chunk_size=0)
+    wrong: Any = "tree"
+    with pytest.raises(UsageError, match="'flat' or 'hnsw', got 'tree'"):
+        IndexSettings(wrong)
+    with pytest.raises(UsageError, match="m >= 2, got 1"):
+        IndexSettings("hnsw", m=1)
+    monkeypatch.delitem(sys.modules, "faiss", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs faiss, .* pip install 'ragc\[dense\]'"):
+        DenseSource(CATS, HashedWords())

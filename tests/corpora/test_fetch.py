@@ -1,0 +1,233 @@
+"""Pages come from public addresses only, within their limits, through checked redirects."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.server
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.addresses import unfit
+from ragc.corpora.fetch import REDIRECTS, Page, check_url, fetch
+from ragc.errors import SourceError
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Serves what `server.pages` holds: status, headers and body by path."""
+
+    def do_GET(self) -> None:
+        server: Any = self.server
+        server.seen.append((self.path, self.headers["Host"]))
+        status, headers, body = server.pages.get(self.path, (404, HTML, b""))
+        if self.path == "/slow":
+            time.sleep(0.5)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except ConnectionError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class Site:
+    def __init__(self, server: Any) -> None:
+        self.pages: dict[str, tuple[int, dict[str, str], bytes]] = server.pages
+        self.seen: list[tuple[str, str]] = server.seen
+        self.port: int = server.server_address[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+
+    def redirect(self, path: str, to: str) -> str:
+        self.pages[path] = (302, {"Location": to}, b"")
+        return self.base + path
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.pages, server.seen = {"/": (200, HTML, b"<p>hello</p>")}, []
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield Site(server)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def get(url: str, **more: Any) -> Page:
+    return asyncio.run(fetch(url, **{"allow_loopback": True, **more}))
+
+
+def refusal(url: str, **more: Any) -> str:
+    with pytest.raises(SourceError) as caught:
+        get(url, **more)
+    return str(caught.value)
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Let the n-th look-up find the addresses of the n-th answer; returns the names looked up."""
+    asked: list[str] = []
+    left = list(answers)
+
+    def lookup(host: Any, port: Any, *args: Any, **more: Any) -> list[Any]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, port)) for name in left.pop(0)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    return asked
+
+
+def test_a_page_is_fetched(site: Site) -> None:
+    assert get(f"{site.base}/#part") == Page(f"{site.base}/", "text/html", "<p>hello</p>")
+    assert get(site.base).is_html
+
+
+def test_loopback_is_refused_unless_it_is_allowed(site: Site) -> None:
+    assert "a loopback address" in refusal(site.base, allow_loopback=False)
+    assert "a loopback address" in refusal(f"http://localhost:{site.port}/", allow_loopback=False)
+    assert site.seen == []
+
+
+INSIDE = [
+    *("127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
+    *("0.0.0.0", "224.0.0.1", "239.255.255.250", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"),
+    *("::1", "::", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1", "fd12::1", "ff02::1", "2001:db8::1"),
+    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::7f00:1"),
+    *("64:ff9b::a00:1", "2002:7f00:1::", "2002:c0a8:101::1", "2001:0:4136:e378:8000:63bf:f5ff:fffe", "no"),
+]
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_addresses_inside_are_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    resolving(monkeypatch, ["93.184.216.34", address])
+    assert address in refusal("http://site.example/", allow_loopback=False)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
+def test_addresses_outside_are_fit(address: str) -> None:
+    assert unfit(address) == ""
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_hidden_in_an_ipv6_one_is_judged_as_itself(address: ipaddress.IPv4Address) -> None:
+    alone = unfit(str(address))
+    number = int(address)
+    for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
+        assert unfit(str(ipaddress.IPv6Address(outer))) == alone
+
+
+def test_only_loopback_is_allowed_for_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolving(monkeypatch, ["127.0.0.1", "10.0.0.1"])
+    assert "10.0.0.1" in refusal("http://site.example/")
+
+
+def test_the_checked_address_is_the_one_connected_to(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = resolving(monkeypatch, ["127.0.0.1"])  # a second look-up would fail
+    assert get(f"http://site.example:{site.port}/").url == f"http://site.example:{site.port}/"
+    assert asked == ["site.example"]
+    assert site.seen == [("/", f"site.example:{site.port}")]
+
+
+@pytest.mark.parametrize(
+    "to", ["http://10.0.0.1/", "http://[::1%25lo]/", "http://[fe80::1]/", "file:///etc/passwd", "ftp://127.0.0.1/",
+           "http://u:secret@127.0.0.1/", "//169.254.169.254/meta", "gopher://x"]
+)  # fmt: skip
+def test_every_redirect_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
+    real = socket.getaddrinfo
+
+    def numeric(host: Any, *args: Any, **more: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name == "127.0.0.1":
+            return real(host, *args, **more)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 80))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", numeric)
+    message = refusal(site.redirect("/go", to), content_types=("text/html",))
+    assert "secret" not in message
+    assert [path for path, _ in site.seen] == ["/go"]
+
+
+def test_redirects_are_followed_so_often_and_no_more(site: Site) -> None:
+    for n in range(REDIRECTS + 1):
+        site.redirect(f"/{n}", f"/{n + 1}")
+    site.pages[f"/{REDIRECTS + 1}"] = (200, HTML, b"end")
+    assert get(f"{site.base}/1") == Page(f"{site.base}/{REDIRECTS + 1}", "text/html", "end")
+    assert f"more than {REDIRECTS} times" in refusal(f"{site.base}/0")
+    assert "more than" in refusal(site.redirect("/loop", "/loop"))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "ftp://a.example/", "file:///etc/passwd", "javascript:alert(1)", "http://",
+            "http://user@a.example/", "http://:pw@a.example/", "http://a.example/" + "x" * 5000, "http://a\x00b/"]
+)  # fmt: skip
+def test_urls_that_are_not_fetched(url: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        check_url(url)
+    assert len(str(caught.value)) < 500
+    assert "pw" not in str(caught.value).replace("password", "")
+
+
+def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lookup(*args: Any, **more: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    assert "has no address" in refusal("http://gone.example/")
+
+
+def test_a_dead_server(site: Site) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert "cannot be reached" in refusal(f"http://127.0.0.1:{port}/")
+    assert "status 404" in refusal(f"{site.base}/absent")
+
+
+def test_limits_of_size_time_and_type(site: Site) -> None:
+    site.pages["/big"] = (200, HTML, b"x" * 2000)
+    site.pages["/bomb"] = (200, {**HTML, "Content-Encoding": "gzip"}, gzip.compress(b"x" * 3_000_000))
+    site.pages["/twice"] = (200, {**HTML, "Content-Encoding": "gzip, gzip"}, b"")
+    site.pages["/broken"] = (200, {**HTML, "Content-Encoding": "gzip"}, b"no gzip")
+    site.pages["/pdf"] = (200, {"Content-Type": "application/pdf"}, b"%PDF")
+    site.pages["/untyped"] = (200, {}, b"?")
+    assert len(get(f"{site.base}/big", max_bytes=2000).text) == 2000
+    assert "larger than 1999 bytes" in refusal(f"{site.base}/big", max_bytes=1999)
+    assert len(get(f"{site.base}/bomb").text) == 3_000_000
+    assert "larger than" in refusal(f"{site.base}/bomb", max_bytes=100_000)
+    assert "gzip, gzip" in refusal(f"{site.base}/twice")
+    assert "could not be fetched" in refusal(f"{site.base}/broken")
+    assert "application/pdf" in refusal(f"{site.base}/pdf")
+    assert "of no stated type" in refusal(f"{site.base}/untyped")
+    assert "within 0.1 s" in refusal(f"{site.base}/slow", seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        ("text/html; charset=iso-8859-1", b"caf\xe9", "café"),
+        ("text/html", "<meta charset='shift_jis'>東京".encode("shift_jis"), "<meta charset='shift_jis'>東京"),
+        ("text/html", "東京".encode(), "東京"),
+        ("text/html", b"caf\xe9 \x93", "café “"),
+        ("text/html; charset=utf-8", "é".encode("utf-16"), "é"),
+        ("text/plain; charset=punycode", "é".encode(), "é"),
+        ("text/plain; charset=nonsense", b"\xef\xbb\xbfok", "ok"),
+    ],
+)
+def test_text_is_decoded_by_what_is_declared(site: Site, kind: str, body: bytes, text: str) -> None:
+    site.pages["/text"] = (200, {"Content-Type": kind}, body)
+    assert get(f"{site.base}/text").text == text

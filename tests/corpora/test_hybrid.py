@@ -1,0 +1,168 @@
+"""Fusion keeps its laws: order, ties, equal lists, and shares of nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.hybrid import HybridSource, fuse_ranks, fuse_shares
+from ragc.corpora.source import Source
+from ragc.errors import SourceError, UsageError
+from ragc.records import Hit, Passage
+
+
+def ranked(names: Sequence[str]) -> tuple[Hit, ...]:
+    return tuple(Hit(Passage(name, "", name), 1.0 - at / 100) for at, name in enumerate(names))
+
+
+def names(hits: Sequence[Hit]) -> list[str]:
+    return [hit.passage.id for hit in hits]
+
+
+LISTS = st.lists(st.sampled_from("abcdefghij"), unique=True).map(ranked)
+SHARES = st.floats(0, 1)
+SIZES = st.integers(-1, 14)
+
+
+class Listed:
+    """Finds what it was told to, and keeps how much it was asked for."""
+
+    def __init__(self, hits: Sequence[Hit]) -> None:
+        self.kind, self.fingerprint = "listed", f"listed {names(hits)}"
+        self.hits, self.asked = tuple(hits), list[int]()
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        self.asked.append(k)
+        return self.hits[: max(k, 0)]
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        return tuple(hit.passage for hit in self.hits[:n])
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Source:
+        return self
+
+
+def found(source: Source, query: str = "q", k: int = 5) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+@given(LISTS, LISTS, SHARES, SIZES)
+def test_both_fusions_give_distinct_hits_best_first_and_as_many_as_there_are(
+    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], share: float, k: int
+) -> None:
+    either = {*names(dense), *names(sparse)}
+    for fused in (fuse_ranks(dense, sparse, k), fuse_shares(dense, sparse, share, k)):
+        scores = [hit.score for hit in fused]
+        assert scores == sorted(scores, reverse=True)
+        assert len(set(names(fused))) == len(fused)
+        assert set(names(fused)) <= either
+    assert len(fuse_ranks(dense, sparse, k)) == min(max(k, 0), len(either))
+    if 0 < share < 1:
+        assert len(fuse_shares(dense, sparse, share, k)) == min(max(k, 0), len(either))
+
+
+@given(LISTS, SHARES, SIZES)
+def test_a_list_fused_with_itself_keeps_its_order(hits: tuple[Hit, ...], share: float, k: int) -> None:
+    expected = names(hits)[: max(k, 0)]
+    assert names(fuse_ranks(hits, hits, k)) == expected
+    assert names(fuse_shares(hits, hits, share, k)) == expected
+
+
+@given(LISTS, LISTS, SIZES)
+def test_a_share_of_one_or_nothing_is_one_of_the_lists(
+    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], k: int
+) -> None:
+    assert fuse_shares(dense, sparse, 1, k) == dense[: max(k, 0)]
+    assert fuse_shares(dense, sparse, 0, k) == sparse[: max(k, 0)]
+
+
+@given(LISTS, LISTS, SHARES, st.integers(1, 14))
+def test_the_share_is_kept_where_both_have_enough_of_their_own(
+    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], share: float, k: int
+) -> None:
+    other = tuple(Hit(Passage(f"{h.passage.id}2", "", ""), h.score) for h in sparse)
+    of_sparse = round(k * (1 - share))
+    if len(dense) >= k - of_sparse and len(other) >= of_sparse:
+        expected = [*names(dense)[: k - of_sparse], *names(other)[:of_sparse]]
+        assert names(fuse_shares(dense, other, share, k)) == expected
+
+
+@given(LISTS, LISTS, SIZES)
+def test_ranks_are_fused_as_the_formula_says_in_either_order(
+    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], k: int
+) -> None:
+    def score(name: str) -> float:
+        return sum(1 / (60 + names(hits).index(name) + 1) for hits in (dense, sparse) if name in names(hits))
+
+    best = sorted({*names(dense), *names(sparse)}, key=lambda name: (-score(name), name))[: max(k, 0)]
+    fused = fuse_ranks(dense, sparse, k)
+    assert names(fused) == best
+    assert [hit.score for hit in fused] == [score(name) for name in best]
+    assert fused == fuse_ranks(sparse, dense, k)
+
+
+def test_by_hand() -> None:
+    dense, sparse = ranked("abc"), ranked("cad")
+    assert names(fuse_ranks(dense, sparse, 4)) == ["a", "c", "b", "d"]  # 1/61+1/62, 1/63+1/61, 1/62, 1/63
+    assert names(fuse_shares(dense, sparse, 0.5, 4)) == ["a", "b", "c", "d"]
+    assert [hit.score for hit in fuse_shares(dense, sparse, 0.5, 4)] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert names(fuse_shares(dense, ranked("a"), 0.5, 3)) == ["a", "b", "c"]
+    assert names(fuse_shares(ranked("x"), sparse, 0.5, 3)) == ["x", "c", "a"]
+    assert names(fuse_ranks(ranked("b"), ranked("a"), 2)) == ["a", "b"]
+
+
+def test_sources_are_asked_for_no_more_than_their_part() -> None:
+    dense, sparse = Listed(ranked("abcde")), Listed(ranked("edxyz"))
+    assert found(HybridSource(dense, sparse, fusion="share", share=1)) == dense.hits
+    assert sparse.asked == []
+    assert found(HybridSource(dense, sparse, fusion="share", share=0), k=2) == sparse.hits[:2]
+    assert dense.asked == [5]
+    assert names(found(HybridSource(dense, sparse, fusion="share", share=0.6))) == ["a", "b", "c", "e", "d"]
+    assert names(found(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
+    assert (dense.asked, sparse.asked) == ([5, 5, 3], [2, 5, 3])
+    assert found(HybridSource(dense, sparse), k=0) == ()
+
+
+def test_a_source_that_fails_fails_the_search() -> None:
+    class Down(Listed):
+        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+            raise SourceError("the index is gone")
+
+    with pytest.raises(SourceError, match="gone"):
+        found(HybridSource(Listed(ranked("ab")), Down(())))
+
+
+def test_real_sources_are_cut_and_sampled_together() -> None:
+    passages = [Passage(f"p{n}", "", f"number {n} and words. " * 12) for n in range(6)]
+    source = HybridSource(Bm25Source(passages), Bm25Source(passages, b=0.1))
+    cut = source.rechunked(16, 0.0)
+    assert all(hit.passage.parent == "p3" for hit in found(cut, "number 3", 2))
+    assert cut.sample(4, seed="s") == Bm25Source(passages).rechunked(16, 0.0).sample(4, seed="s")
+    assert cut.fingerprint == source.rechunked(16, 0.0).fingerprint != source.fingerprint
+    assert copy.deepcopy([source])[0] is source
+
+
+def test_the_fingerprint_follows_the_settings_that_matter() -> None:
+    dense, sparse = Listed(ranked("ab")), Listed(ranked("ba"))
+
+    def made(**more: Any) -> str:
+        return HybridSource(dense, sparse, **more).fingerprint
+
+    several = {made(), made(pool=9), made(constant=1), made(fusion="share"), made(fusion="share", share=0.2)}
+    assert len({*several, HybridSource(sparse, dense).fingerprint}) == 6
+    assert made(share=0.1) == made()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"fusion": "sum"}, {"share": -0.1}, {"share": float("nan")}, {"pool": 0}, {"constant": -1}]
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"{next(iter(wrong))} =|'share' or 'rrf'"):
+        HybridSource(Listed(()), Listed(()), **wrong)

@@ -1,0 +1,186 @@
+"""Recorded searches are found again, by their query or the nearest one."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.recorded import RecordedSource, Recorder, read_recording
+from ragc.corpora.source import Source
+from ragc.errors import DataError, SourceError, UsageError
+from ragc.records import Hit, Passage
+
+CATS = {
+    "query": "where do cats sleep",
+    "passages": [{"id": "b", "text": "On mats."}, {"id": "a", "text": "In."}],
+}
+DOGS = {"query": "dogs", "passages": [{"id": 3, "title": "Dog", "text": "A dog.", "start": 4, "score": 1.5}]}
+
+
+def write(folder: Path, *rows: Any) -> Path:
+    path = folder / "recorded.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def ask(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+def test_a_recorded_query_gets_its_passages(tmp_path: Path) -> None:
+    source = RecordedSource(write(tmp_path, CATS, DOGS, {"query": "none", "passages": []}))
+    assert ask(source, "where do cats sleep") == (
+        Hit(Passage("b", "", "On mats."), 1.0),
+        Hit(Passage("a", "", "In."), 0.5),
+    )
+    assert ask(source, "where do cats sleep", 1)[0].passage.id == "b"
+    assert ask(source, "where do cats sleep", 0) == ask(source, "none") == ()
+    assert ask(source, "dogs") == (Hit(Passage("3", "Dog", "A dog.", 4), 1.5),)
+
+
+def test_another_query_gets_the_nearest_nothing_or_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path, CATS, DOGS)
+    nearest, nothing, error = (RecordedSource(path, unknown=way) for way in ("nearest", "nothing", "error"))
+    assert ask(nearest, "Do cats dream?") == ask(nearest, "where do cats sleep")
+    assert ask(nearest, "unheard") == ask(nothing, "Do cats dream?") == ()
+    with pytest.raises(SourceError, match="was not recorded"):
+        ask(error, "Do cats dream?")
+    assert len({nearest.fingerprint, nothing.fingerprint, error.fingerprint}) == 3
+    with pytest.raises(UsageError, match="nearest, nothing, error"):
+        RecordedSource(path, unknown="guess")  # type: ignore[arg-type]
+
+
+def test_scores_decide_and_ties_go_by_id(tmp_path: Path) -> None:
+    scored = [
+        {"id": name, "text": name, "score": score}
+        for name, score in (("c", 1), ("b", 1), ("a", 0.5), ("d", 2))
+    ]
+    source = RecordedSource(write(tmp_path, {"query": "q", "passages": scored}))
+    assert [hit.passage.id for hit in ask(source, "q")] == ["d", "b", "c", "a"]
+
+
+def test_the_line_with_the_most_passages_counts(tmp_path: Path) -> None:
+    less = {**CATS, "passages": CATS["passages"][:1]}
+    for lines in ((less, CATS), (CATS, less)):
+        assert len(ask(RecordedSource(write(tmp_path, *lines)), "where do cats sleep")) == 2
+
+
+def test_chunks_and_samples(tmp_path: Path) -> None:
+    long = "one two three four. " * 30 + "The needle is here."
+    path = write(
+        tmp_path,
+        {"query": "needle", "passages": [{"id": "x", "text": long}, {"id": 3, "text": "A dog."}]},
+        CATS,
+    )
+    source = RecordedSource(path)
+    cut = source.rechunked(16, 0.25)
+    best = ask(cut, "needle")[0].passage
+    assert "needle" in best.text
+    assert best.parent == "x"
+    assert long[best.start : best.start + len(best.text)] == best.text
+    assert cut.fingerprint == source.rechunked(16, 0.25).fingerprint != source.fingerprint
+    assert {p.id for p in source.sample(9, seed="s")} == {"x", "3", "a", "b"}
+    assert source.sample(2, seed="s") == source.sample(2, seed="s")
+    assert {p.id for p in cut.sample(99, seed="s", exclude=frozenset({"x", "a"}))} == {"3", "b"}
+    assert copy.deepcopy(source) is source
+    with pytest.raises(UsageError):
+        source.rechunked(0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"passages": []}, "`query` is missing"),
+        ({"query": "q", "passage": []}, "Did you mean 'passage'"),
+        ({"query": "q", "passages": {}}, "an object, a list is needed"),
+        ({"query": "q", "passages": ["x"]}, "`passages[0]` is a string"),
+        ({"query": "q", "passages": [{"id": "a"}]}, "`text` is missing"),
+        ({"query": "q", "passages": [{"id": "a", "text": "t", "start": -1}]}, "`start`"),
+        ({"query": "q", "passages": [{"id": "a", "text": "t", "score": "high"}]}, "`score` is a string"),
+        ({"query": "q", "passages": [{"id": "a", "text": "t"}] * 2}, "an id twice"),
+        (
+            {"query": "q", "passages": [{"id": "a", "text": "t", "score": 1}, {"id": "b", "text": "t"}]},
+            "for some only",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_by_line(tmp_path: Path, row: Any, problem: str) -> None:
+    path = write(tmp_path, CATS, row)
+    with pytest.raises(DataError) as caught:
+        RecordedSource(path)
+    assert problem in str(caught.value)
+    assert "line 2" in str(caught.value)
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no query"):
+        RecordedSource(write(tmp_path))
+    with pytest.raises(DataError, match="no such file"):
+        RecordedSource(tmp_path / "absent.jsonl")
+
+
+def test_the_recorder_writes_what_is_found_once(tmp_path: Path) -> None:
+    path = tmp_path / "new.jsonl"
+    corpus = Bm25Source(
+        [Passage("p1", "Cat", "cat sat\n\u2028mat"), Passage("p2", "", "cat"), Passage("p3", "", "dog")]
+    )
+    recorder = Recorder(corpus, path)
+    for query, k in (("cat", 1), ("cat", 2), ("cat", 2), ("cat", 1), ("bird", 3), ("bird", 3)):
+        assert ask(recorder, query, k) == ask(corpus, query, k)
+    assert len(path.read_text("utf-8").split("\n")) == 3 + 1
+    again = Recorder(corpus, path)
+    ask(again, "cat", 2)
+    ask(again, "dog", 2)
+    assert list(read_recording(path)) == ["cat", "bird", "dog"]
+    replay = RecordedSource(path)
+    assert ask(replay, "cat", 2) == ask(corpus, "cat", 2)
+    assert ask(replay, "bird") == ()
+    assert recorder.sample(2, seed="s") == corpus.sample(2, seed="s")
+    assert (copy.deepcopy(recorder), recorder.kind) == (recorder, "bm25")
+
+
+def test_every_cut_is_recorded_in_its_own_file(tmp_path: Path) -> None:
+    recorder = Recorder(Bm25Source([Passage("p", "", "cat dog. " * 20)]), tmp_path / "r.jsonl")
+    cut = recorder.rechunked(8, 0.5)
+    assert cut is recorder.rechunked(8, 0.5)
+    hits = ask(cut, "cat")
+    assert ask(RecordedSource(tmp_path / "r.8-0.5.jsonl"), "cat") == hits
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_a_recording_that_cannot_be_written_is_an_error_of_the_search(tmp_path: Path) -> None:
+    recorder = Recorder(Bm25Source([Passage("p", "", "cat")]), tmp_path / "absent" / "r.jsonl")
+    with pytest.raises(SourceError, match="cannot be written"):
+        ask(recorder, "cat")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+HITS = st.dictionaries(TEXTS.filter(str.strip), st.tuples(TEXTS, TEXTS, st.floats(0.01, 99)), max_size=4)
+
+
+@given(st.dictionaries(TEXTS, HITS, min_size=1, max_size=4))
+def test_what_is_recorded_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, found: dict[str, Any]
+) -> None:
+    recording = {
+        query: tuple(
+            sorted(
+                (Hit(Passage(name, title, text), score) for name, (title, text, score) in hits.items()),
+                key=lambda hit: (-hit.score, hit.passage.id),
+            )
+        )
+        for query, hits in found.items()
+    }
+    path = tmp_path_factory.mktemp("recording") / "r.jsonl"
+    recorder = Recorder(RecordedSource(recording), path)
+    for query in recording:
+        ask(recorder, query)
+    assert read_recording(path) == recording

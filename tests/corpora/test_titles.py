@@ -1,0 +1,91 @@
+"""Passages whose title the query names move up, by the factors of PrefRAG."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.titles import TitleSource, title_factor
+from ragc.errors import UsageError
+from ragc.records import Hit, Passage
+
+FILMS = [
+    Passage(f"p{n}", title, "a film about a ship") for n, title in enumerate(("Sea", "Jaws", "", "Titanic"))
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "factor"),
+    [
+        ("Titanic", "Titanic", 1.5),
+        ("The Titanic", "Titanic", 1.5),
+        ("the Titanic", "Titanic", 1.5),
+        ("titanic", "Titanic", 1.2),
+        ("THE Titanic", "Titanic", 1.1),
+        ("who made Titanic?", "Titanic", 1.1),
+        ("WHO MADE TITANIC?", "Titanic", 1.1),
+        ("Titanic (film)", "Titanic (film)", 1.5),
+        ("Titanic", "Titanic (film)", 1.2),
+        ("The Titanic", "Titanic (film)", 1.2),
+        ("titanic", "Titanic (film)", 1.1),
+        ("who made titanic?", "Titanic (film)", 1.05),
+        ("ships", "Titanic (film)", 1.0),
+        ("(I Can't Get No) Satisfaction", "(I Can't Get No) Satisfaction", 1.5),
+        ("", "Titanic", 1.0),
+        ("Titanic", "", 1.0),
+        ("Titanic", " ", 1.0),
+    ],
+)
+def test_the_first_rule_that_holds_gives_the_factor(query: str, title: str, factor: float) -> None:
+    assert title_factor(query, title) == factor
+
+
+@given(st.text(), st.text())
+def test_a_factor_is_never_below_one_and_at_most_one_and_a_half(query: str, title: str) -> None:
+    assert 1 <= title_factor(query, title) <= 1.5
+
+
+def found(source: TitleSource, query: str, k: int) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+def test_a_named_passage_comes_from_below_the_cut() -> None:
+    plain = Bm25Source(FILMS)
+    assert [hit.passage.id for hit in asyncio.run(plain.search("film ship", 9))] == ["p2", "p0", "p1", "p3"]
+    hits = found(TitleSource(plain), "a film about the ship Jaws", 2)
+    assert hits[0].passage.title == "Jaws"
+    before = {h.passage.id: h.score for h in asyncio.run(plain.search("sea film", 9))}
+    after = {h.passage.id: h.score for h in found(TitleSource(plain), "sea film", 9)}
+    assert after == {**before, "p0": before["p0"] * 1.1}
+    assert found(TitleSource(plain), "film", 0) == ()
+
+
+def test_no_more_than_the_pool_is_looked_at() -> None:
+    source = Bm25Source([Passage("a", "", "ship"), Passage("b", "Ship", "and sea")])
+    assert [hit.passage.id for hit in found(TitleSource(source, pool=1), "Ship", 1)] == ["a"]
+    assert [hit.passage.id for hit in found(TitleSource(source, pool=2), "Ship", 1)] == ["b"]
+
+
+def test_a_score_below_nothing_grows_too() -> None:
+    class Below(Bm25Source):
+        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+            return (Hit(FILMS[0], -0.5), Hit(FILMS[3], -0.6))
+
+    assert found(TitleSource(Below(FILMS)), "Titanic", 2)[0] == Hit(FILMS[3], -0.6 / 1.5)
+
+
+def test_the_source_shows_through() -> None:
+    plain = Bm25Source(FILMS)
+    source = TitleSource(plain, pool=7)
+    assert source.kind == "bm25"
+    assert source.sample(2, seed="s") == plain.sample(2, seed="s")
+    assert source.rechunked(9, 0.0).fingerprint == TitleSource(plain.rechunked(9, 0.0), pool=7).fingerprint
+    assert len({plain.fingerprint, source.fingerprint, TitleSource(plain).fingerprint}) == 3
+    assert copy.deepcopy([source])[0] is source
+    with pytest.raises(UsageError, match="at least 1 hit, got 0"):
+        TitleSource(plain, pool=0)

@@ -1,0 +1,284 @@
+"""A web search is asked once, at its pace, tried again when refused, and kept with its pages."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import http.server
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora.engine import Busy, Ddgs, Found, found
+from ragc.corpora.recorded import RecordedSource, Recorder
+from ragc.corpora.source import Source
+from ragc.corpora.web import WebSource
+from ragc.errors import SourceError, UsageError
+from ragc.records import Hit
+from ragc.store import CallStore
+
+RESULTS = (
+    Found("http://a.example/x#top", "A \x00 page", "about  cats"),
+    Found("http://a.example/x", "A again", "twice"),
+    Found("", "no url", ""),
+    Found("http://b.example/#0", "B", "about dogs"),
+)
+ARTICLE = "<html><body><article><h1>{0}</h1><p>{1}</p></article></body></html>"
+FILLER = "Nothing of what was asked stands in this sentence, which is here to fill the page. " * 12
+
+
+class Fake:
+    """An engine that first raises `failures`, then gives `results`."""
+
+    def __init__(self, *failures: Exception, results: Sequence[Found] = RESULTS, name: str = "fake") -> None:
+        self.failures, self.results, self.asked = list(failures), results, list[tuple[str, int]]()
+        self.identity: Mapping[str, Any] = {"library": name}
+
+    def search(self, query: str, n: int) -> Sequence[Found]:
+        self.asked.append((query, n))
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.results
+
+
+def source(engine: Fake, **more: Any) -> WebSource:
+    return WebSource(engine, **{"per_second": 1000.0, "backoff": 0.0, **more})
+
+
+def ask(web: Source, query: str = "cats", k: int = 10) -> tuple[Hit, ...]:
+    return asyncio.run(web.search(query, k))
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    pytest.importorskip("trafilatura")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = ARTICLE.format(self.path, FILLER + f"The needle of {self.path}. " + FILLER).encode()
+            self.send_response(404 if "gone" in self.path else 200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_snippets_are_passages_in_the_order_of_the_engine() -> None:
+    hits = ask(source(Fake()))
+    assert [(h.passage.title, h.passage.text, h.score) for h in hits] == [
+        ("A page", "about cats", 1.0),
+        ("B", "about dogs", 0.5),
+    ]
+    assert [h.passage.id.partition("#")[0] for h in hits] == ["http://a.example/x", "http://b.example/"]
+    assert all(h.passage.parent == h.passage.id for h in hits)
+    assert ask(source(Fake()), k=1) == hits[:1]
+
+
+def test_a_query_is_sent_once_and_blank_ones_never() -> None:
+    engine = Fake()
+    web = source(engine)
+    assert ask(web) == ask(web, " cats\n") == ask(web)
+    assert ask(web, " \n\x00") == ask(web, "cats", 0) == ()
+    assert engine.asked == [("cats", 10)]
+    ask(web, "x" * 5000)
+    assert len(engine.asked[1][0]) == 400
+
+
+def test_a_study_is_repeated_from_the_store(tmp_path: Path) -> None:
+    first = CallStore(tmp_path)
+    hits = ask(source(Fake(), store=first))
+    first.close()
+    dead = Fake(*[SourceError("down")] * 9)
+    second = CallStore(tmp_path)
+    assert ask(source(dead, store=second)) == hits
+    assert dead.asked == []
+    for other in (source(Fake(name="other"), store=second), source(Fake(), results=3, store=second)):
+        ask(other)
+        assert other.fingerprint != source(dead).fingerprint
+        assert isinstance(other.engine, Fake)
+        assert len(other.engine.asked) == 1
+    second.close()
+
+
+def test_what_is_refused_is_tried_again_and_what_fails_is_not() -> None:
+    engine = Fake(Busy("429"), Busy("429"))
+    assert ask(source(engine, tries=3))
+    assert len(engine.asked) == 3
+    with pytest.raises(SourceError, match="failed 2 times, at last because 429"):
+        ask(source(Fake(*[Busy("429")] * 3), tries=2))
+    broken = Fake(SourceError("garbage"))
+    web = source(broken)
+    with pytest.raises(SourceError, match="garbage"):
+        ask(web)
+    assert len(broken.asked) == 1
+    assert ask(web)  # a failure is not kept
+
+
+def test_a_late_engine_is_given_up() -> None:
+    free = threading.Event()
+
+    class Late(Fake):
+        def search(self, query: str, n: int) -> Sequence[Found]:
+            free.wait(10)
+            return ()
+
+    async def search() -> None:
+        try:
+            with pytest.raises(SourceError, match=r"within 0\.05 s"):
+                await source(Late(), seconds=0.05).search("cats", 3)
+        finally:
+            free.set()
+
+    asyncio.run(search())
+
+
+def test_turns_are_handed_out_at_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    web = source(Fake(Busy("429")), per_second=0.5, backoff=8.0)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    ask(web, "one")
+    assert len(slept) == 2
+    assert 4 <= slept[0] <= 12  # the backoff, half more or less
+    assert 1 < slept[1] <= 2  # the next turn
+    ask(web.rechunked(64, 0.0), "two")
+    assert 2 < slept[2] <= 4
+
+
+def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
+    results = [Found(f"{site}/{name}", name, f"snippet of {name}") for name in ("one", "gone", "two")]
+    store = CallStore(tmp_path)
+    web = source(Fake(results=results), store=store, pages=True, chunk_size=64, allow_loopback=True)
+    hits = ask(web, "the needle of two", 50)
+    assert "needle of /two" in hits[0].passage.text
+    assert hits[0].passage.parent == f"{site}/two"
+    assert [(-h.score, h.passage.id) for h in hits] == sorted((-h.score, h.passage.id) for h in hits)
+    (lost,) = [h.passage for h in hits if "gone" in h.passage.id]
+    assert lost.text == "snippet of gone"
+    larger = web.rechunked(4000, 0.0)
+    assert larger is web.rechunked(4000, 0.0) is not web
+    whole = {h.passage.id: h.passage.text for h in ask(larger, "the needle of two")}
+    assert set(whole) == {f"{site}/one", f"{site}/two", lost.id}
+    for hit in hits:
+        at = hit.passage
+        assert whole[at.parent][at.start : at.start + len(at.text)] == at.text
+    assert len({web.fingerprint, larger.fingerprint, source(Fake(results=results)).fingerprint}) == 3
+    assert isinstance(web.engine, Fake)
+    assert len(web.engine.asked) == 1
+    replayed = source(Fake(SourceError("down")), store=store, pages=True, chunk_size=64)  # no loopback now
+    assert ask(replayed, "the needle of two", 50) == hits
+    store.close()
+
+
+def test_private_pages_are_never_reached(site: str) -> None:
+    web = source(Fake(results=[Found(f"{site}/one", "T", "the snippet")]), pages=True)
+    assert [hit.passage.text for hit in ask(web)] == ["the snippet"]
+
+
+def test_a_spoiled_store_is_an_error_of_the_search(tmp_path: Path) -> None:
+    class Spoiled(CallStore):
+        def get(self, key: str) -> str:
+            return '{"not": "passages"}'
+
+    with pytest.raises(SourceError, match="call store"):
+        ask(source(Fake(), store=Spoiled(None)))
+
+
+def test_it_is_a_source() -> None:
+    web = source(Fake())
+    assert copy.deepcopy(web) is web
+    assert web.sample(5, seed="s") == ()
+    assert web.rechunked(64, 0.5) is web
+    for wrong in (
+        {"results": 0},
+        {"tries": 0},
+        {"per_second": 0},
+        {"seconds": 0},
+        {"backoff": -1},
+        {"chunk_size": 0},
+    ):
+        with pytest.raises(UsageError):
+            WebSource(Fake(), **wrong)  # type: ignore[arg-type]
+
+
+def test_a_recorded_search_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "web.jsonl"
+    hits = ask(Recorder(source(Fake()), path))
+    assert ask(RecordedSource(path)) == hits
+
+
+class TestDdgs:
+    """The library, with its network replaced."""
+
+    @pytest.fixture
+    def answers(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        library = pytest.importorskip("ddgs.ddgs")  # ddgs.DDGS stands in for the class there
+        said: dict[str, Any] = {}
+
+        def text(self: Any, query: str, **more: Any) -> Any:
+            said["asked"] = (query, more)
+            if isinstance(said["answer"], Exception):
+                raise said["answer"]
+            return said["answer"]
+
+        monkeypatch.setattr(library.DDGS, "text", text)
+        return said
+
+    def test_settings_reach_the_library_and_results_come_back(self, answers: dict[str, Any]) -> None:
+        answers["answer"] = [{"href": "http://a.example/", "title": None, "body": "b"}]
+        engine = Ddgs(engines="brave,mojeek", region="de-de", window="m")
+        assert engine.search("q", 3) == [Found("http://a.example/", "", "b")]
+        more = {"region": "de-de", "timelimit": "m", "max_results": 3, "backend": "brave,mojeek"}
+        assert answers["asked"] == ("q", more)
+        assert Ddgs().identity != engine.identity
+
+    def test_refusals_are_told_from_failures(self, answers: dict[str, Any]) -> None:
+        from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+
+        for error in (RatelimitException("x"), TimeoutException("x"), DDGSException("No results found.")):
+            answers["answer"] = error
+            with pytest.raises(Busy):
+                Ddgs().search("q", 3)
+        answers["answer"] = DDGSException("broken")
+        with pytest.raises(SourceError, match="broken") as caught:
+            Ddgs().search("q", 3)
+        assert not isinstance(caught.value, Busy)
+
+    def test_wrong_settings(self) -> None:
+        pytest.importorskip("ddgs")
+        with pytest.raises(UsageError, match="brave"):
+            Ddgs(engines="brav")
+        with pytest.raises(UsageError, match="window"):
+            Ddgs(window="decade")
+
+
+@pytest.mark.parametrize("row", [{}, {"title": "t"}, None, "text", 3])
+def test_garbage_is_no_result(row: Any) -> None:
+    with pytest.raises(SourceError, match="no list of results"):
+        found(row)
+
+
+def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    with pytest.raises(UsageError, match=r"ragc\[web\]"):
+        WebSource()
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    with pytest.raises(UsageError, match=r"ragc\[web\]"):
+        WebSource(Fake(), pages=True)

@@ -1,0 +1,89 @@
+"""The default embedder itself: its vectors, and passages found by meaning."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragc.corpora import pydocs
+from ragc.corpora.dense import DenseSource
+from ragc.corpora.embedder_onnx import OnnxEmbedder
+from ragc.corpora.embedder_weights import minilm
+from ragc.errors import SourceError
+from ragc.records import Passage
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("faiss")
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> OnnxEmbedder:
+    made = minilm()
+    try:
+        made.embed(["warm"])
+    except SourceError as error:
+        pytest.skip(f"the default embedder cannot be had here: {error}")
+    return made
+
+
+def test_vectors_are_of_length_one_and_do_not_depend_on_what_stands_beside_them(
+    embedder: OnnxEmbedder,
+) -> None:
+    texts = [
+        "A cat sat.",
+        "",
+        "東京タワー",
+        "\ud800 half",
+        "word " * 2000,
+        *(f"text {n} " * n for n in range(70)),
+    ]
+    together = embedder.embed(texts)
+    assert together.shape == (len(texts), 384)
+    assert together.dtype == np.float32
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-5)
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.abs(together - alone).max() < 1e-5
+    assert embedder.embed([]).shape == (0, 384)
+    assert embedder.embed(["word " * 254]) == pytest.approx(embedder.embed(["word " * 2000]), abs=1e-5)
+
+
+def test_similarities_are_those_the_authors_of_the_model_publish(embedder: OnnxEmbedder) -> None:
+    # From the model card of all-MiniLM-L6-v2 in the documentation of sentence-transformers.
+    texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+    a, b, c = embedder.embed(texts)
+    assert [a @ b, a @ c, b @ c] == pytest.approx([0.6660, 0.1046, 0.1411], abs=0.02)
+
+
+def test_the_kept_files_are_a_folder_like_any_other(embedder: OnnxEmbedder) -> None:
+    again = OnnxEmbedder(embedder.folder, model=embedder.model, pooling="mean", max_tokens=256)
+    assert again.fingerprint == embedder.fingerprint
+    assert np.array_equal(again.embed(["same"]), embedder.embed(["same"]))
+
+
+def test_passages_are_found_by_meaning_without_a_shared_word(embedder: OnnxEmbedder, tmp_path: Path) -> None:
+    passages = [
+        Passage("car", "", "An automobile needs its engine oil changed regularly."),
+        Passage("cook", "", "Simmer the broth slowly before adding noodles."),
+        Passage("sky", "", "Jupiter is the largest planet of the solar system."),
+    ]
+    source = DenseSource(passages, embedder, home=tmp_path)
+    for query, wanted in (("vehicle maintenance", "car"), ("soup recipe", "cook"), ("astronomy", "sky")):
+        hits = asyncio.run(source.search(query, 3))
+        assert hits[0].passage.id == wanted
+        assert asyncio.run(DenseSource(passages, embedder, home=tmp_path).search(query, 3)) == hits
+
+
+def test_the_language_reference_answers_its_questions(embedder: OnnxEmbedder, tmp_path: Path) -> None:
+    questions = [q for q in pydocs.questions() if q.gold_ids][:40]
+    gold = {name for q in questions for name in q.gold_ids}
+    passages = [p for p in pydocs.passages() if p.id in gold]
+    source = DenseSource(passages, embedder, home=tmp_path)
+    found = 0
+    for question in questions:
+        hits = asyncio.run(source.search(question.question, 5))
+        found += bool({hit.passage.parent for hit in hits} & set(question.gold_ids))
+    assert found >= 0.7 * len(questions)

