@@ -1,0 +1,79 @@
+"""How answers are worded, for every program and format, and what options become of what a model writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragc.errors import UnknownName
+from ragc.programs import METHODS, Method
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import CITING
+from ragc.programs.typed import read_json, reply_schema
+from ragc.records import Passage, Question
+from ragc.signatures.answers import FORMATS, ClosedBookAnswer, ShortAnswer, worded
+from ragc.store import CallStore
+from ragc.testing import Filling, ListSource, ScriptedTarget
+
+FOUND = ListSource([Passage(f"p{i}", f"Title {i}", f"Thing {i} is red.") for i in range(9)])
+CASES = [
+    (entry, name)
+    for entry in METHODS
+    for name in entry.knobs.knob("answer_format").options
+    if isinstance(name, str)
+]
+
+
+def asked(entry: Method, name: str) -> list[Any]:
+    """The system prompts of a run whose answer is to be in the format `name`."""
+    target = ScriptedTarget(Filling(logprob=-0.01))
+    roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    sources: Any = dict.fromkeys(("local", "web", *entry.sources, *entry.may_use), FOUND)
+    knobs = {"answer_format": name} | ({"finish": "short"} if entry.id == "flare" else {})
+    said = entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)(question="Which thing is red?")
+    assert isinstance(said.answer, str)
+    return [request.messages[0].content for request in target.requests]
+
+
+def test_the_knob_and_the_formats_are_the_same_names() -> None:
+    assert set(CITING) == set(FORMATS)
+
+
+@pytest.mark.parametrize(("entry", "name"), CASES, ids=lambda value: getattr(value, "id", value))
+def test_every_program_asks_for_the_format_and_for_no_other(entry: Method, name: str) -> None:
+    prompts = "\n".join(asked(entry, name))
+    assert FORMATS[name].what.split(",")[0] in prompts or name == "cited"
+    if name != "short":
+        assert FORMATS["short"].what not in prompts
+
+
+@pytest.mark.parametrize("name", ["yesno", "choice"])
+def test_formats_with_options_limit_the_reply(name: str) -> None:
+    limited = worded(ShortAnswer, name, also=("unknown",))
+    assert reply_schema(limited)["properties"]["answer"]["enum"] == [*FORMATS[name].options, "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [("yesno", "Yes.", "yes"), ("yesno", " NO ", "no"), ("choice", "(b)", "B"), ("yesno", "maybe", "maybe")],
+)
+def test_an_option_in_other_spelling_is_that_option_and_other_text_is_kept(
+    name: str, text: str, read: str
+) -> None:
+    signature = worded(ClosedBookAnswer, name)
+    assert read_json(signature, f'{{"answer": "{text}"}}') == {"answer": read}
+
+
+def test_an_unknown_format_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="answer format"):
+        worded(ShortAnswer, "shrt")
+
+
+def test_programs_are_told_of_a_question_what_is_no_answer() -> None:
+    pairs = [{"question": "Who?", "short_answers": ["x"]}, {"short_answers": ["y"]}]
+    extra = {"qa_pairs": pairs, "domain": "movie", "exact_answer": "secret"}
+    question = Question("q1", "Who and when?", ("secret",), gold_ids=("g",), query_time="now", extra=extra)
+    told = {"id": "q1", "query_time": "now", "domain": "movie", "sub_questions": ["Who?"]}
+    assert question.context() == told
+    assert Question("", "Who?", ("x",)).context() == {}
