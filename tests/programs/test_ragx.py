@@ -148,7 +148,7 @@ def test_dynamism_tells_the_choice_how_fast_the_answer_changes() -> None:
 @pytest.mark.parametrize("policy", [*MANUAL, *STAGED])
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_sources_that_are_empty_or_fail_end_in_an_answer(policy: str, source: ListSource) -> None:
-    sources = dict.fromkeys(("web", "kg", "dense"), source)
+    sources: dict[str, Any] = dict.fromkeys(("web", "kg", "dense"), source)
     replies = ["I don't know", "y"] if policy in STAGED else ["y"]
     knobs = {"rerank": True, "broad": True, "noise_n": 2, "dense_share": 0.5, "source_policy": policy}
     said = made(ScriptedTarget(by_field(answer=replies)), sources, **knobs)(question=QUESTION)
