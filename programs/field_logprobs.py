@@ -7,6 +7,7 @@ characters of the field itself are kept here.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -95,3 +96,8 @@ def _cut(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob
             kept.append(TokenLogprob("".join(parts), token.logprob))
         start = end
     return tuple(kept)
+
+
+def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
+    """The exponential of the mean log probability of `tokens`; 0 when there are none."""
+    return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else 0.0

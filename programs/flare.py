@@ -25,8 +25,8 @@ from ragc import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import FlareKnobs
+from ragc.programs.field_logprobs import field_tokens
 from ragc.programs.flare_queries import Part, doubtful, merged, surer
-from ragc.programs.flare_tokens import pieces
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -141,7 +141,7 @@ class Flare(RagProgram):
     @staticmethod
     def _measured(draft: Any) -> list[Part]:
         """The tokens of the sentence and their probabilities; the whole at 0 when they cannot be told."""
-        tokens = pieces(draft.logprobs, "sentence", draft.sentence)
+        tokens = field_tokens(draft.logprobs, "sentence", draft.sentence)
         if not tokens:
             record(Note("unsure", "no probabilities for this sentence"))
             return [(draft.sentence, 0.0)]

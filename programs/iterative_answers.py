@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import string
+from ragc.signatures.answers import FORMATS, option_of
 
-from ragc.signatures.answers import FORMATS
-
-_AROUND = string.punctuation + string.whitespace
 _SHORT = FORMATS["short"].tokens
 
 
@@ -18,8 +15,7 @@ def settled(text: str, answer_format: str) -> str:
     options = FORMATS[answer_format].options
     if not options:
         return text.strip()
-    word = text.strip(_AROUND).casefold()
-    return next((option for option in options if option.casefold() == word), "")
+    return option_of(text, options)
 
 
 def text_tokens(answer_format: str) -> int:

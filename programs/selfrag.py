@@ -24,7 +24,7 @@ from ragc.metrics.short import normalise
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import SelfRagKnobs
 from ragc.programs.crag_judging import readable
-from ragc.programs.flare_tokens import mean_probability, pieces
+from ragc.programs.field_logprobs import field_tokens, mean_probability
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -149,7 +149,7 @@ class SelfRag(RagProgram):
         knobs = self.knobs
         score = knobs.w_rel * relevance + knobs.w_sup * support + knobs.w_use * utility
         if knobs.w_seq:
-            score += knobs.w_seq * mean_probability(pieces(said.logprobs, "answer", said.answer))
+            score += knobs.w_seq * mean_probability(field_tokens(said.logprobs, "answer", said.answer))
         return Candidate(passage, answer, score)
 
     async def _relevance(self, question: str, passage: Passage) -> float:

@@ -76,12 +76,16 @@ def one_of(options: Sequence[str]) -> Any:
     Where no schema holds a reply, an option in other spelling (`Yes.`, `(b)`) becomes that option, and
     another text is still read.
     """
-    known = {_bare(option): option for option in options}
 
-    def option(value: Any) -> Any:
-        return known.get(_bare(value), value) if isinstance(value, str) else value
+    def spelled(value: Any) -> Any:
+        return (option_of(value, options) or value) if isinstance(value, str) else value
 
-    return Annotated[str, BeforeValidator(option), WithJsonSchema({"type": "string", "enum": list(options)})]
+    return Annotated[str, BeforeValidator(spelled), WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def option_of(text: str, options: Sequence[str]) -> str:
+    """The one of `options` that `text` is, whatever its case and the marks around it; "" when it is none."""
+    return next((option for option in options if _bare(option) == _bare(text)), "")
 
 
 def _bare(text: str) -> str:

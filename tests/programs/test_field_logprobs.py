@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from ragc.programs import flare_tokens
-from ragc.programs.field_logprobs import field_tokens
+from ragc.programs.field_logprobs import field_tokens, mean_probability
 from ragc.targets.base import TokenLogprob
 
 
@@ -94,5 +94,6 @@ def test_a_text_beyond_ascii_keeps_all_its_characters() -> None:
     assert field_tokens(tokens, "answer", " 東京都 ") == tuple(drawn(("東", -2), ("京都", -3)))
 
 
-def test_flare_and_rq_rag_read_tokens_alike() -> None:
-    assert flare_tokens.pieces is field_tokens
+def test_the_mean_probability_is_the_geometric_mean_of_the_tokens() -> None:
+    assert mean_probability(drawn(("a", -1.0), ("b", -3.0))) == pytest.approx(math.exp(-2.0))
+    assert mean_probability(()) == 0.0
