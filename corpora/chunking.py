@@ -39,7 +39,7 @@ def chunk(passage: Passage, size: int, overlap: float = 0.0) -> tuple[Passage, .
         return (passage,)
     return tuple(
         replace(passage, id=f"{passage.id}#{n}", text=text[start:end], start=start)
-        for n, (start, end) in enumerate(_Cutter(text, size, int(overlap * size)).spans())
+        for n, (start, end) in enumerate(Cutter(text, size, int(overlap * size)).spans())
     )
 
 
@@ -53,12 +53,12 @@ def check(size: int, overlap: float) -> None:
         )
 
 
-class _Cutter:
+class Cutter:
     """Where to cut one text; its tokens and boundaries are found once."""
 
     def __init__(self, text: str, size: int, repeated: int) -> None:
         self.text, self.size, self.repeated = text, size, repeated
-        self.last = len(text.rstrip())
+        self.length = len(text.rstrip())
         self.starts = tokens.starts(text)
         gaps = [(m.start(), m.group().count("\n")) for m in _SPACE.finditer(text)]
         self.spaces = [at for at, _ in gaps]
@@ -73,7 +73,7 @@ class _Cutter:
         """The first and last-plus-one character of every chunk; one empty span for a blank text."""
         spans: list[tuple[int, int]] = []
         start, done = self._skip(0), 0
-        while done < self.last:
+        while done < self.length:
             if end := self._end(start, done):
                 spans.append((start, end))
                 start, done = self._next(start, end), end
@@ -88,8 +88,8 @@ class _Cutter:
             first -= 1  # the token begins in the white space before
         room = self.size
         while room > 0:
-            limit = self.starts[first + room] if first + room < len(self.starts) else self.last
-            end = self._boundary(start, done, min(limit, self.last))
+            limit = self.starts[first + room] if first + room < len(self.starts) else self.length
+            end = self._boundary(start, done, min(limit, self.length))
             if end <= max(start, done) or self.text[done:end].isspace():
                 break
             if tokens.count(self.text[start:end]) <= self.size:
@@ -100,13 +100,13 @@ class _Cutter:
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
         """The best place to end after `start` and `done`, `limit` at the latest and when there is none."""
-        if limit == self.last:
+        if limit == self.length:
             return limit
         half = max(done, start + (limit - start) // 2)
         for ends in self.ends:
-            if end := _last(ends, half, limit):
+            if end := last(ends, half, limit):
                 return end
-        return _last(self.spaces, max(start, done), limit) or limit
+        return last(self.spaces, max(start, done), limit) or limit
 
     def _next(self, start: int, end: int) -> int:
         """Where the chunk after (start, end) starts: before `end` when something is repeated."""
@@ -127,7 +127,7 @@ class _Cutter:
         return found.end() if found else start
 
 
-def _last(places: Sequence[int], low: int, high: int) -> int:
+def last(places: Sequence[int], low: int, high: int) -> int:
     """The last of `places` in (low, high], 0 when there is none."""
     at = bisect_right(places, high) - 1
     return places[at] if at >= 0 and places[at] > low else 0

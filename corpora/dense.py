@@ -8,23 +8,29 @@ The vectors lie on disk and are mapped into memory, so that processes share them
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragc.corpora import chunking
-from ragc.corpora.bm25 import Corpus, drawn
+from ragc.corpora import cutters
+from ragc.corpora.corpus import Corpus, corpus_of, drawn
 from ragc.corpora.dense_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.embedders import Embedder, Vectors, passage_text, require
-from ragc.corpora.index_folder import Step, open_or_build
+from ragc.corpora.index_folder import IndexFolder, Step, open_or_build
+from ragc.corpora.stored import encoded, mapped
 from ragc.errors import SourceError
 from ragc.fingerprint import digest
 from ragc.progress import Progress, Silent
 from ragc.records import Hit, Passage
 
 FLAT = IndexSettings()
+
+_ORDER, _STARTS = "order.npy", "starts.npy"
 
 
 class DenseSource:
@@ -43,28 +49,27 @@ class DenseSource:
 
     def __init__(
         self,
-        passages: Iterable[Passage],
+        passages: Corpus | Iterable[Passage],
         embedder: Embedder,
         *,
         settings: IndexSettings = FLAT,
         chunk_size: int | None = None,
         overlap: float = 0.0,
+        chunk_by: str = "text",
         keep: bool = True,
         home: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
         require("faiss", "A source of kind 'dense'", "'ragc[dense]'")
-        if chunk_size is not None:
-            chunking.check(chunk_size, overlap)
         self.embedder, self.settings = embedder, settings
-        self.chunk_size, self.overlap = chunk_size, overlap
+        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
         self._keep, self._home, self._progress = keep, home, progress or Silent()
-        self._corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
-        cut = [] if chunk_size is None else [chunk_size, float(overlap), chunking.VERSION]
+        self.corpus = corpus_of(passages)
+        cut = cutters.settings(chunk_size, overlap, chunk_by)
         self._made_of = {"embedder": embedder.fingerprint, "cut": cut, "version": VERSION}
-        self.fingerprint = digest([self.kind, self._corpus.fingerprint, self._made_of, settings.all()])
-        self._lock = Lock()
-        self._cut: tuple[Passage, ...] = ()
+        self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
+        self._lock = RLock()
+        self._cut: Sequence[Passage] = ()
         self._opened: tuple[_Rows, DenseIndex] | None = None
         self._cuts: dict[tuple[int | None, float], DenseSource] = {(chunk_size, overlap): self}
         self._cuts_lock = Lock()
@@ -73,10 +78,10 @@ class DenseSource:
         return self
 
     @property
-    def passages(self) -> tuple[Passage, ...]:
+    def passages(self) -> Sequence[Passage]:
         """What is searched, after cutting."""
         with self._lock:
-            self._cut = self._cut or self._corpus.cut(self.chunk_size, self.overlap)
+            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
             return self._cut
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -98,11 +103,12 @@ class DenseSource:
             made = self._cuts.get((chunk_size, overlap))
             if made is None:
                 made = DenseSource(
-                    self._corpus,
+                    self.corpus,
                     self.embedder,
                     settings=self.settings,
                     chunk_size=chunk_size,
                     overlap=overlap,
+                    chunk_by=self.chunk_by,
                     keep=self._keep,
                     home=self._home,
                     progress=self._progress,
@@ -111,9 +117,20 @@ class DenseSource:
                 self._cuts[chunk_size, overlap] = made
             return made
 
-    def prepare(self) -> None:
-        """Build or open the index now, instead of at the first search. Raises SourceError."""
-        self._ready()
+    def build(self, progress: Progress | None = None) -> IndexFolder | None:
+        """The index on disk, built now unless it is there; None with `keep` False. Raises SourceError."""
+        if not self._keep:
+            return None
+        passages = self.passages
+        return open_or_build(
+            self.kind,
+            self.corpus.fingerprint,
+            {**self._made_of, "index": self.settings.built()},
+            lambda folder, step: self._write(folder, passages, step),
+            home=self._home,
+            total=len(passages),
+            progress=progress or self._progress,
+        )
 
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:
         rows, index = self._ready()
@@ -130,54 +147,61 @@ class DenseSource:
         passages = self.passages
         with self._lock:
             if self._opened is None:
-                rows = _Rows(passages)
-                self._opened = rows, self._index(rows.texts)
+                self._opened = self._open(passages)
             return self._opened
 
-    def _index(self, texts: Sequence[Passage]) -> DenseIndex:
-        if not self._keep:
-            self._progress.phase("index dense", len(texts))
-            return self._build(texts, self._progress.step)
-        made_of = {**self._made_of, "index": self.settings.built()}
-        kept = open_or_build(
-            self.kind,
-            self._corpus.fingerprint,
-            made_of,
-            lambda folder, step: self._build(texts, step).save(folder),
-            home=self._home,
-            total=len(texts),
-            progress=self._progress,
-        )
-        return DenseIndex.open(kept.path, self.settings, rows=len(texts))
+    def _open(self, passages: Sequence[Passage]) -> tuple[_Rows, DenseIndex]:
+        if kept := self.build():
+            rows = _Rows(passages, mapped(kept.path / _ORDER), mapped(kept.path / _STARTS))
+            return rows, DenseIndex.open(kept.path, self.settings, rows=len(rows))
+        self._progress.phase("index dense", len(passages))
+        return self._made(passages, self._progress.step)
 
-    def _build(self, texts: Sequence[Passage], step: Step) -> DenseIndex:
-        dimensions = self.embedder.dimensions
-        return DenseIndex.build(self._blocks(texts, dimensions, step), dimensions, self.settings)
+    def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
+        rows, index = self._made(passages, step)
+        np.save(folder / _ORDER, rows.order)
+        np.save(folder / _STARTS, rows.starts)
+        index.save(folder)
 
-    def _blocks(self, texts: Sequence[Passage], dimensions: int, step: Step) -> Iterator[Vectors]:
-        for start in range(0, len(texts), BLOCK):
-            part = texts[start : start + BLOCK]
-            vectors = self.embedder.embed([self.embedder.passage_prefix + passage_text(p) for p in part])
+    def _made(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
+        rows, dimensions = _Rows.of_equal(passages), self.embedder.dimensions
+        return rows, DenseIndex.build(self._blocks(rows, dimensions, step), dimensions, self.settings)
+
+    def _blocks(self, rows: _Rows, dimensions: int, step: Step) -> Iterator[Vectors]:
+        for start in range(0, len(rows), BLOCK):
+            part = [rows.of(row) for row in range(start, min(start + BLOCK, len(rows)))]
+            texts = [self.embedder.passage_prefix + passage_text(same[0]) for same in part]
+            vectors = self.embedder.embed(texts)
             if vectors.shape != (len(part), dimensions) or not np.isfinite(vectors).all():
                 raise SourceError(
                     f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
                     f"{len(part)} texts; {dimensions} finite numbers for each were expected."
                 )
-            step(len(part))
+            step(sum(map(len, part)))
             yield vectors
 
 
 class _Rows:
-    """Passages by row: those with the same title and text share one."""
+    """Passages by row of the index: those with the same title and text share one.
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        first: dict[tuple[str, str], int] = {}
-        row = [first.setdefault((p.title, p.text), len(first)) for p in passages]
-        self._passages = passages
-        self._order = np.argsort(row, kind="stable")
-        self._starts = np.searchsorted(np.asarray(row)[self._order], np.arange(len(first) + 1))
-        self.texts = [passages[at] for at in self._order[self._starts[:-1]]]
+    The passages at `order[starts[n]:starts[n + 1]]` are those of row n.
+    """
+
+    def __init__(self, passages: Sequence[Passage], order: NDArray[Any], starts: NDArray[Any]) -> None:
+        self.passages, self.order, self.starts = passages, order, starts
+
+    @classmethod
+    def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
+        """The rows of `passages`, told by a digest of title and text, in the order they first appear."""
+        first: dict[bytes, int] = {}
+        marks = (hashlib.blake2b(encoded(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages)
+        row = np.fromiter((first.setdefault(mark, len(first)) for mark in marks), np.int64, len(passages))
+        order = np.argsort(row, kind="stable")
+        return cls(passages, order, np.searchsorted(row[order], np.arange(len(first) + 1)))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
 
     def of(self, row: int) -> list[Passage]:
         """The passages of one row."""
-        return [self._passages[at] for at in self._order[self._starts[row] : self._starts[row + 1]]]
+        return [self.passages[int(at)] for at in self.order[self.starts[row] : self.starts[row + 1]]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragc.corpora.embedders import Vectors
 from ragc.errors import SourceError, UsageError
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same vectors would give another index."""
 
 BLOCK = 1024

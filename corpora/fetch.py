@@ -137,7 +137,7 @@ async def _hop(at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loop
 
 
 async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tuple[str, ...]) -> Page | str:
-    if reply.is_redirect:
+    if reply.has_redirect_location:
         try:
             return str(at.join(reply.headers["location"]))
         except (httpx.InvalidURL, ValueError) as error:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextvars import ContextVar
 from threading import Lock
+from typing import Any
 
-from ragc.corpora import chunking
-from ragc.corpora.bm25 import K1, B, Corpus, drawn, indexed, lucene, query_terms, settings_fingerprint
+from ragc.corpora import cutters
+from ragc.corpora.bm25 import K1, B, lucene, settings_fingerprint
+from ragc.corpora.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.terms import indexed, query_terms
 from ragc.errors import SourceError
 from ragc.fingerprint import digest
 from ragc.records import Hit, Passage, Question
@@ -32,17 +35,21 @@ class GivenSource:
 
     def __init__(
         self,
-        passages: Iterable[Passage],
+        passages: Corpus | Iterable[Passage],
         *,
         k1: float = K1,
         b: float = B,
         chunk_size: int | None = None,
         overlap: float = 0.0,
+        chunk_by: str = "text",
     ) -> None:
-        self.k1, self.b, self.chunk_size, self.overlap = k1, b, chunk_size, overlap
-        self._corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
-        self.fingerprint = settings_fingerprint(self.kind, self._corpus, k1, b, chunk_size, overlap)
-        self._by_id = {passage.id: passage for passage in self._corpus}
+        self.k1, self.b = k1, b
+        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
+        self._corpus = corpus_of(passages)
+        self.fingerprint = settings_fingerprint(
+            self.kind, self._corpus, k1, b, cutters.settings(chunk_size, overlap, chunk_by)
+        )
+
         self._parts: dict[str, tuple[Passage, ...]] = {}
         self._terms: dict[Passage, list[str]] = {}
         self._cuts: dict[tuple[int | None, float], GivenSource] = {(chunk_size, overlap): self}
@@ -71,14 +78,15 @@ class GivenSource:
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn from the whole corpus, whatever the question; none in `exclude`."""
-        return drawn([part for name in self._by_id for part in self._cut(name)], n, seed, exclude)
+        return drawn(self._corpus.cut(self.chunk_size, self.overlap, self.chunk_by), n, seed, exclude)
 
     def rechunked(self, chunk_size: int, overlap: float) -> GivenSource:
         """The same passages in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._lock:
             made = self._cuts.get((chunk_size, overlap))
             if made is None:
-                made = GivenSource(self._corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap)
+                more: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": self.chunk_by}
+                made = GivenSource(self._corpus, chunk_size=chunk_size, overlap=overlap, **more)
                 made._cuts, made._lock = self._cuts, self._lock
                 self._cuts[chunk_size, overlap] = made
             return made
@@ -93,7 +101,7 @@ class GivenSource:
                 f"A source of kind 'given' finds the passages that come with a question, and {asked} has no "
                 "context_ids. Use a source of kind 'bm25' for it."
             )
-        if lost := [name for name in question.context_ids if name not in self._by_id]:
+        if lost := [name for name in question.context_ids if self._corpus.find(name) is None]:
             raise SourceError(
                 f"Passage {lost[0]!r} comes with {asked}, and the corpus of its source of kind 'given' "
                 "does not hold it."
@@ -102,9 +110,12 @@ class GivenSource:
 
     def _cut(self, name: str) -> tuple[Passage, ...]:
         if name not in self._parts:
-            whole = self._by_id[name]
-            size = self.chunk_size
-            self._parts[name] = (whole,) if size is None else chunking.chunk(whole, size, self.overlap)
+            whole, size = self._corpus.find(name), self.chunk_size
+            if whole is None:
+                raise SourceError(f"The corpus does not hold the passage {name!r}.")
+            self._parts[name] = (
+                (whole,) if size is None else cutters.cut(whole, size, self.overlap, self.chunk_by)
+            )
         return self._parts[name]
 
     def _analyzed(self, part: Passage) -> list[str]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragc.corpora import chunking, lucene_jvm
-from ragc.corpora.bm25 import ANALYZER, K1, B, Corpus, drawn, settings_fingerprint
+from ragc.corpora import cutters, lucene_jvm
+from ragc.corpora.bm25 import K1, B, settings_fingerprint
+from ragc.corpora.corpus import Corpus, corpus_of, drawn
 from ragc.corpora.index_folder import IndexFolder, open_or_build
 from ragc.corpora.lucene_index import ANALYZERS, FORMAT, LuceneIndex, write
+from ragc.corpora.terms import ANALYZER
 from ragc.errors import UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.progress import Progress
@@ -38,7 +40,7 @@ class LuceneSource:
 
     def __init__(
         self,
-        passages: Iterable[Passage],
+        passages: Corpus | Iterable[Passage],
         *,
         k1: float = K1,
         b: float = B,
@@ -46,6 +48,7 @@ class LuceneSource:
         analyzer: str = "ragc",
         chunk_size: int | None = None,
         overlap: float = 0.0,
+        chunk_by: str = "text",
         home: Path | None = None,
     ) -> None:
         if analyzer not in ANALYZERS:
@@ -53,13 +56,15 @@ class LuceneSource:
         if not 0 <= title_boost < math.inf:
             raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
         self.k1, self.b, self.title_boost, self.analyzer = k1, b, title_boost, analyzer
-        self.chunk_size, self.overlap, self.home = chunk_size, overlap, home
-        self._corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
+        self.chunk_size, self.overlap, self.chunk_by, self.home = chunk_size, overlap, chunk_by, home
+        self.corpus = corpus_of(passages)
         self._jar = lucene_jvm.jar().name
-        scored = settings_fingerprint(self.kind, self._corpus, k1, b, chunk_size, overlap)
+        scored = settings_fingerprint(
+            self.kind, self.corpus, k1, b, cutters.settings(chunk_size, overlap, chunk_by)
+        )
         self.fingerprint = digest([scored, float(title_boost), self._written()])
         self._lock = Lock()
-        self._cut: tuple[Passage, ...] = ()
+        self._cut: Sequence[Passage] = ()
         self._index: LuceneIndex | None = None
         self._cuts: dict[tuple[int | None, float], LuceneSource] = {(chunk_size, overlap): self}
         self._cuts_lock = Lock()
@@ -68,17 +73,17 @@ class LuceneSource:
         return self
 
     @property
-    def passages(self) -> tuple[Passage, ...]:
+    def passages(self) -> Sequence[Passage]:
         """What is searched, after cutting."""
         with self._lock:
-            self._cut = self._cut or self._corpus.cut(self.chunk_size, self.overlap)
+            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
             return self._cut
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
         """The index on disk, built now unless it is there; raises SourceError when it cannot be written."""
         return open_or_build(
             self.kind,
-            self._corpus.fingerprint,
+            self.corpus.fingerprint,
             self._written(),
             lambda folder, step: write(folder, self.passages, self.analyzer, step),
             home=self.home,
@@ -106,13 +111,14 @@ class LuceneSource:
             made = self._cuts.get((chunk_size, overlap))
             if made is None:
                 made = LuceneSource(
-                    self._corpus,
+                    self.corpus,
                     k1=self.k1,
                     b=self.b,
                     title_boost=self.title_boost,
                     analyzer=self.analyzer,
                     chunk_size=chunk_size,
                     overlap=overlap,
+                    chunk_by=self.chunk_by,
                     home=self.home,
                 )
                 made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
@@ -121,7 +127,7 @@ class LuceneSource:
 
     def _written(self) -> dict[str, Any]:
         """All that changes the files of the index, the corpus aside."""
-        cut = [] if self.chunk_size is None else [self.chunk_size, float(self.overlap), chunking.VERSION]
+        cut = cutters.settings(self.chunk_size, self.overlap, self.chunk_by)
         terms = ANALYZER if self.analyzer == "ragc" else 0
         return {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms, "cut": cut}
 

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ragc.corpora.bm25 import analyze, query_terms
 from ragc.corpora.lucene_jvm import call, call_async, drop, java
+from ragc.corpora.terms import analyze, query_terms
 from ragc.records import Hit, Passage
 
 FORMAT = 1

@@ -7,7 +7,7 @@ Blank lines are skipped. Ids that are whole numbers become strings.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ _Record = TypeVar("_Record", Passage, Question)
 
 
 def read_questions(
-    path: str | Path, *, corpus_ids: Iterable[str] | None = None, limit: int | None = None
+    path: str | Path, *, corpus_ids: Container[str] | None = None, limit: int | None = None
 ) -> tuple[Question, ...]:
     """The questions of a file, in its order; with `limit`, only the first so many are looked at.
 
@@ -35,8 +35,7 @@ def read_questions(
 
     Raises DataError with every problem of the file, or when it holds no question.
     """
-    known = None if corpus_ids is None else frozenset(corpus_ids)
-    return _read(Path(path), "question", lambda row: _question(row, known), limit)
+    return _read(Path(path), "question", lambda row: _question(row, corpus_ids), limit)
 
 
 def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
@@ -50,14 +49,27 @@ def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage,
     return _read(Path(path), "passage", _passage, limit)
 
 
+def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
+    """The passages of a file as they are read; what is wrong goes to `problems`, ids used twice aside."""
+    for row in rows(path):
+        if not row.problems:
+            yield _passage(row)
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+
+
 def content_fingerprint(records: Iterable[Passage | Question]) -> str:
     """The SHA-256 of the records in their order, 64 hexadecimal digits; reads them one at a time."""
     sha = hashlib.sha256()
     for record in records:
-        values = [getattr(record, name) for name in type(record).__slots__]
-        plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
-        sha.update(canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n")
+        sha.update(record_line(record))
     return sha.hexdigest()
+
+
+def record_line(record: Passage | Question) -> bytes:
+    """What a record adds to the fingerprint of its file: one line of canonical JSON."""
+    values = [getattr(record, name) for name in type(record).__slots__]
+    plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
+    return canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def data_error(where: str, problems: Sequence[str]) -> DataError:
@@ -70,7 +82,7 @@ def data_error(where: str, problems: Sequence[str]) -> DataError:
     return error
 
 
-def _question(row: Row, known: frozenset[str] | None) -> Question:
+def _question(row: Row, known: Container[str] | None) -> Question:
     question = Question(
         id=row.text("id", number=True),
         question=row.text("question"),

@@ -15,14 +15,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal
 
-from ragc.corpora import chunking
-from ragc.corpora.bm25 import ANALYZER, Bm25Source, drawn, indexed, lucene, query_terms
+from ragc.corpora import cutters
+from ragc.corpora.bm25 import Bm25Source, lucene
+from ragc.corpora.corpus import drawn
 from ragc.corpora.readers import data_error
 from ragc.corpora.row import Row, kind
 from ragc.corpora.rows import rows
 from ragc.corpora.source import Source
+from ragc.corpora.terms import ANALYZER, indexed, query_terms
 from ragc.errors import DataError, SourceError, UsageError, nearest
 from ragc.fingerprint import digest
 from ragc.records import Hit, Passage
@@ -53,16 +55,15 @@ class RecordedSource:
         unknown: Unknown = "nearest",
         chunk_size: int | None = None,
         overlap: float = 0.0,
+        chunk_by: str = "text",
     ) -> None:
         if unknown not in UNKNOWN:
             raise UsageError(f"unknown = {unknown!r} is not known; choose one of {', '.join(UNKNOWN)}.")
-        if chunk_size is not None:
-            chunking.check(chunk_size, overlap)
         if isinstance(recording, str | Path):
             recording = read_recording(recording)
         self._recording = recording
-        self.unknown, self.chunk_size, self.overlap = unknown, chunk_size, overlap
-        cut = [] if chunk_size is None else [chunk_size, float(overlap), chunking.VERSION]
+        self.unknown, self.chunk_size, self.overlap, self.chunk_by = unknown, chunk_size, overlap, chunk_by
+        cut = cutters.settings(chunk_size, overlap, chunk_by)
         content = [[query, [_plain(hit) for hit in hits]] for query, hits in recording.items()]
         self.fingerprint = digest([self.kind, content, unknown, ANALYZER, cut])
         # Fixed width: queries with the same score are told apart by their place in the file.
@@ -84,7 +85,7 @@ class RecordedSource:
             return ()
         hits = self._recording[asked]
         if self.chunk_size is not None:
-            hits = cut_and_ranked(query, hits, self.chunk_size, self.overlap)
+            hits = cut_and_ranked(query, hits, self.chunk_size, self.overlap, self.chunk_by)
         return hits[: max(k, 0)]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -93,12 +94,13 @@ class RecordedSource:
         whole = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
         if size is None:
             return drawn(list(whole.values()), n, seed, exclude)
-        parts = [part for passage in whole.values() for part in chunking.chunk(passage, size, overlap)]
+        parts = [p for passage in whole.values() for p in cutters.cut(passage, size, overlap, self.chunk_by)]
         return drawn(parts, n, seed, exclude)
 
     def rechunked(self, chunk_size: int, overlap: float) -> RecordedSource:
         """The same recording with its passages in chunks of at most `chunk_size` tokens."""
-        return RecordedSource(self._recording, unknown=self.unknown, chunk_size=chunk_size, overlap=overlap)
+        more: dict[str, Any] = {"unknown": self.unknown, "chunk_by": self.chunk_by}
+        return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
 
     async def _other(self, query: str) -> str | None:
         """The recorded query that stands for one that was not recorded; None when there is none."""
@@ -182,12 +184,14 @@ def read_recording(path: str | Path) -> Recording:
     return found
 
 
-def cut_and_ranked(query: str, hits: Sequence[Hit], size: int, overlap: float) -> tuple[Hit, ...]:
+def cut_and_ranked(
+    query: str, hits: Sequence[Hit], size: int, overlap: float, by: str = "text"
+) -> tuple[Hit, ...]:
     """The passages of `hits` in chunks of at most `size` tokens, by BM25 among themselves, ties by id.
 
     Chunks that share no word with the query are last, with a score of 0.
     """
-    parts = [part for hit in hits for part in chunking.chunk(hit.passage, size, overlap)]
+    parts = [part for hit in hits for part in cutters.cut(hit.passage, size, overlap, by)]
     return ranked(query, parts)
 
 

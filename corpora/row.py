@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from ragc.errors import nearest
+
+MOST_PROBLEMS = 20
+"""Problems of one row, or of one object in it, after which the items of its lists are read no further."""
+
+DEEPEST = 100
+"""Lists and objects within each other, in one row."""
+
+_FIELDS_COMPARED = 1000
+_LONGEST_SHOWN = 80
 
 _KINDS = {
     str: "a string", bool: "true or false", int: "a number", float: "a number",
@@ -39,7 +50,7 @@ class Row:
     def texts(self, name: str, *, needed: bool = False, number: bool = False) -> tuple[str, ...]:
         """A list of strings that are not blank; at least one when `needed`."""
         value = self.items(name, needed=needed)
-        for at, item in enumerate(value):
+        for at, item in self.numbered(value):
             if isinstance(item, str) and not item.strip():
                 self.problems.append(f"`{name}[{at}]` is empty")
             elif not isinstance(item, str) and not (number and type(item) is int):
@@ -58,14 +69,56 @@ class Row:
             self.problems.append(f"`{name}` is an empty list, at least one is needed")
         return value
 
+    def numbered(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
+        """`items` with their numbers from 0; ends early when `MOST_PROBLEMS` have been noted."""
+        for at, item in enumerate(items):
+            if len(self.problems) >= MOST_PROBLEMS:
+                return
+            yield at, item
+
     def _absent(self, name: str, needed: bool) -> bool:
         if name in self.values:
             return not needed and self.values[name] is None
         if needed:
-            self.problems.append(f"`{name}` is missing.{nearest(name, self.values)}")
+            near = nearest(name, islice(self.values, _FIELDS_COMPARED))
+            self.problems.append(f"`{name}` is missing.{near}")
         return True
 
 
 def kind(value: object) -> str:
     """What a JSON `value` is, in words."""
     return _KINDS.get(type(value), type(value).__name__)
+
+
+def shown(value: object) -> str:
+    """The `repr` of a value for a message, cut when it is long."""
+    text = repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+class Stop(Exception):
+    """Raised where a file cannot be read on; `row` says why."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(*row.problems)
+        self.row = row
+
+
+def broken(problem: str, place: str = "") -> Row:
+    """A row that is only a problem: of the file as a whole, or of the `place`."""
+    return Row(place, {}, [problem])
+
+
+def is_flat(value: object) -> bool:
+    """Whether no more than `DEEPEST` lists and objects of `value` stand within each other."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return True
+    return False

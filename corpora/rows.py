@@ -1,29 +1,38 @@
 """Rows of a file: one object a line or an item of a list, packed or not, and what is wrong with each.
 
 JSON lines, JSON, CSV, TSV and Parquet are told by the file's name, gzip and bzip2 by its first bytes. A
-byte-order mark at the beginning is skipped, and so are blank lines.
+byte-order mark at the beginning is skipped, and so are blank lines. Every text is UTF-8.
 """
 
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import json
 import math
+import os
+import sys
 import zlib
 from collections.abc import Iterator
-from io import TextIOWrapper
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
-from ragc.corpora.row import Row, kind
+from ragc.corpora import tables
+from ragc.corpora.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
 from ragc.errors import nearest
 
 LONGEST_LINE = 64 * 2**20
 """Bytes; a longer line is a problem, and the file is read no further."""
 
+LARGEST_DOCUMENT = 4 * 2**30
+"""Bytes, unpacked, of a JSON file that is no JSON lines, since it is read as a whole."""
+
+DENSEST = 200
+"""How many times its size a packed file may unpack to, once that is more than `LONGEST_LINE`."""
+
 _BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (".gz", ".bz2")
 
 
@@ -37,118 +46,119 @@ def rows(path: Path, *, under: str = "") -> Iterator[Row]:
     number = 0
     try:
         with path.open("rb") as plain:
-            stream = _unpacked(plain)
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
-            for row in _READERS.get(suffix, _lines)(stream, suffix, under):
+            for row in _read(_unpacked(plain), suffix, under):
                 number += 1
-                yield row
+                yield row if row.problems or is_flat(row.values) else broken(_TOO_DEEP, row.place)
+    except Stop as stop:
+        yield stop.row
     except FileNotFoundError:
-        yield _broken(_missing(path))
+        yield broken(_missing(path))
     except IsADirectoryError:
-        yield _broken("is a folder; name a file in it")
+        yield broken("is a folder; name a file in it")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        yield _broken(f"the packed stream {how}, after row {number}; copy or download the file again")
+        yield broken(f"the packed stream {how}, after row {number}; copy or download the file again")
     except OSError as error:
         if error.errno is None:  # bz2 says so of a damaged stream
-            yield _broken(
-                f"the packed stream is damaged, after row {number}; copy or download the file again"
-            )
+            yield broken(f"the packed stream is damaged, after row {number}; copy or download the file again")
         else:
-            yield _broken(f"cannot be read: {error.strerror or error}")
+            yield broken(f"cannot be read: {error.strerror or error}")
 
 
-def _broken(problem: str) -> Row:
-    return Row("", {}, [problem])
+def _read(stream: BufferedReader, suffix: str, under: str) -> Iterator[Row]:
+    if stream.peek(2)[:2] in _UTF_16:
+        raise Stop(broken("is UTF-16, and UTF-8 is needed; save it in that encoding"))
+    if suffix == ".parquet":
+        return tables.parquet(stream)
+    if suffix in (".csv", ".tsv"):
+        delimiter = "\t" if suffix == ".tsv" else ","
+        return tables.records(_texts(stream), delimiter, LONGEST_LINE)
+    return _document(stream, under) if suffix == ".json" else _lines(stream)
 
 
-def _unpacked(plain: BinaryIO) -> BinaryIO:
-    start = plain.read(3)
-    plain.seek(0)
-    if start[:2] == b"\x1f\x8b":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=plain))
-    return cast(BinaryIO, bz2.BZ2File(plain)) if start == b"BZh" else plain
+class _Unpacked(RawIOBase):
+    """What `stream` unpacks; ends with a Stop after `most` bytes."""
+
+    def __init__(self, stream: BinaryIO, most: int) -> None:
+        self._stream, self._left, self._most = cast(BufferedReader, stream), most, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            more = f"unpacks to more than {self._most // 2**20} MiB, far more than data does"
+            raise Stop(broken(f"{more}; unpack it yourself if that is right"))
+        return count
 
 
-def _lines(stream: BinaryIO, suffix: str, under: str) -> Iterator[Row]:
-    """One object a line."""
+def _unpacked(plain: BufferedReader) -> BufferedReader:
+    start = plain.peek(3)[:3]
+    if start[:2] != b"\x1f\x8b" and start != b"BZh":
+        return plain
+    stream = gzip.GzipFile(fileobj=plain) if start != b"BZh" else bz2.BZ2File(plain)
+    most = max(LONGEST_LINE, DENSEST * os.fstat(plain.fileno()).st_size)
+    return BufferedReader(_Unpacked(cast(BinaryIO, stream), most), 2**16)
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
+    """The place, the offset and the bytes of every line."""
     number, offset = 0, 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
+        place = f"line {number}"
         if len(line) > LONGEST_LINE:
-            yield Row(f"line {number}", {}, [f"is longer than {LONGEST_LINE // 2**20} MiB"])
-            return
-        text = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
-        if text:
-            yield _row(f"line {number}", _decoded(text, offset + line.index(text)))
+            raise Stop(broken(f"is longer than {LONGEST_LINE // 2**20} MiB", place))
+        skipped = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
+        yield place, offset + skipped, line[skipped:]
         offset += len(line)
 
 
-def _document(stream: BinaryIO, suffix: str, under: str) -> Iterator[Row]:
+def _texts(stream: BinaryIO) -> Iterator[str]:
+    """The lines as texts."""
+    for place, offset, line in _numbered(stream):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Stop(broken(_not_utf8(error, offset), place)) from error
+
+
+def _lines(stream: BinaryIO) -> Iterator[Row]:
+    """One object a line."""
+    for place, offset, line in _numbered(stream):
+        if text := line.strip():
+            yield _row(place, _decoded(text, offset + line.index(text)), _escapes(text))
+
+
+def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
     """The items of a list, of the list `under` a key, or one object a line."""
-    text = stream.read().removeprefix(_BOM).strip()
+    whole = stream.read(LARGEST_DOCUMENT + 1)
+    if len(whole) > LARGEST_DOCUMENT:
+        raise Stop(broken(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
+    text = whole.removeprefix(_BOM).strip()
+    if not text:
+        return
     first, _, rest = text.partition(b"\n")
     if text[:1] == b"{" and rest.strip() and not isinstance(_decoded(first.strip(), 0), _Wrong):
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip():
-                yield _row(f"line {number}", _decoded(line.strip(), 0))
+        yield from _lines(BytesIO(whole))
         return
-    value = _decoded(text, 0)
+    value = _decoded(text, whole.index(text[:1]))
     if isinstance(value, dict):
         if under not in value:
             wanted = f"a list, or an object with the list `{under}`," if under else "a list"
-            yield _broken(f"holds an object with {', '.join(map(repr, list(value)[:5]))}; {wanted} is needed")
-            return
+            keys = ", ".join(map(shown, list(value)[:5]))
+            raise Stop(broken(f"holds an object with {keys}; {wanted} is needed"))
         value = value[under]
     if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
         value = [{"id": name} | item for name, item in value.items()]  # objects by id
     if not isinstance(value, list):
-        yield _broken(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed")
-        return
+        raise Stop(broken(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed"))
+    escapes = _escapes(text)
     for number, item in enumerate(value, 1):
-        yield _row(f"item {number}", item)
-
-
-def _table(stream: BinaryIO, suffix: str, under: str) -> Iterator[Row]:
-    """One row a record of a CSV or TSV file with a header; every value is a string."""
-    csv.field_size_limit(LONGEST_LINE)
-    try:
-        with TextIOWrapper(stream, "utf-8-sig", newline="") as text:
-            reader = csv.DictReader(text, delimiter="\t" if suffix == ".tsv" else ",", strict=True)
-            for record in reader:
-                row = Row(f"line {reader.line_num}", {k: v for k, v in record.items() if k is not None})
-                if None in record or None in record.values():
-                    row = Row(
-                        row.place,
-                        {},
-                        [f"has another number of values than the header, {len(reader.fieldnames or ())}"],
-                    )
-                yield row
-    except UnicodeDecodeError as error:
-        yield _broken(f"not UTF-8: byte 0x{error.object[error.start]:02x}")
-    except csv.Error as error:
-        yield _broken(f"is no table: {error}")
-
-
-def _parquet(stream: BinaryIO, suffix: str, under: str) -> Iterator[Row]:
-    """One row a record, read batch by batch."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        yield _broken("is a Parquet file, which needs pyarrow; install it, or give JSON lines")
-        return
-    number = 0
-    try:
-        for batch in parquet.ParquetFile(stream).iter_batches():
-            for value in batch.to_pylist():
-                number += 1
-                yield _row(f"item {number}", value)
-    except pa.ArrowException as error:
-        yield _broken(f"is no Parquet file, or a damaged one: {str(error).splitlines()[0]}")
-
-
-_READERS = {".json": _document, ".csv": _table, ".tsv": _table, ".parquet": _parquet}
+        yield _row(f"item {number}", item, escapes)
 
 
 class _Wrong(str):
@@ -157,29 +167,48 @@ class _Wrong(str):
     __slots__ = ()
 
 
-def _row(place: str, value: object) -> Row:
-    if isinstance(value, dict):
-        return Row(place, value)
-    return Row(place, {}, [value if isinstance(value, _Wrong) else f"is {kind(value)}, an object is needed"])
+class _NotFinite(ValueError):
+    """A number that JSON does not have."""
+
+
+def _row(place: str, value: object, escapes: bool) -> Row:
+    """The object `value`; `escapes` is whether it may hold half of a surrogate pair."""
+    if isinstance(value, _Wrong):
+        return broken(value, place)
+    if not isinstance(value, dict):
+        return broken(f"is {kind(value)}, an object is needed", place)
+    if escapes and is_flat(value):
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            return broken("a string holds half of a surrogate pair, which is no character", place)
+    return Row(place, value)
+
+
+def _escapes(text: bytes) -> bool:
+    return b"\\ud" in text or b"\\uD" in text
 
 
 def _decoded(text: bytes, offset: int) -> Any:
     """What `text` spells, or what is wrong with it; `offset` is where it begins in the file."""
     try:
-        value = _DECODER.decode(text.decode("utf-8"))
+        return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        at = error.start
-        return _Wrong(f"not UTF-8: byte 0x{text[at]:02x} at offset {offset + at} of the file")
+        return _Wrong(_not_utf8(error, offset))
     except json.JSONDecodeError as error:
-        return _Wrong(f"not JSON: {error.msg} at column {error.colno}")
-    except (ValueError, RecursionError) as error:
+        at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        return _Wrong(f"not JSON: {error.msg} at {at}")
+    except RecursionError:
+        return _Wrong(_TOO_DEEP)
+    except _NotFinite as error:
         return _Wrong(f"not JSON: {error}")
-    if b"\\ud" in text.lower():
-        try:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            return _Wrong("a string holds half of a surrogate pair, which is no character")
-    return value
+    except ValueError:
+        return _Wrong(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
+
+
+def _not_utf8(error: UnicodeDecodeError, offset: int) -> str:
+    at = error.start
+    return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
 
 def _missing(path: Path) -> str:
@@ -192,7 +221,7 @@ def _missing(path: Path) -> str:
 
 
 def _not_finite(text: str) -> Never:
-    raise ValueError(f"{text} is no JSON number")
+    raise _NotFinite(f"{shown(text)[1:-1]} is no JSON number")
 
 
 def _finite(text: str) -> float:
@@ -200,4 +229,5 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _not_finite(text)
 
 
+_TOO_DEEP = f"holds more than {DEEPEST} lists and objects within each other"
 _DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)

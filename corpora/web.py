@@ -17,11 +17,11 @@ from dataclasses import astuple
 from threading import Lock
 from typing import Any
 
-from ragc.corpora import chunking, html
+from ragc.corpora import chunking, cutters, html
 from ragc.corpora import fetch as fetching
-from ragc.corpora.bm25 import ANALYZER
 from ragc.corpora.engine import Busy, Ddgs, Engine, Found
 from ragc.corpora.recorded import in_order, ranked
+from ragc.corpora.terms import ANALYZER
 from ragc.errors import SourceError, UsageError
 from ragc.fingerprint import canonical, digest
 from ragc.records import Hit, Passage
@@ -62,6 +62,7 @@ class WebSource:
         pages: bool = False,
         chunk_size: int = 256,
         overlap: float = 0.0,
+        chunk_by: str = "text",
         per_second: float = 1.0,
         tries: int = 4,
         backoff: float = 1.0,
@@ -74,11 +75,12 @@ class WebSource:
                 f"backoff >= 0, got {results}, {tries}, {per_second}, {seconds} and {backoff}."
             )
         chunking.check(chunk_size, overlap)
+        cutters.check(chunk_by)
         if pages:
             html.check_installed()
         self.engine = engine or Ddgs()
         self.results, self.pages, self.tries, self.backoff = results, pages, tries, backoff
-        self.seconds, self.chunk_size, self.overlap = seconds, chunk_size, overlap
+        self.seconds, self.chunk_size, self.overlap, self.chunk_by = seconds, chunk_size, overlap, chunk_by
         self._allow_loopback = allow_loopback
         self._store = store or CallStore(None)
         self._pace = _Pace(per_second)
@@ -102,11 +104,8 @@ class WebSource:
         passages = _passages(text)
         if not self.pages:
             return in_order(passages)[:k]
-        size, overlap = self.chunk_size, self.overlap
         cut = await asyncio.to_thread(
-            lambda: ranked(
-                query, [part for whole in passages for part in chunking.chunk(whole, size, overlap)]
-            )
+            lambda: ranked(query, [part for whole in passages for part in self._parts(whole)])
         )
         return cut[:k]
 
@@ -130,9 +129,12 @@ class WebSource:
             made = self._cuts.setdefault((chunk_size, overlap), made)
         return made
 
+    def _parts(self, whole: Passage) -> tuple[Passage, ...]:
+        return cutters.cut(whole, self.chunk_size, self.overlap, self.chunk_by)
+
     def _fingerprint(self) -> str:
-        cut = [self.chunk_size, float(self.overlap), chunking.VERSION, ANALYZER] if self.pages else []
-        return digest([self._kept_by, cut])
+        cut = [*cutters.settings(self.chunk_size, self.overlap, self.chunk_by), ANALYZER]
+        return digest([self._kept_by, cut if self.pages else []])
 
     async def _made(self, query: str) -> str:
         """The passages that a new search gives, as the store keeps them."""

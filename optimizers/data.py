@@ -6,61 +6,99 @@ questions are the corpus where the recipe names none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from ragc.corpora import datasets, pydocs
+from ragc.corpora import datasets, fields, hub, pydocs
+from ragc.corpora.corpus import Corpus, corpus_of
+from ragc.corpora.corpus import read as read_corpus
 from ragc.corpora.datasets.base import Loaded
-from ragc.corpora.readers import read_corpus, read_questions
+from ragc.corpora.readers import read_questions
 from ragc.corpora.splits import check_disjoint, draw
+from ragc.corpora.where import keep
 from ragc.errors import DataError, UsageError
+from ragc.fingerprint import digest
+from ragc.progress import Progress
 from ragc.recipe import Recipe, SourceSpec
-from ragc.records import Passage, Question
+from ragc.records import Question
 
 SPLITS = ("train", "dev", "test")
+
+
+class Known(Container[str]):
+    """The ids of all passages of some corpora; false when there is no corpus to know any from."""
+
+    def __init__(self, corpora: Iterable[Corpus]) -> None:
+        self._corpora = tuple({id(corpus): corpus for corpus in corpora}.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._corpora)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(c.find(name) is not None for c in self._corpora)
 
 
 class RecipeData:
     """What the table `[data]` of `recipe` names; every file is read once, when it is needed."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.data = recipe, recipe.data
+    def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
+        self.recipe, self.data, self._progress = recipe, recipe.data, progress
+        self._corpora: dict[str, Corpus] = {}
         self._official: dict[str, Loaded] = {}
+        self._skipped: dict[str, tuple[str, ...]] = {}
+        self._commits: dict[str, str] = {}
 
     @property
-    def notes(self) -> dict[str, int]:
-        """`skipped`: rows of official files that a rule of their data set left out, if there are any."""
+    def notes(self) -> dict[str, Any]:
+        """`skipped`: how many rows a rule left out; `hub`: the commit of each address that was read."""
         n = sum(len(loaded.skipped) for loaded in self._official.values())
-        return {"skipped": n} if n else {}
+        n += sum(map(len, self._skipped.values()))
+        return ({"skipped": n} if n else {}) | ({"hub": dict(self._commits)} if self._commits else {})
 
-    def passages(self, spec: SourceSpec) -> tuple[Passage, ...]:
+    def corpus(self, spec: SourceSpec) -> Corpus:
         """The passages of a source. Raises UsageError when neither it nor the data set has any."""
         path = spec.corpus or self.data.corpus
+        named = spec.fields or self.data.corpus_fields
+        key = digest([path, dict(named)])
+        if key not in self._corpora:
+            self._corpora[key] = self._corpus(spec.kind, path, named)
+        return self._corpora[key]
+
+    def _corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
+        if hub.is_address(path):
+            read = hub.HubRows(path, self.recipe.base)
+            found, self._skipped[path] = fields.passages_of(read, path, fields=named)
+            self._commits |= {path: read.revision} if read.revision else {}
+            return corpus_of(found)
+        if path and named:
+            found, self._skipped[path] = fields.read_corpus(self.recipe.path(path), fields=named)
+            return corpus_of(found)
         if path:
-            return read_corpus(self.recipe.path(path))
+            return read_corpus(self.recipe.path(path), progress=self._progress)
         if self.data.dataset == "pydocs":
-            return pydocs.passages()
+            return corpus_of(pydocs.passages())
         if self.data.dataset in datasets.FILES:
             own = {p.id: p for file in self._files() for p in self._read(file).passages}
             if own:
-                return tuple(own.values())
+                return corpus_of(own.values())
             raise UsageError(
                 f"Questions of {self.data.dataset!r} come without passages; name a corpus: data.corpus, or "
                 "corpus in the source's table."
             )
-        raise UsageError(f'A source of kind {spec.kind!r} needs a corpus; add corpus = "FILE" to its table.')
+        raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
-    def splits(self, corpus_ids: frozenset[str]) -> dict[str, tuple[Question, ...]]:
+    def splits(self, known: Known) -> dict[str, tuple[Question, ...]]:
         """The questions of each split, drawn with the seed or read from a file of their own.
 
-        Gold and context ids must be among `corpus_ids`, if there are any; those of a named data set that
+        Gold and context ids must be `known`, if there are any; those of a named data set that
         are not, because another corpus was named, are left out.
         """
         asked = {name: getattr(self.data, name) for name in SPLITS}
         files = {name: value for name, value in asked.items() if isinstance(value, str)}
-        out = {name: self._questions(value, corpus_ids) for name, value in files.items()}
+        out = {name: self._questions(value, known, numbered=name) for name, value in files.items()}
         rest = {name: value for name, value in asked.items() if name not in files}
-        pool = self._pool(corpus_ids)
+        pool = self._pool(known)
         named = {question.split for question in pool}
         sizes = {name: value for name, value in rest.items() if value is not None}
         whole = {
@@ -74,15 +112,39 @@ class RecipeData:
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
 
-    def _pool(self, corpus_ids: frozenset[str]) -> tuple[Question, ...]:
+    def _pool(self, known: Known) -> tuple[Question, ...]:
         if self.data.dataset == "pydocs":
-            return pydocs.questions()
-        return self._questions(self.data.questions, corpus_ids) if self.data.questions else ()
+            return self._kept(pydocs.questions(), "pydocs")
+        hosted = self.data.dataset if hub.is_address(self.data.dataset) else ""
+        path = self.data.questions or hosted
+        return self._questions(path, known) if path else ()
 
-    def _questions(self, path: str, corpus_ids: frozenset[str]) -> tuple[Question, ...]:
+    def _questions(self, path: str, known: Known, numbered: str = "row") -> tuple[Question, ...]:
         if self.data.dataset in datasets.FILES:
-            return tuple(_known(question, corpus_ids) for question in self._read(path).questions)
-        return read_questions(self.recipe.path(path), corpus_ids=corpus_ids or None)
+            found = tuple(_known(question, known) for question in self._read(path).questions)
+            return self._kept(found, path)
+        if hub.is_address(path) or self.data.fields:
+            return self._mapped(path, known, numbered)
+        return self._kept(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
+
+    def _mapped(self, path: str, known: Known, numbered: str) -> tuple[Question, ...]:
+        """Questions in a shape of their own: of a file, or of the Hub."""
+        how: dict[str, Any] = {
+            "fields": self.data.fields,
+            "where": self.data.where,
+            "corpus_ids": known or None,
+            "numbered": numbered,
+        }
+        if not hub.is_address(path):
+            found, self._skipped[path] = fields.read_questions(self.recipe.path(path), **how)
+            return found
+        read = hub.HubRows(path, self.recipe.base)
+        found, self._skipped[path] = fields.questions_of(read, path, **how)
+        self._commits |= {path: read.revision} if read.revision else {}
+        return found
+
+    def _kept(self, found: tuple[Question, ...], name: str) -> tuple[Question, ...]:
+        return keep(found, self.data.where, name) if self.data.where else found
 
     def _files(self) -> Iterable[str]:
         named = [self.data.questions, *(getattr(self.data, name) for name in SPLITS)]
@@ -94,10 +156,10 @@ class RecipeData:
         return self._official[path]
 
 
-def _known(question: Question, corpus_ids: frozenset[str]) -> Question:
+def _known(question: Question, known: Known) -> Question:
     """`question` with only those gold and context ids that the corpus holds."""
-    if not corpus_ids or corpus_ids.issuperset((*question.gold_ids, *question.context_ids)):
+    if not known or all(name in known for name in (*question.gold_ids, *question.context_ids)):
         return question
-    gold = tuple(name for name in question.gold_ids if name in corpus_ids)
-    context = tuple(name for name in question.context_ids if name in corpus_ids)
+    gold = tuple(name for name in question.gold_ids if name in known)
+    context = tuple(name for name in question.context_ids if name in known)
     return replace(question, gold_ids=gold, context_ids=context)

@@ -6,18 +6,20 @@ What stands in a table's `options` are the keyword arguments of its kind; a wron
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ragc import corpora
 from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.corpus import Corpus
 from ragc.corpora.given import GivenSource
+from ragc.corpora.rerank import POOL, RerankedSource, Reranker
+from ragc.corpora.rerank import make as make_reranker
 from ragc.corpora.source import Source
 from ragc.corpora.titles import TitleSource
 from ragc.errors import UnknownName, UsageError, nearest
 from ragc.recipe import Recipe, SourceSpec
-from ragc.records import Passage
 from ragc.store import CallStore
 
 _INNER = frozenset({"home", "keep", "progress", "store", "transport", "sleep", "settings", "allow_loopback"})
@@ -30,8 +32,8 @@ SEARCHES_PASSAGES = frozenset({"bm25", "given", "lucene", "dense", "hybrid"})
 """Kinds that search the passages of a corpus; the others bring their own."""
 
 
-def build(recipe: Recipe, spec: SourceSpec, passages: Sequence[Passage], store: CallStore) -> Source:
-    """The source of one table. Nothing is fetched, sent or indexed yet.
+def build(recipe: Recipe, spec: SourceSpec, corpus: Corpus | None, store: CallStore) -> Source:
+    """The source of one table; `corpus` is needed by kinds that search one. Nothing is sent or indexed yet.
 
     Raises UsageError for an option that is not known or out of range, or a library that is missing.
     """
@@ -39,10 +41,29 @@ def build(recipe: Recipe, spec: SourceSpec, passages: Sequence[Passage], store: 
         raise UnknownName("source kind", spec.kind, [entry.id for entry in corpora.SOURCES])
     options = dict(spec.options)
     titles = options.pop("titles", False) if spec.kind in _TITLED else False
-    made: Source = _MAKERS[spec.kind](_Asked(recipe, spec, tuple(passages), store), options)
     if not isinstance(titles, bool):
         raise UsageError(f"The option 'titles' of a source is true or false, found {titles!r}.")
-    return TitleSource(made) if titles else made
+    reranker, pool = _reranker(recipe, options)
+    made: Source = _MAKERS[spec.kind](_Asked(recipe, spec, corpus, store), options)
+    made = TitleSource(made) if titles else made
+    return made if reranker is None else RerankedSource(made, reranker, pool=pool)
+
+
+def _reranker(recipe: Recipe, options: dict[str, Any]) -> tuple[Reranker | None, int]:
+    """The reranker that `rerank` names and the hits it puts in order; both are taken from `options`."""
+    name, pool = options.pop("rerank", None), options.pop("rerank_pool", None)
+    if name is None:
+        if pool is not None:
+            raise UsageError("The option 'rerank_pool' of a source needs the option 'rerank'.")
+        return None, POOL
+    if not isinstance(name, str):
+        raise UsageError(f"The option 'rerank' of a source names a reranker, found {name!r}.")
+    if pool is not None and type(pool) is not int:
+        raise UsageError(f"The option 'rerank_pool' of a source is a whole number, found {pool!r}.")
+    kind, colon, model = name.partition(":")
+    if colon and recipe.path(model).exists():
+        name = f"{kind}:{recipe.path(model)}"
+    return make_reranker(name), POOL if pool is None else pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +72,7 @@ class _Asked:
 
     recipe: Recipe
     spec: SourceSpec
-    passages: tuple[Passage, ...]
+    corpus: Corpus | None
     store: CallStore
 
 
@@ -75,17 +96,17 @@ def _called(make: Callable[..., Any], kind: str, *args: Any, given: Mapping[str,
 
 
 def _bm25(asked: _Asked, options: dict[str, Any]) -> Any:
-    return _called(Bm25Source, "bm25", asked.passages, given=options)
+    return _called(Bm25Source, "bm25", asked.corpus, given=options)
 
 
 def _given(asked: _Asked, options: dict[str, Any]) -> Any:
-    return _called(GivenSource, "given", asked.passages, given=options)
+    return _called(GivenSource, "given", asked.corpus, given=options)
 
 
 def _lucene(asked: _Asked, options: dict[str, Any]) -> Any:
     from ragc.corpora.lucene import LuceneSource
 
-    return _called(LuceneSource, "lucene", asked.passages, given=options)
+    return _called(LuceneSource, "lucene", asked.corpus, given=options)
 
 
 def _dense(asked: _Asked, options: dict[str, Any]) -> Any:
@@ -97,7 +118,7 @@ def _dense(asked: _Asked, options: dict[str, Any]) -> Any:
     names = ("index", "m", "ef_construction", "ef_search")
     settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
     embedder = embedders.make(model)
-    return _called(DenseSource, "dense", asked.passages, embedder, given=options, settings=settings)
+    return _called(DenseSource, "dense", asked.corpus, embedder, given=options, settings=settings)
 
 
 def _hybrid(asked: _Asked, options: dict[str, Any]) -> Any:

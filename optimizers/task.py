@@ -15,13 +15,14 @@ from ragc.errors import UsageError
 from ragc.fingerprint import digest
 from ragc.metrics import Metric
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.data import RecipeData
+from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
 from ragc.optimizers.suggest import Space
 from ragc.optimizers.trials import Objective
 from ragc.programs import Method
 from ragc.programs.runtime import Runtime
+from ragc.progress import Progress
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store import CallStore
@@ -107,23 +108,23 @@ def prepare(
     charges: Path | None = None,
     questions: bool = True,
     targets: Mapping[Role, Target] | None = None,
+    progress: Progress | None = None,
 ) -> Task:
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger. `questions` False leaves every split empty, for
-    answering questions that are not in the data. `targets` stand in for those of the recipe.
+    answering questions that are not in the data. `targets` stand in for those of the recipe. `progress` is
+    told of a large corpus that is written to disk for the first time.
     Raises DataError and UsageError.
     """
     _check_search(recipe)
-    data = RecipeData(recipe)
+    data = RecipeData(recipe, progress)
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
-    passages = {name: data.passages(spec) for name, spec in searched.items()}
-    known = frozenset(p.id for corpus in passages.values() for p in corpus)
-    splits = data.splits(known) if questions else {}
+    corpora = {name: data.corpus(spec) for name, spec in searched.items()}
+    splits = data.splits(Known(corpora.values())) if questions else {}
     made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
-        name: build_source(recipe, spec, passages.get(name, ()), store)
-        for name, spec in recipe.sources.items()
+        name: build_source(recipe, spec, corpora.get(name), store) for name, spec in recipe.sources.items()
     }
     ledger = FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)

@@ -20,7 +20,8 @@ from typing import Any
 import dspy
 
 from ragc import counters
-from ragc.corpora.bm25 import indexed, lucene, query_terms
+from ragc.corpora.bm25 import lucene
+from ragc.corpora.terms import indexed, query_terms
 from ragc.errors import ParseFailure
 from ragc.programs.trace import Note, record
 from ragc.programs.vanilla import Vanilla

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from ragc.corpora.bm25 import indexed, lucene, query_terms
+from ragc.corpora.bm25 import lucene
+from ragc.corpora.terms import indexed, query_terms
 from ragc.records import Hit, Passage
 
 Page = tuple[Passage, ...]

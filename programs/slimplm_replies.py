@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ragc import counters
-from ragc.corpora.bm25 import analyze, query_terms
+from ragc.corpora.terms import analyze, query_terms
 from ragc.programs.field_logprobs import field_tokens
 from ragc.signatures.claims import MOST
 

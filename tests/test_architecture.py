@@ -39,6 +39,8 @@ GROUND = (
     "store",
     "toml_text",
     "version",
+    "wheels",
+    "wheels_index",
 )
 RECIPE = ("recipe", "recipe_lines", "recipe_read", "recipe_search", "recipe_spec", "recipe_table")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item
 from ragc.corpora.datasets.parts import documents, each, part
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, shown
 from ragc.records import Question
 
 CARD = Card(
@@ -75,7 +75,7 @@ def _lists(row: Row) -> dict[str, str]:
     texts, labels = row.texts("text", needed=True), row.texts("label", needed=True, number=True)
     if len(texts) != len(labels):
         row.problems.append(f"holds {len(texts)} texts and {len(labels)} labels, as many are needed")
-    named = [Row("", {"label": label}, row.problems) for label in labels]
+    named = [Row("", {"label": label}, row.problems) for _, label in row.numbered(list(labels))]
     return _by_letter(row, [(_letter(one, "label"), text) for one, text in zip(named, texts, strict=False)])
 
 
@@ -91,6 +91,8 @@ def _letter(row: Row, name: str) -> str:
     if label in ("1", "2", "3", "4", "5"):
         return LETTERS[int(label) - 1]
     if label and label not in LETTERS:
-        row.problems.append(f"`{name}` is {label!r}, a letter from A to E or a number from 1 to 5 is needed")
+        row.problems.append(
+            f"`{name}` is {shown(label)}, a letter from A to E or a number from 1 to 5 is needed"
+        )
         return ""
     return label

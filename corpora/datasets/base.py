@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.corpora.readers import data_error
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, shown
 from ragc.corpora.rows import rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
@@ -86,7 +86,7 @@ def load(card: Card, read: ReadRow, path: Path) -> Loaded:
         if made is not None and not row.problems:
             question, own = made
             if question.id in questions:
-                row.problems.append(f"the id {question.id!r} was used before")
+                row.problems.append(f"the id {shown(question.id)} was used before")
             questions[question.id] = question
             passages |= {passage.id: passage for passage in own}
         problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]

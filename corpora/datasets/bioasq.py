@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
 from ragc.corpora.datasets.parts import each, leaves
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, shown
 from ragc.errors import nearest
 from ragc.records import Passage, Question
 
@@ -37,7 +37,9 @@ def read(row: Row) -> Item:
     asked = row.text("type")
     if asked and asked not in TYPES:
         known = ", ".join(TYPES)
-        row.problems.append(f"`type` is {asked!r}, one of {known} is needed.{nearest(asked, TYPES)}")
+        row.problems.append(
+            f"`type` is {shown(asked)}, one of {known} is needed.{nearest(asked[:80], TYPES)}"
+        )
     field = "ideal_answer" if asked == "summary" else "exact_answer"
     answers = leaves(row, field)
     if asked == "yesno":
@@ -63,7 +65,7 @@ def read(row: Row) -> Item:
 def _yes_or_no(row: Row, answers: list[str]) -> list[str]:
     plain = [answer.strip().rstrip(".").lower() for answer in answers]
     if wrong := [answer for answer in plain if answer not in ("yes", "no")]:
-        row.problems.append(f"`exact_answer` of a yes/no question is {wrong[0]!r}, yes or no is needed")
+        row.problems.append(f"`exact_answer` of a yes/no question is {shown(wrong[0])}, yes or no is needed")
     return plain
 
 

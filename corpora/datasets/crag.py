@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import html
+import json
+import warnings
 from collections.abc import Iterable
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
 from ragc.corpora.datasets.parts import each
-from ragc.corpora.row import Row, kind
+from ragc.corpora.row import MOST_PROBLEMS, Row, kind, shown
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -29,6 +31,9 @@ SPLITS = ("dev", "test")
 
 _KEPT = ("domain", "question_type", "static_or_dynamic", "popularity")
 _NONE = ("", "nan")
+
+LONGEST_LIST = 100_000
+"""Characters of a string that is tried as the spelling of a list."""
 
 
 def read(row: Row) -> Item:
@@ -87,6 +92,8 @@ def _answers(row: Row) -> tuple[str, ...]:
 def _said(row: Row, given: Iterable[tuple[str, object]]) -> Iterable[str]:
     """The values that say something, as texts; numbers count as texts."""
     for name, value in given:
+        if len(row.problems) >= MOST_PROBLEMS:
+            return
         if isinstance(value, bool) or not isinstance(value, str | int | float | None):
             row.problems.append(f"`{name}` holds {kind(value)}, a string is needed")
         elif value is not None and (text := str(value).strip()).lower() not in _NONE:
@@ -100,11 +107,21 @@ def _alternatives(row: Row, name: str) -> list[object]:
         return []
     if not isinstance(value, str):
         return row.items(name)
+    spelled = _spelled_list(value)
+    return [value] if spelled is None else spelled
+
+
+def _spelled_list(text: str) -> list[object] | None:
+    """The list of JSON values that `text` spells as Python or JSON does; None when it is no such list."""
+    if not text.strip().startswith("[") or len(text) > LONGEST_LIST:
+        return None
     try:
-        spelled = ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        spelled = value
-    return spelled if isinstance(spelled, list) else [spelled]
+        with warnings.catch_warnings(action="ignore"):  # of escapes that Python does not know
+            spelled = ast.literal_eval(text.strip())
+        json.dumps(spelled, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return spelled if isinstance(spelled, list) else None
 
 
 def _split(row: Row) -> str:
@@ -112,6 +129,6 @@ def _split(row: Row) -> str:
     if value is None:
         return ""
     if type(value) is not int or value not in range(len(SPLITS)):
-        row.problems.append(f"`split` is {value!r}, 0 or 1 is needed")
+        row.problems.append(f"`split` is {shown(value)}, 0 or 1 is needed")
         return ""
     return SPLITS[value]

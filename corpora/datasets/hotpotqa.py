@@ -50,7 +50,7 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
     The field must be there and may be an empty list. `glue` is put between the sentences of a passage.
     """
     passages = []
-    for at, pair in enumerate(row.items("context", needed=row.values.get("context") != [])):
+    for at, pair in row.numbered(row.items("context", needed=row.values.get("context") != [])):
         match pair:
             case [str(title), [*sentences]] if all(isinstance(sentence, str) for sentence in sentences):
                 passages.append(passage_of(dataset, title.strip(), glue.join(sentences).strip()))
@@ -65,18 +65,20 @@ def supporting_ids(row: Row, given: tuple[Passage, ...]) -> tuple[str, ...]:
     In the order of the facts, each once; of two passages with a title named there, both. Nothing when a
     title is none of a `given` passage's.
     """
-    ids: list[str] = []
-    complete = True
-    for at, fact in enumerate(row.items("supporting_facts", needed=True)):
+    titles: dict[str, list[str]] = {}
+    for at, fact in row.numbered(row.items("supporting_facts", needed=True)):
         match fact:
             case [str(title), _, *_]:
-                found = [passage.id for passage in given if passage.title == title.strip()]
-                complete = complete and bool(found)
-                ids += found
+                titles[title.strip()] = []
             case _:
                 what = f"{kind(fact)}, a list of a title and a sentence's number is needed"
                 row.problems.append(f"`supporting_facts[{at}]` is {what}")
-    return tuple(dict.fromkeys(ids)) if complete else ()
+    for passage in given:
+        if passage.title in titles:
+            titles[passage.title].append(passage.id)
+    if not all(titles.values()):
+        return ()
+    return tuple(dict.fromkeys(name for ids in titles.values() for name in ids))
 
 
 def said(row: Row, *names: str) -> dict[str, object]:

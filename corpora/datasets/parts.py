@@ -28,9 +28,8 @@ def part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _P
 
 def each(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
     """What `read` makes of every object in the list `name`; at least one is there when `needed`."""
-    made = [
-        part(row, f"{name}[{at}]", value, read) for at, value in enumerate(row.items(name, needed=needed))
-    ]
+    values = row.numbered(row.items(name, needed=needed))
+    made = [part(row, f"{name}[{at}]", value, read) for at, value in values]
     return [item for item in made if item is not None]
 
 

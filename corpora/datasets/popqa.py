@@ -26,6 +26,9 @@ CARD = Card(
 )
 
 COUNTS = ("s_pop", "o_pop")
+LONGEST_COUNT = 18
+"""Digits of a count in a table."""
+
 NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title")
 
 
@@ -50,7 +53,7 @@ def read(row: Row) -> Item:
 def _count(row: Row, name: str) -> int:
     """The whole number in the field `name`; a table holds it as text."""
     value = row.values[name]
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_COUNT:
         return int(value)
     if type(value) is not int:
         row.problems.append(f"`{name}` is {kind(value)}, a whole number is needed")

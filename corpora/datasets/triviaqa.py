@@ -65,7 +65,7 @@ def _answers(answer: Row) -> tuple[str, ...]:
 def _spelled(answer: Row, name: str) -> list[str]:
     """The strings of the list field `name`; blank ones are left out."""
     texts = []
-    for at, text in enumerate(answer.items(name)):
+    for at, text in answer.numbered(answer.items(name)):
         if not isinstance(text, str):
             answer.problems.append(f"`{name}[{at}]` is {kind(text)}, a string is needed")
         elif text.strip():

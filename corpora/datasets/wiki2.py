@@ -10,7 +10,7 @@ import json
 
 from ragc.corpora.datasets.base import Card, Item, Skip
 from ragc.corpora.datasets.hotpotqa import said, supporting_ids, titled_passages
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, is_flat
 from ragc.records import Question
 
 CARD = Card(
@@ -64,4 +64,5 @@ def spell_out(row: Row, name: str) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")  # no NaN, no half a character
     except (ValueError, RecursionError):
         return
-    row.values[name] = value
+    if not isinstance(value, dict | list) or is_flat(value):
+        row.values[name] = value

@@ -6,14 +6,18 @@ values, targets their own options. What is wrong is noted, never raised.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
 from ragc import corpora, targets
-from ragc.corpora import datasets
+from ragc.corpora import datasets, hub
+from ragc.corpora.fields import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
+from ragc.corpora.where import Where, flat
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import METHODS, Method, method
+from ragc.programs.knobs import Value
 from ragc.recipe_search import read_knobs, read_report, read_search
 from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
 from ragc.recipe_table import Table
@@ -24,6 +28,7 @@ NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 BUILT_IN = frozenset({"pydocs"})
 """Data sets that bring their own questions and passages."""
 
+_PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 _MAX_SEED = 2**32 - 1
 
 
@@ -76,17 +81,22 @@ def _note_needs(table: Table, chosen: Method) -> None:
 
 
 def _data(table: Table, base: Path | None) -> Data:
-    known = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
     data = Data(
-        dataset=table.one_of("dataset", known, "data set", "jsonl"),
-        questions=table.path("questions", base),
-        corpus=table.path("corpus", base),
+        dataset=_dataset(table),
+        questions=_place(table, "questions", base),
+        corpus=_place(table, "corpus", base),
         train=_split(table, "train", base),
         dev=_split(table, "dev", base),
         test=_split(table, "test", base),
+        fields=_fields(table.table("fields"), (*QUESTION_FIELDS, *QUESTION_OPTIONS)),
+        corpus_fields=_fields(table.table("corpus_fields"), _PASSAGE),
+        where=_where(table.table("where")),
     )
     table.close()
-    if data.dataset not in BUILT_IN and not data.questions and "questions" not in table.values:
+    hosted = hub.is_address(data.dataset)
+    if data.fields and not hosted and data.dataset != "jsonl":
+        table.note("fields", f"data set {data.dataset!r} knows its own fields; leave data.fields out")
+    if not hosted and data.dataset not in BUILT_IN and not data.questions and "questions" not in table.values:
         sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
         if sizes:
             table.note(sizes[0], f"{table.name(sizes[0])} is drawn from a question file; add data.questions")
@@ -95,24 +105,69 @@ def _data(table: Table, base: Path | None) -> Data:
     return data
 
 
+def _dataset(table: Table) -> str:
+    """The id of a data set, or an address `hf:`."""
+    if hub.is_address(str(table.values.get("dataset", ""))):
+        return _place(table, "dataset", None)
+    known = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+    return table.one_of("dataset", known, "data set", "jsonl")
+
+
+def _place(table: Table, key: str, base: Path | None) -> str:
+    """The path of a file, or an address `hf:`; nothing is asked of the Hub."""
+    if not hub.is_address(str(table.values.get(key, ""))):
+        return table.path(key, base)
+    address = table.text(key)
+    try:
+        hub.parse(address)
+    except UsageError as error:
+        table.note(key, f"{table.name(key)}: {error}")
+    return address
+
+
+def _fields(table: Table, known: Collection[str]) -> dict[str, str]:
+    """A map from fields to paths; only what is written in it."""
+    read = {name: table.text(name) for name in known}
+    table.close()
+    if any(path == "#" and name != "id" for name, path in read.items()):
+        name = ".".join(map(str, table.keys))
+        table.notes.add(table.keys, f'{name}: only an id can be "#", the number of its row')
+    return {name: path for name, path in read.items() if path}
+
+
+def _where(table: Table) -> dict[str, tuple[Value, ...]]:
+    """A value, or several, for every path; tables inside are paths too."""
+    read: dict[str, tuple[Value, ...]] = {}
+    for path, value in flat(table.values).items():
+        values = tuple(value) if isinstance(value, list) else (value,)
+        try:
+            Where({path: cast(tuple[Value, ...], values)})
+        except UsageError as error:
+            table.note(path.partition(".")[0], f"{table.name(path)}: {error}")
+        else:
+            read[path] = cast(tuple[Value, ...], values)
+    return read
+
+
 def _split(table: Table, key: str, base: Path | None) -> int | str | None:
-    """A number of questions or the path of a file."""
+    """A number of questions, or the path of a file."""
     if isinstance(table.values.get(key), str):
-        return table.path(key, base) or None
+        return _place(table, key, base) or None
     return table.integer(key, None, low=0, wanted="a number of questions, 0 or more, or the path of a file")
 
 
 def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
     kind = _kind(table, [entry.id for entry in corpora.SOURCES], "source kind")
-    corpus = table.path("corpus", base)
+    corpus = _place(table, "corpus", base)
     options = table.options("options")
+    fields = _fields(table.table("fields"), _PASSAGE)
     table.close("What one kind understands goes into an `options` table.")
     if kind in NEED_CORPUS:
         corpus = corpus or data.corpus
         brings = data.dataset in BUILT_IN or data.dataset in datasets.FILES
         if not corpus and "corpus" not in table.values and not brings:
             table.note("kind", f"a source of kind {kind!r} needs a corpus; add {table.name('corpus')}")
-    return SourceSpec(kind, corpus, options)
+    return SourceSpec(kind, corpus, options, fields)
 
 
 def _kind(table: Table, known: list[str], kind: str) -> str:

@@ -42,7 +42,9 @@ class Data:
     """Where questions and passages come from; "" where nothing is named.
 
     A split is a number of questions to draw, the path of a file, or None: not named, so whatever the
-    data set itself calls by that name.
+    data set itself calls by that name. Where a file can stand, an address `hf:` can too, and as `dataset`.
+    `fields` and `corpus_fields` say where a file of another shape holds the fields of a question and of a
+    passage (`ragc.corpora.fields`); `where` keeps the questions with one of the values at every path.
     """
 
     dataset: str = "jsonl"
@@ -51,18 +53,23 @@ class Data:
     train: int | str | None = None
     dev: int | str | None = None
     test: int | str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    corpus_fields: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
     """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set brings its own.
 
-    `options` holds what only one kind understands (JSON values).
+    `options` holds what only one kind understands (JSON values), `fields` the map of the corpus where it is
+    not that of the data.
     """
 
     kind: str
     corpus: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +135,15 @@ class Recipe:
     def to_toml(self) -> str:
         """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
         search = {name: value for name, value in asdict(self.search).items() if name != "ranges"}
+        data, maps = asdict(self.data), ("fields", "corpus_fields", "where")
         top = {"program": self.program, "seed": self.seed, "concurrency": self.concurrency}
         tables: dict[tuple[str, ...], Mapping[str, object]] = {
             (): top,
             ("knobs",): self.knobs,
             ("search",): search,
             ("search", "ranges"): self.search.ranges,
-            ("data",): {name: value for name, value in asdict(self.data).items() if value != ""},
+            ("data",): {name: value for name, value in data.items() if value != "" and name not in maps},
+            **{("data", name): data[name] for name in maps},
         }
         specs: dict[tuple[str, str], SourceSpec | TargetSpec] = {
             **{("sources", name): spec for name, spec in sorted(self.sources.items())},
@@ -142,9 +151,10 @@ class Recipe:
         }
         for path, member in specs.items():
             pairs = asdict(member)
-            options = pairs.pop("options")
+            options, fields = pairs.pop("options"), pairs.pop("fields", {})
             tables[path] = {key: value for key, value in pairs.items() if value != ""}
             tables[*path, "options"] = dict(sorted(options.items()))
+            tables[*path, "fields"] = fields
         tables["metrics",] = {"report": self.report}
         tables["budget",] = asdict(self.budget)
         return document(tables)

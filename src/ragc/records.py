@@ -73,12 +73,20 @@ class Question:
         `sub_questions` are those of the row, or of its `qa_pairs` (ALCE's ASQA).
         """
         pairs = self.extra.get("qa_pairs")
-        asked = [pair.get("question") for pair in pairs] if isinstance(pairs, list) else []
+        asked = [p.get("question") for p in pairs if isinstance(p, dict)] if isinstance(pairs, list) else []
         given = {
             "id": self.id,
             "context_ids": list(self.context_ids),
             "query_time": self.query_time,
-            "domain": self.extra.get("domain"),
-            "sub_questions": self.extra.get("sub_questions") or [text for text in asked if text],
+            "domain": _text(self.extra.get("domain")),
+            "sub_questions": _texts(self.extra.get("sub_questions")) or _texts(asked),
         }
         return {name: value for name, value in given.items() if value}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(values: object) -> list[str]:
+    return [value for value in values if isinstance(value, str) and value] if isinstance(values, list) else []

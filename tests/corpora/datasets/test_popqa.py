@@ -109,7 +109,7 @@ def test_a_truncated_table_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path, ROW, ROW | {"id": 1})
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
-    assert problems(path) == ("is no table: unexpected end of data",)
+    assert problems(path) == ("line 3: is no table: unexpected end of data",)
     path.write_bytes(whole[: whole.rindex(b"politician\thttp")])
     assert problems(path) == ("line 3: has another number of values than the header, 12",)
 

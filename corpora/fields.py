@@ -1,0 +1,216 @@
+"""Questions and passages from rows of any shape, by a map from their fields to dotted paths.
+
+    {"qid": 7, "query": "Who?", "gold": [{"text": "Ada", "page": "p1"}], "level": "hard"}
+    fields = {"id": "qid", "question": "query", "answers": "gold.*.text", "gold_ids": "gold.*.page"}
+
+What the map does not name is read from the key of its own name, and what no field is read from goes to
+`extra`. A path that the map names must lead somewhere in at least one row. See `field_path` for paths and
+`field_text` for what numbers, dates and cells of tables become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from ragc.corpora.field_reader import FieldReader
+from ragc.corpora.field_text import is_no_answer
+from ragc.corpora.readers import data_error
+from ragc.corpora.row import Row
+from ragc.corpora.rows import rows
+from ragc.corpora.where import Conditions, Where
+from ragc.errors import DataError
+from ragc.records import Passage, Question
+
+QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
+PASSAGE_FIELDS = ("id", "title", "text")
+
+QUESTION_OPTIONS = ("split_answers", "split_ids", "under")
+"""Keys of a map that are no paths: where texts are cut ("json": texts that spell a list), and the key whose
+list a JSON file is read from."""
+
+PASSAGE_OPTIONS = ("under",)
+
+MOST_PROBLEMS = 1000
+"""A file with more is read no further."""
+
+_TABLES = frozenset({".csv", ".tsv"})
+_Record = TypeVar("_Record", Passage, Question)
+
+
+class _Skip(Exception):
+    """A row that is left out by rule; the message is the rule."""
+
+
+def read_questions(
+    path: str | Path,
+    *,
+    fields: Mapping[str, str],
+    where: Conditions | None = None,
+    corpus_ids: Container[str] | None = None,
+    limit: int | None = None,
+    numbered: str = "row",
+) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+    """The questions of a file, and for each row left out by rule its place and why; see `questions_of`.
+
+    A `.json` file is read as a whole, everything else row by row.
+    """
+    path = Path(path)
+    read = rows(path, under=fields.get("under", ""))
+    return questions_of(
+        read,
+        str(path),
+        fields=fields,
+        where=where,
+        corpus_ids=corpus_ids,
+        limit=limit,
+        numbered=numbered,
+        cells=is_table(path),
+    )
+
+
+def read_corpus(
+    path: str | Path, *, fields: Mapping[str, str], limit: int | None = None, numbered: str = "row"
+) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """The passages of a file, and for each row left out by rule its place and why; see `passages_of`."""
+    path = Path(path)
+    read = rows(path, under=fields.get("under", ""))
+    return passages_of(read, str(path), fields=fields, limit=limit, numbered=numbered)
+
+
+def questions_of(
+    found: Iterable[Row],
+    name: str,
+    *,
+    fields: Mapping[str, str],
+    where: Conditions | None = None,
+    corpus_ids: Container[str] | None = None,
+    limit: int | None = None,
+    numbered: str = "row",
+    cells: bool = False,
+) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+    """The questions that the rows `found` hold and `where` keeps, in order, and what was left out by rule.
+
+    `name` says in errors where the rows come from; only the first `limit` are looked at. `numbered` is put
+    before the number of a row whose id is "#". `cells`: texts that spell a list are that list.
+
+    Answers that are null, NaN, blank or spell "nan" or "NaN" say nothing; a question with no other answer is
+    left out and counted. With `corpus_ids`, gold and context ids must be among them.
+
+    Raises UsageError for a key that a map does not have; DataError with every problem of the rows (the first
+    1000), when a named path or one of the filter occurs in no row, and when no question is left.
+    """
+    asked = Where(where or {})
+    reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
+
+    def make(row: Row, number: int) -> Question | None:
+        return _question(row, number, reader, corpus_ids) if asked.keeps(row.values) else None
+
+    return _collect(islice(found, limit), name, "question", make, lambda: asked.problems() or reader.never())
+
+
+def passages_of(
+    found: Iterable[Row],
+    name: str,
+    *,
+    fields: Mapping[str, str],
+    limit: int | None = None,
+    numbered: str = "row",
+) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """The passages that the rows `found` hold, in order, and for each row left out its place and why.
+
+    A row without a title has the title "". One whose title and text are both blank or null is left out and
+    counted. Raises as `questions_of` does.
+    """
+    reader = FieldReader(fields, PASSAGE_FIELDS, PASSAGE_OPTIONS, numbered=numbered)
+
+    def make(row: Row, number: int) -> Passage:
+        return _passage(row, number, reader)
+
+    return _collect(islice(found, limit), name, "passage", make, reader.never)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the file at `path` is a CSV or TSV file by its name, packed or not."""
+    return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
+
+
+def _question(row: Row, number: int, reader: FieldReader, known: Container[str] | None) -> Question:
+    answers = reader.texts(row, "answers", option="split_answers", needed=True)
+    question = Question(
+        id=reader.id(row, number),
+        question=reader.text(row, "question"),
+        answers=tuple(answer for answer in answers if not is_no_answer(answer)),
+        split=reader.text(row, "split", needed=False),
+        gold_ids=reader.texts(row, "gold_ids", option="split_ids"),
+        context_ids=reader.texts(row, "context_ids", option="split_ids"),
+        query_time=reader.text(row, "query_time", needed=False),
+        extra=reader.rest(row),
+    )
+    for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
+        lacking = [] if known is None else [one for one in dict.fromkeys(ids) if one not in known]
+        if lacking:
+            more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+            listed = ", ".join(map(repr, lacking[:3]))
+            row.problems.append(f"`{name}` names {listed}{more}, not in the corpus")
+    if not question.answers and not row.problems:
+        raise _Skip("no answer says anything: each is null, NaN or blank")
+    return question
+
+
+def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
+    passage = Passage(
+        reader.id(row, number),
+        reader.text(row, "title", needed=False),
+        reader.text(row, "text", blank=True),
+    )
+    if passage.parent != passage.id:
+        row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
+    if not row.problems and not f"{passage.title}{passage.text}".strip():
+        raise _Skip("its title and text are blank")
+    return passage
+
+
+def _collect(
+    found: Iterable[Row],
+    name: str,
+    noun: str,
+    make: Callable[[Row, int], _Record | None],
+    after: Callable[[], list[str]],
+) -> tuple[tuple[_Record, ...], tuple[str, ...]]:
+    """What `make` makes of the rows, None being not asked for; `after` has the problems of all together."""
+    records: dict[str, _Record] = {}
+    places: dict[str, str] = {}
+    problems: list[str] = []
+    skipped: list[str] = []
+    for number, row in enumerate(found, 1):
+        if not row.problems:
+            try:
+                record = make(row, number)
+            except _Skip as rule:
+                skipped.append(f"{row.place}: {rule}")
+                continue
+            if record is not None and not row.problems:
+                first = places.setdefault(record.id, row.place)
+                if record.id in records:
+                    row.problems.append(f"`id` {record.id!r} was used on {first} already")
+                records.setdefault(record.id, record)
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        if len(problems) > MOST_PROBLEMS:
+            problems.append(f"{row.place}: the reading stopped here, after too many problems")
+            break
+    else:
+        problems = after() + problems
+    if problems:
+        raise data_error(name, problems)
+    if not records:
+        raise DataError(name, [_nothing(noun, skipped)])
+    return tuple(records.values()), tuple(skipped)
+
+
+def _nothing(noun: str, skipped: list[str]) -> str:
+    if skipped:
+        return f"no {noun} is left: {len(skipped)} rows were left out by rule, the first at {skipped[0]}"
+    return f"holds no {noun}"

@@ -1,0 +1,80 @@
+"""Rows of tables: CSV and TSV with a header, and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, BinaryIO
+
+from ragc.corpora.row import Row, Stop, broken, kind, shown
+
+_BATCH = 1000
+
+
+def records(lines: Iterator[str], delimiter: str, longest: int) -> Iterator[Row]:
+    """One row a record of a table with a header, no value of more than `longest` characters; all are strings.
+
+    A header that names a column twice is a problem of the file, a record of another width one of the row.
+    """
+    csv.field_size_limit(longest)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(filter(None, reader), [])
+        if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
+            raise Stop(broken(f"the header names the column {shown(twice[0])} twice; rename one"))
+        for record in filter(None, reader):
+            place = f"line {reader.line_num}"
+            if len(record) == len(header):
+                yield Row(place, dict(zip(header, record, strict=True)))
+            else:
+                yield broken(f"has another number of values than the header, {len(header)}", place)
+    except csv.Error as error:
+        raise Stop(broken(f"is no table: {error}", f"line {reader.line_num}")) from error
+
+
+def parquet(stream: BinaryIO) -> Iterator[Row]:
+    """One row a record of a Parquet file, read batch by batch; NaN is read as null."""
+    try:
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        needed = "is a Parquet file, which needs pyarrow; install it, or give JSON lines"
+        raise Stop(broken(needed)) from error
+    number = 0
+    try:
+        # A packed stream cannot be read from its end.
+        file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
+        names = file.schema_arrow.names
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise Stop(broken(f"has the column {shown(twice[0])} twice; rename one"))
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for value in batch.to_pylist():
+                number += 1
+                yield _record(f"item {number}", value)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise Stop(broken(f"is no Parquet file, or a damaged one, after row {number}: {said}")) from error
+
+
+def _record(place: str, value: dict[str, Any]) -> Row:
+    try:
+        return Row(place, {name: _plain(name, item) for name, item in value.items()})
+    except TypeError as error:
+        return broken(str(error), place)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """`value`, which stands in the column `name`, as JSON has it; raises TypeError where JSON has no such."""
+    if isinstance(value, dict):
+        return {key: _plain(name, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(name, item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if not isinstance(value, str | int | float | None) or value in (math.inf, -math.inf):
+        raise TypeError(f"`{name}` holds {kind(value)} ({shown(value)}), which JSON does not have")
+    return value

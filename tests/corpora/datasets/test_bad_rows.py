@@ -1,0 +1,250 @@
+"""One damaged value in a valid row of any data set: records that hold, a named problem, or a counted skip."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora import datasets
+from ragc.corpora.datasets.base import Loaded
+from ragc.corpora.readers import content_fingerprint, read_corpus, read_questions
+from ragc.errors import DataError
+
+EXAMPLES: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+) | {
+    "questions": {
+        "file": "questions.jsonl", "key": "id", "row": {
+            "id": "q1", "question": "Who?", "answers": ["Ada"], "gold_ids": ["p1"], "context_ids": ["p1"],
+            "query_time": "today", "split": "dev", "level": {"of": ["some"]},
+        },
+    },
+    "corpus": {"file": "corpus.jsonl", "key": "id", "row": {"id": "p1", "title": "Ada", "text": "It is."}},
+    "corpus of a table": {"file": "corpus.csv", "key": "id", "row": {"id": "p1", "title": "A", "text": "b,"}},
+}  # fmt: skip
+"""File name, name of the field that tells rows apart, and a valid row; by data set."""
+
+MARK = "770077"
+WRONG: tuple[Any, ...] = (
+    None, True, 7700.77, 10**4000, "", " ", MARK, "nan", "\x00\x1b", [], {}, [None], [MARK], [[]],
+    [[MARK, 7700.77]], {"mark": MARK}, [{"mark": MARK}], [[MARK, [MARK]]], [True, "x"],
+)  # fmt: skip
+"""What every value of a row is replaced by, one at a time."""
+
+NUMBERS_ARE_TEXT = {"crag"}
+"""Data sets some of whose answers are JSON numbers."""
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param == "crag":
+        pytest.importorskip("trafilatura")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("rows")
+
+
+def others(name: str, row: Any) -> list[Any]:
+    """`row` between two copies of the example under other ids."""
+    good, key = EXAMPLES[name]["row"], EXAMPLES[name]["key"]
+    return [good | {key: "first"}, row, good | {key: "last"}]
+
+
+def written(folder: Path, name: str, rows: list[Any]) -> Path:
+    """The official file of the data set with `rows`."""
+    path: Path = folder / EXAMPLES[name]["file"]
+    if path.suffix in (".tsv", ".csv"):
+        out = io.StringIO()
+        table = csv.DictWriter(
+            out, list(EXAMPLES[name]["row"]), delimiter="\t" if path.suffix == ".tsv" else ","
+        )
+        table.writeheader()
+        table.writerows(rows)
+        text = out.getvalue()
+    elif path.suffix == ".json":
+        under = datasets.card(name).under
+        text = json.dumps({under: rows} if under else rows)
+    else:
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return path
+
+
+def read(name: str, path: Path) -> Loaded:
+    if name.startswith("corpus"):
+        return Loaded((), read_corpus(path))
+    return Loaded(read_questions(path), ()) if name == "questions" else datasets.load(name, path)
+
+
+def outcome(name: str, path: Path) -> Loaded | tuple[str, ...]:
+    """What was read, which holds what records promise, or the problems, each a short line."""
+    try:
+        loaded = read(name, path)
+    except DataError as error:
+        return problems(error, path)
+    ids = {passage.id for passage in loaded.passages}
+    for question in loaded.questions:
+        assert question.id.strip()
+        assert question.question.strip()
+        assert question.answers
+        assert all(answer.strip() for answer in question.answers)
+        assert name == "questions" or ids.issuperset((*question.context_ids, *question.gold_ids))
+    content_fingerprint((*loaded.questions, *loaded.passages))
+    "".join(texts(loaded)).encode()
+    return loaded
+
+
+def problems(error: DataError, path: Path) -> tuple[str, ...]:
+    """The problems of an error, which names its file and says each in a short line."""
+    assert str(error).startswith(str(path))
+    assert error.problems
+    for problem in error.problems:
+        assert 0 < len(problem) < 400
+        assert "\n" not in problem
+    return error.problems
+
+
+def texts(loaded: Loaded) -> Iterator[str]:
+    for question in loaded.questions:
+        yield from (question.id, question.question, *question.answers, question.query_time, question.split)
+    for passage in loaded.passages:
+        yield from (passage.id, passage.title, passage.text)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to every value within `value`."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*at, key)
+        yield from places(value[key], (*at, key))
+
+
+def damaged(name: str, at: tuple[Any, ...], *values: Any) -> Any:
+    """The example with another value at the place `at`, or without it."""
+    row = copy.deepcopy(EXAMPLES[name]["row"])
+    *outer, last = at
+    inner = row
+    for key in outer:
+        inner = inner[key]
+    if values:
+        inner[last] = values[0]
+    else:
+        del inner[last]
+    return row
+
+
+def holds(name: str, folder: Path, row: Any) -> Loaded | tuple[str, ...]:
+    """The outcome of a file with `row` in its middle: nothing is lost without a word."""
+    rows = others(name, row)
+    found = outcome(name, written(folder, name, rows))
+    if isinstance(found, Loaded):
+        read = len(found.passages if name.startswith("corpus") else found.questions)
+        assert read + len(found.skipped) == len(rows)
+        assert len(found.skipped) <= 1
+        assert all(rule.startswith(("line 2: ", "item 2: ")) for rule in found.skipped)
+    else:
+        table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
+        there = ("line 3: ",) if table else ("line 2: ", "item 2: ")
+        assert all(problem.startswith(there) for problem in found)
+    return found
+
+
+def test_the_example_itself_is_read(name: str, folder: Path) -> None:
+    found = holds(name, folder, EXAMPLES[name]["row"])
+    assert isinstance(found, Loaded)
+    assert not found.skipped
+
+
+def test_there_is_an_example_of_every_data_set() -> None:
+    assert set(datasets.FILES) < set(EXAMPLES)
+
+
+def test_every_value_is_replaced_by_everything_else(name: str, folder: Path) -> None:
+    table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
+    for at in places(EXAMPLES[name]["row"]):
+        for wrong in WRONG:
+            found = holds(name, folder, damaged(name, at, wrong))
+            if isinstance(found, Loaded) and not table:
+                said = " ".join(texts(found))
+                assert not any(word in said for word in ("None", "True", "False", "mark", "{", "['")), at
+                assert "7700.77" not in said or name in NUMBERS_ARE_TEXT, at
+
+
+def test_every_value_is_left_out(name: str, folder: Path) -> None:
+    if not EXAMPLES[name]["file"].endswith(("csv", "tsv")):
+        for at in places(EXAMPLES[name]["row"]):
+            holds(name, folder, damaged(name, at))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_value_anywhere(name: str, folder: Path, data: st.DataObject) -> None:
+    at = data.draw(st.sampled_from(list(places(EXAMPLES[name]["row"]))))
+    wrong = data.draw(JSON | st.text().map(json.dumps) | JSON.map(json.dumps))
+    found = outcome(name, written(folder, name, others(name, damaged(name, at, wrong))))
+    if isinstance(found, tuple):
+        assert len(found) < 25
+
+
+def test_a_row_that_stands_twice_is_named(name: str, folder: Path) -> None:
+    row = EXAMPLES[name]["row"]
+    found = outcome(name, written(folder, name, [row, row]))
+    assert isinstance(found, tuple)
+    assert len(found) == 1
+    assert " was used " in found[0]
+
+
+@pytest.mark.parametrize("wrong", [0, None, [], {}, "", "x", [0] * 3, {"a": {}}])
+def test_a_row_that_is_no_object_is_named(folder: Path, wrong: Any) -> None:
+    for name, example in EXAMPLES.items():
+        if not example["file"].endswith(("csv", "tsv")):
+            found = outcome(name, written(folder, name, others(name, wrong)))
+            said = found.skipped if isinstance(found, Loaded) else found
+            assert said, name
+            assert all(problem.startswith(("line 2: ", "item 2: ")) for problem in said)
+
+
+@pytest.mark.parametrize("wrong", [[0] * 20_000, [""] * 20_000, [{}] * 20_000, "x" * 100_000])
+def test_a_large_wrong_value_gives_few_and_short_problems(folder: Path, wrong: Any) -> None:
+    for name, example in EXAMPLES.items():
+        for field in example["row"]:
+            if example["file"].endswith(("csv", "tsv")):
+                continue
+            found = outcome(name, written(folder, name, [damaged(name, (field,), wrong)]))
+            assert isinstance(found, Loaded) or len(found) < 50
+
+
+def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:
+    row = {f"questio{n}": n for n in range(100_000)}
+    found = outcome("hotpotqa", written(folder, "hotpotqa", [row]))
+    assert isinstance(found, tuple)
+    assert any(problem.startswith("item 1: `question` is missing") for problem in found)
+
+
+def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folder: Path) -> None:
+    many = 20_000
+    row = EXAMPLES["hotpotqa"]["row"] | {
+        "supporting_facts": [["Ada", n] for n in range(many)],
+        "context": [["Ada", [f"{n}"]] for n in range(many)],
+    }
+    found = outcome("hotpotqa", written(folder, "hotpotqa", [row]))
+    assert isinstance(found, Loaded)
+    assert found.questions[0].gold_ids == found.questions[0].context_ids
+    assert len(found.passages) == many

@@ -1,0 +1,111 @@
+"""Parquet files that are damaged or hold what JSON does not: one clear error, never wrong records."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora.readers import read_corpus, read_questions
+from ragc.errors import DataError
+
+pa: Any = pytest.importorskip("pyarrow")
+parquet: Any = pytest.importorskip("pyarrow.parquet")
+
+GOOD = {"id": ["a", "b"], "title": ["A", "B"], "text": ["one", "two"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("parquet")
+
+
+def written(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "x.parquet"
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def problems(path: Path) -> tuple[str, ...]:
+    with pytest.raises(DataError) as caught:
+        read_corpus(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert all(0 < len(problem) < 400 for problem in caught.value.problems)
+    return caught.value.problems
+
+
+def test_passages_and_questions_are_read_packed_or_not(folder: Path) -> None:
+    path = written(folder, GOOD)
+    plain = read_corpus(path)
+    assert [(p.id, p.title, p.text) for p in plain] == [("a", "A", "one"), ("b", "B", "two")]
+    packed = folder / "y.parquet.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_corpus(packed) == plain
+    asked = {"id": [1], "question": ["Who?"], "answers": [["Ada"]], "score": [math.nan], "split": [None]}
+    (question,) = read_questions(written(folder, asked))
+    assert (question.id, question.answers, question.extra) == ("1", ("Ada",), {"score": None})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"text": None}, "item 1: `text` is missing."),
+        ({"text": [1, 2]}, "item 1: `text` is a number, a string is needed"),
+        ({"text": [math.nan, math.nan]}, "item 1: `text` is null, a string is needed"),
+        ({"text": [None, "x"]}, "item 1: `text` is null, a string is needed"),
+        ({"text": [["x"], ["y"]]}, "item 1: `text` is a list, a string is needed"),
+        ({"text": [b"x", b"y"]}, "item 1: `text` holds bytes (b'x'), which JSON does not have"),
+        ({"more": [Decimal("1.5"), None]}, "item 1: `more` holds Decimal"),
+        ({"more": [None, dt.date(2020, 1, 1)]}, "item 2: `more` holds date"),
+        ({"more": [[{"x": math.inf}], []]}, "item 1: `more` holds a number (inf), which JSON does not have"),
+        ({"id": ["a", "a"]}, "item 2: `id` 'a' was used on item 1 already"),
+    ],
+    ids=range(10),
+)
+def test_columns_that_are_missing_or_wrong_are_named(folder: Path, change: dict[str, Any], said: str) -> None:
+    columns = {name: values for name, values in (GOOD | change).items() if values is not None}
+    assert any(problem.startswith(said) for problem in problems(written(folder, columns)))
+
+
+def test_a_column_that_stands_twice_is_named(folder: Path) -> None:
+    path = folder / "twice.parquet"
+    table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["id", "title", "title"])
+    parquet.write_table(table, path)
+    assert problems(path) == ("has the column 'title' twice; rename one",)
+
+
+def test_what_is_no_parquet_file_is_said_to_be_none(folder: Path) -> None:
+    path = folder / "no.parquet"
+    for data in (b"", b"PAR1", b"PAR1" * 1000, b"<html>", b'{"id": "a"}\n'):
+        path.write_bytes(data)
+        assert problems(path)[0].startswith("is no Parquet file, or a damaged one, after row 0: ")
+
+
+def test_a_truncated_file_is_refused(folder: Path) -> None:
+    path = written(folder, GOOD)
+    whole = path.read_bytes()
+    for end in (len(whole) * n // 20 for n in range(20)):
+        path.write_bytes(whole[:end])
+        assert problems(path)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_damaged_values_are_an_error_or_leave_records(folder: Path, data: st.DataObject) -> None:
+    path = written(folder, GOOD)
+    whole = path.read_bytes()
+    start = whole.index(b"one") - 20  # a page of values, not the description of the file
+    at = data.draw(st.integers(start, start + 40))
+    path.write_bytes(whole[:at] + data.draw(st.binary(min_size=1, max_size=1)) + whole[at + 1 :])
+    try:
+        found = read_corpus(path)
+    except DataError:
+        return
+    assert len(found) == 2

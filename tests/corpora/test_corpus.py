@@ -1,0 +1,179 @@
+"""A corpus on disk is the corpus in memory: the same passages, fingerprints, cuts and hits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora import corpus as corpora
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.corpus import Corpus, HeldCorpus, StoredCorpus, drawn, read
+from ragc.corpora.id_order import order, ranks
+from ragc.errors import DataError
+from ragc.records import Passage
+
+TEXTS = st.text(max_size=40)
+WORD = st.sampled_from(["ape", "Bee", "cat.", "猫", "the", "\n\n", "élan"])
+WORDS = st.lists(WORD, max_size=40).map(" ".join)
+IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6).filter(
+    lambda id: id.strip() and not id.endswith("#0")
+)
+PASSAGES = st.lists(st.tuples(IDS, TEXTS, WORDS), min_size=1, max_size=12, unique_by=lambda p: p[0]).map(
+    lambda rows: tuple(Passage(*row) for row in rows)
+)
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "STORED_FROM", 1)
+
+
+def stored(folder: Path, passages: tuple[Passage, ...]) -> StoredCorpus:
+    path = folder / "corpus.jsonl"
+    lines = (json.dumps({"id": p.id, "title": p.title, "text": p.text}) for p in passages)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    os.utime(path, ns=(0, hash(passages) % 2**40))
+    made = read(path, home=folder / "home")
+    assert isinstance(made, StoredCorpus)
+    return made
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(passages=PASSAGES, size=st.integers(1, 12), overlap=st.sampled_from([0.0, 0.3]))
+def test_both_give_the_same_passages_cuts_and_samples(
+    passages: tuple[Passage, ...], size: int, overlap: float, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    disk: Corpus = stored(tmp_path_factory.mktemp("c"), passages)
+    held: Corpus = HeldCorpus(passages)
+    assert tuple(disk.passages) == held.passages
+    assert disk.fingerprint == held.fingerprint
+    assert [disk.find(p.id) for p in passages] == list(passages)
+    assert disk.find("nobody's") is None
+    cut, wanted = disk.cut(size, overlap), held.cut(size, overlap)
+    assert tuple(cut) == tuple(wanted)
+    assert [cut[at] for at in range(-len(cut), len(cut))] == 2 * list(wanted)
+    assert cut[1:] == wanted[1:]
+    assert drawn(cut, 3, "seed", frozenset()) == drawn(wanted, 3, "seed", frozenset())
+    with pytest.raises(IndexError):
+        cut[len(cut)]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    passages=PASSAGES, query=WORDS, k=st.integers(1, 9), size=st.none() | st.integers(1, 12),
+    setting=st.sampled_from([(0.9, 0.4), (0.0, 1.0)]),
+)  # fmt: skip
+def test_searches_find_the_same_with_the_same_scores(
+    passages: tuple[Passage, ...],
+    query: str,
+    k: int,
+    size: int | None,
+    setting: tuple[float, float],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("c")
+    k1, b = setting
+    disk = Bm25Source(stored(folder, passages), k1=k1, b=b, chunk_size=size, home=folder / "home")
+    held = Bm25Source(passages, k1=k1, b=b, chunk_size=size)
+    assert disk.fingerprint == held.fingerprint
+    assert asyncio.run(disk.search(query, k)) == asyncio.run(held.search(query, k))
+
+
+def test_large_blocks_and_groups_give_what_small_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    words = [f"w{n}" for n in range(300)]
+    texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
+    passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
+    monkeypatch.setattr("ragc.corpora.bm25_index.BLOCK", 777)
+    disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
+    held = Bm25Source(passages)
+    for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
+        exact = asyncio.run(held.search(query, len(passages)))
+        for k in (1, 5, 11, 100):
+            assert asyncio.run(disk.search(query, k)) == exact[:k]
+
+
+def test_a_second_opening_reads_the_index_and_not_the_file(tmp_path: Path) -> None:
+    passages = tuple(Passage(f"p{n}", "", f"word{n} shared") for n in range(50))
+    first = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
+    built = first.build()
+    assert built is not None
+    assert built.built
+    path = tmp_path / "corpus.jsonl"
+    seen = path.stat()
+    path.write_bytes(b"x" * seen.st_size)  # of the same size and time: only a reader would notice
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    again = Bm25Source(read(path, home=tmp_path / "home"), home=tmp_path / "home")
+    opened = again.build()
+    assert opened is not None
+    assert not opened.built
+    assert [hit.passage.id for hit in asyncio.run(again.search("word7", 3))] == ["p7"]
+
+
+def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+    before = stored(tmp_path, (Passage("a", "", "old"),))
+    after = stored(tmp_path, (Passage("a", "", "new words"),))
+    assert (before.passages[0].text, after.passages[0].text) == ("old", "new words")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('{"id": "a", "title": "", "text": "x"}\n' * 2, "'a' belongs to several"),
+        ('{"id": "a", "title": "", "text": "x"}\n{"id": 2, "title": "", "text"', "line 2"),
+        ('{"id": "a", "title": "", "text": 3}', "`text` is a number"),
+        ("\n\n", "no passage"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path, lines: str, words: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(lines, "utf-8")
+    with pytest.raises(DataError, match=words):
+        read(path, home=tmp_path / "home")
+    assert [found.name for found in (tmp_path / "home" / "corpus").iterdir() if found.is_dir()] == []
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"corpus\.jsonl"):
+        read(tmp_path / "corpus.jsonl")
+    with pytest.raises(DataError, match="folder"):
+        read(tmp_path)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=8)))
+def test_ids_on_disk_sort_as_strings(ids: list[str]) -> None:
+    parts = [id.encode("utf-8", "surrogatepass") for id in ids]
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if ids else ends
+    found = order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
+    wanted = sorted(range(len(ids)), key=lambda at: ids[at])
+    assert found.tolist() == wanted
+    assert [int(ranks(found)[at]) for at in wanted] == list(range(len(ids)))
+
+
+def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
+    passages = tuple(Passage(f"p{n}", "", f"word{n % 7} shared") for n in range(400))
+    stored(tmp_path, passages)
+    code = (
+        "import asyncio, sys; from ragc.corpora import corpus; corpus.STORED_FROM = 1\n"
+        "from ragc.corpora.bm25 import Bm25Source; from pathlib import Path\n"
+        "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
+        "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
+    )
+    asked = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
+    running = [subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=120)[0].split(maxsplit=1) for process in running]
+    assert sorted(built for built, _ in said) == ["False", "False", "True"]
+    assert len({hits for _, hits in said}) == 1
+    assert "p10" in said[0][1]

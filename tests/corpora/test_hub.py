@@ -1,0 +1,285 @@
+"""Folders in the format of the `datasets` library are read with that library, and the Hub is asked once.
+
+The Hub of these tests is a server on this machine, or nothing that listens.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from ragc.corpora import hub
+from ragc.corpora.fields import passages_of, questions_of
+from ragc.corpora.hub import HubData, HubRows, parse
+from ragc.corpora.splits import check_disjoint
+from ragc.errors import DataError, UnknownName, UsageError
+from ragc.records import Passage, Question
+
+ADDRESS = "hf:org/name"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The library, with its caches in a folder of the test."""
+    found = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(found.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return found
+
+
+def row(n: int, **more: Any) -> dict[str, Any]:
+    return {"qid": n, "query": f"Who {n}?", "gold": {"text": ["Ada", "Byron"], "start": [1, 2]}, **more}
+
+
+FIELDS = {"id": "qid", "question": "query", "answers": "gold.text"}
+
+
+def made(n: int, split: str) -> Question:
+    return Question(str(n), f"Who {n}?", ("Ada", "Byron"), split, extra={"gold": {"start": [1, 2]}})
+
+
+def folder(library: Any, path: Path, **splits: list[dict[str, Any]]) -> Path:
+    for name, rows in splits.items():
+        path.mkdir(exist_ok=True)
+        library.Dataset.from_list(rows).to_parquet(str(path / f"{name}-00000-of-00001.parquet"))
+    return path
+
+
+def questions(address: str, base: Path = Path()) -> tuple[Question, ...]:
+    return questions_of(HubRows(address, base), address, fields=FIELDS)[0]
+
+
+def problem(address: str, base: Path = Path()) -> str:
+    with pytest.raises(DataError) as caught:
+        list(HubRows(address, base))
+    (only,) = caught.value.problems
+    assert "\n" not in only
+    return only
+
+
+def test_a_folder_of_parquet_files_gives_its_splits_by_our_names(library: Any, tmp_path: Path) -> None:
+    folder(library, tmp_path / "set", train=[row(1), row(2)], validation=[row(3)])
+    found = questions("hf:./set", tmp_path)
+    assert found == (made(1, "train"), made(2, "train"), made(3, "dev"))
+    assert questions("hf:./set?split=validation", tmp_path) == (made(3, "dev"),)
+    assert questions(f"hf:{tmp_path / 'set'}?split=train[1:]") == (made(2, "train"),)
+    assert questions("hf:./set?split=train&streaming=true", tmp_path) == found[:2]
+    splits = {name: [q for q in found if q.split == name] for name in ("train", "dev")}
+    check_disjoint(splits)
+
+
+def test_a_folder_written_by_save_to_disk_is_read(library: Any, tmp_path: Path) -> None:
+    one = library.Dataset.from_list([row(1)])
+    library.DatasetDict(test=one, validation=library.Dataset.from_list([row(2)])).save_to_disk(
+        tmp_path / "all"
+    )
+    one.save_to_disk(tmp_path / "one")
+    assert questions("hf:./all", tmp_path) == (made(1, "test"), made(2, "dev"))
+    assert questions("hf:./all?split=test", tmp_path) == (made(1, "test"),)
+    assert questions("hf:./one", tmp_path) == (made(1, ""),)
+    assert "No split is named 'tests'. Did you mean 'test'?" in problem("hf:./all?split=tests", tmp_path)
+    assert "no configurations" in problem("hf:./all?config=x", tmp_path)
+
+
+def test_configurations_are_chosen_by_name_and_a_corpus_is_one(library: Any, tmp_path: Path) -> None:
+    path = tmp_path / "set"
+    (path / "q").mkdir(parents=True)
+    (path / "c").mkdir()
+    (path / "q/test.jsonl").write_text(json.dumps(row(1)), "utf-8")
+    (path / "c/passages.jsonl").write_text(json.dumps({"doc": 5, "body": "text"}), "utf-8")
+    configs = "".join(f"- config_name: {name}\n  data_dir: {name}\n" for name in ("q", "c"))
+    (path / "README.md").write_text(f"---\nconfigs:\n{configs}---\n", "utf-8")
+    assert questions("hf:./set?config=q", tmp_path) == (made(1, "test"),)
+    rows = HubRows("hf:./set?config=c", tmp_path)
+    found, _ = passages_of(rows, "c", fields={"id": "doc", "text": "body"})
+    assert found == (Passage("5", "", "text"),)
+    assert "Config name is missing" in problem("hf:./set", tmp_path)
+    assert "'qq' not found" in problem("hf:./set?config=qq", tmp_path)
+
+
+def test_labels_get_their_names_and_a_split_column_stays(library: Any, tmp_path: Path) -> None:
+    label = library.ClassLabel(names=["easy", "hard"])
+    features = library.Features(
+        {"qid": library.Value("int64"), "level": label, "split": library.Value("string")}
+    )
+    rows = [{"qid": 1, "level": 1, "split": "mine"}, {"qid": 2, "level": None, "split": None}]
+    library.Dataset.from_list(rows, features=features).save_to_disk(tmp_path / "set")
+    assert [found.values for found in HubRows("hf:./set", tmp_path)] == [
+        {"qid": 1, "level": "hard", "split": "mine"},
+        {"qid": 2, "level": None, "split": None},
+    ]
+
+
+def test_rows_are_placed_in_their_split(library: Any, tmp_path: Path) -> None:
+    folder(library, tmp_path / "set", train=[row(1), {**row(2), "query": " "}])
+    with pytest.raises(DataError) as caught:
+        questions("hf:./set", tmp_path)
+    assert caught.value.problems == ("train, item 2: `question`, read from `query`, is empty",)
+
+
+def test_nothing_is_drawn_on_a_screen_that_is_none(
+    library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder(library, tmp_path / "set", train=[row(1)])
+    capfd.readouterr()
+    library.enable_progress_bars()
+    assert len(questions("hf:./set", tmp_path)) == 1
+    assert capfd.readouterr() == ("", "")
+    assert not library.are_progress_bars_disabled()
+
+
+def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: Path) -> None:
+    assert problem("hf:./nowhere", tmp_path) == f"there is no folder {str(tmp_path / 'nowhere')!r}"
+    (tmp_path / "empty").mkdir()
+    assert "cannot read it" in problem("hf:./empty", tmp_path)
+    path = folder(library, tmp_path / "cut", train=[row(1)])
+    (file,) = path.iterdir()
+    file.write_bytes(file.read_bytes()[:-20])
+    assert "cannot read it" in problem("hf:./cut", tmp_path)
+    assert 'Unknown split "tain"' in problem(
+        f"hf:{folder(library, tmp_path / 'set', train=[row(1)])}?split=tain"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("hf:squad", HubData("squad")),
+        ("hf:org/name?config=a b&split=train[:10]", HubData("org/name", "a b", "train[:10]")),
+        ("hf:org/name?revision=v1&streaming=true", HubData("org/name", revision="v1", streaming=True)),
+    ],
+)
+def test_an_address_says_what_to_read(address: str, found: HubData) -> None:
+    assert hub.is_address(address)
+    assert parse(address) == found
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("org/name", "names no data set"),
+        ("hf:", "names no data set"),
+        ("hf:a/b/c", "names no data set of the Hub"),
+        ("hf:org/name?splt=train", "Did you mean 'split'?"),
+        ("hf:org/name?split=", "has no value"),
+        ("hf:org/name?streaming=yes", "true or false, found 'yes'"),
+        ("hf:./folder?revision=v1", "A folder has no revisions"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused(address: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(address)
+    assert said in str(caught.value)
+    assert isinstance(caught.value, UnknownName) == ("splt" in address)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UsageError, match=r"install ragc\[hub\]"):
+        HubRows(ADDRESS)
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Answers what the test says, for every address, and keeps what was asked."""
+
+    status, code, body = 200, "", b"{}"
+    asked: ClassVar[list[str]]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.body)))
+        if self.code:
+            self.send_header("X-Error-Code", self.code)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(self.body)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that the server calls
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Hub]]:
+    class Hub(_Hub):
+        asked: ClassVar[list[str]] = []
+
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Thread(target=serving.serve_forever, daemon=True).start()
+    point_to(monkeypatch, library, f"http://127.0.0.1:{serving.server_address[1]}")
+    yield Hub
+    serving.shutdown()
+    serving.server_close()
+
+
+def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(library.config, "HF_ENDPOINT", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (401, "GatedRepo", "its owner gives access on request"),
+        (404, "RepoNotFound", "the Hub has no data set of this name"),
+        (404, "RevisionNotFound", "the data set has no revision 'v1'"),
+        (429, "", "cannot be reached"),
+        (500, "", "cannot be reached"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_in_one_sentence(
+    server: type[_Hub], status: int, code: str, said: str
+) -> None:
+    server.status, server.code = status, code
+    assert said in problem(f"{ADDRESS}?revision=v1")
+    assert [path for path in server.asked if "org/name" in path] == ["/api/datasets/org/name/revision/v1"]
+
+
+def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
+    library: Any, server: type[_Hub], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not even rows that the library keeps of the same name are read then: they may be of any commit."""
+    old = folder(library, tmp_path / "name", train=[row(1)])
+    builder = library.load_dataset_builder(str(old))
+    builder.download_and_prepare()
+    kept = tmp_path / "cache" / "org___name" / "default" / "0.0.0" / "older"
+    kept.parent.mkdir(parents=True)
+    Path(builder.cache_dir).rename(kept)
+    server.body = json.dumps({"id": "org/name", "sha": COMMIT}).encode()
+    rows = HubRows(ADDRESS)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", refuse)
+    with pytest.raises(DataError, match=r"hf:org/name: the Hugging Face Hub cannot be reached"):
+        list(rows)
+    assert rows.revision == COMMIT
+    assert "/api/datasets/org/name" in server.asked
+
+
+def test_without_a_network_one_sentence_says_so(
+    library: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    point_to(monkeypatch, library, "http://127.0.0.1:9")
+    assert problem(ADDRESS).startswith("the Hugging Face Hub cannot be reached (")
+    assert "hf:./folder" in problem(ADDRESS)
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "(HF_HUB_OFFLINE is set)" in problem(ADDRESS)

@@ -1,0 +1,60 @@
+"""The default embedder as a reranker: it moves up what answers, and says the same each time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.rerank import RerankedSource, Reranker, make
+from ragc.records import Hit, Passage
+
+SRC = Path(__file__).parents[2] / "src"
+pytest.importorskip("onnxruntime")
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+ASKED = "what does a large cat eat in France?"
+PASSAGES = (
+    Passage("a", "Lyon", "Lyon is a large city in France, and France is large."),
+    Passage("b", "Hats", "What does a large hat cost in a large shop?"),
+    Passage("c", "Lynx", "In France the lynx, a big wild feline, feeds on roe deer and hares."),
+    Passage("d", "Bread", "Bread is baked in France as elsewhere."),
+)
+
+
+@pytest.fixture(scope="module")
+def reranker() -> Reranker:
+    """The default embedder is fetched in a process of its own: this one may not leave the machine."""
+    fetch = "from ragc.corpora.embedder_weights import minilm; minilm().embed(['warm'])"
+    environ = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run(
+        [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"the default embedder cannot be had here: {done.stderr[-300:]}")
+    return make("embed")
+
+
+def found(source: Bm25Source | RerankedSource, query: str) -> tuple[Hit, ...]:
+    return asyncio.run(source.search(query, 4))
+
+
+def test_what_answers_without_the_words_of_the_question_comes_first(reranker: Reranker) -> None:
+    plain = Bm25Source(PASSAGES)
+    assert found(plain, ASKED)[0].passage.id != "c"
+    hits = found(RerankedSource(plain, reranker), ASKED)
+    assert hits[0].passage.id == "c"
+    assert all(-1 <= hit.score <= 1 for hit in hits)
+
+
+def test_scores_do_not_depend_on_what_was_asked_before(reranker: Reranker) -> None:
+    source = RerankedSource(Bm25Source(PASSAGES), reranker)
+    first = found(source, ASKED)
+    found(source, "a shop in Lyon")
+    assert found(source, ASKED) == first
+    assert found(RerankedSource(Bm25Source(PASSAGES), make("embed")), ASKED) == first
