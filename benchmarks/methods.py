@@ -61,7 +61,7 @@ async def answered(task: Task, settings: dict[str, int], questions: int) -> tupl
         await target.open(None)
     program = task.method.build(task.runtime, {**task.recipe.knobs, **settings})
     return await evaluate(
-        program, task.dev[:questions], task.metrics, limit=asyncio.Semaphore(task.in_flight)
+        program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight)
     )
 
 

@@ -1,15 +1,18 @@
 """Coverage and width of the intervals, and errors of the verdict, by simulation.
 
-    PYTHONPATH=src python benchmarks/significance.py [REPEATS]
+    PYTHONPATH=src python benchmarks/significance.py [REPEATS] [means|pairs|verdicts|power|families|speed]...
 
 A 95% interval should cover in 95% of repeats and be narrow; the verdict should be wrong in at most 5%. With
 1000 repeats the simulation error of a coverage is 1.4 points. Percentile, BCa and Student's t are printed
-beside `mean_ci` and `paired`, the means that they replace.
+beside `mean_ci` and `paired`, the means that they replace. Families compare many variants with a baseline: in
+how many a variant without an effect is claimed to have one, and how many of the real effects are shown, by
+single tests, Bonferroni, Holm and the step-down maximum. Without names all parts run, which takes an hour.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +20,13 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
+from ragc.metrics.adjusting import holm
+from ragc.metrics.contrasts import Contrast, Judged, judge
 from ragc.metrics.significance import mean_ci, paired, smallest_provable, verdict
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Ends = Callable[[np.ndarray, int], tuple[float, float]]
-SIZES = (20, 50, 100, 200)
+SIZES = (20, 50, 100, 200, 500)
 
 
 def bernoulli(p: float) -> Draw:
@@ -58,6 +63,7 @@ MEANS: tuple[tuple[str, Draw, float], ...] = (
     ("Bernoulli .1", bernoulli(0.1), 0.1),
     ("Bernoulli .5", bernoulli(0.5), 0.5),
     ("Bernoulli .97", bernoulli(0.97), 0.97),
+    ("beta(2, 5)", lambda rng, n: rng.beta(2, 5, n), 2 / 7),
     ("F1, 40% zero", token_f1(0.40, 0.35), 0.475),
     ("F1, 85% zero", token_f1(0.85, 0.05), 0.10),
 )
@@ -149,9 +155,80 @@ def differences_of_one(share: float, gap: float) -> Draw:
     return draw
 
 
+def family(rng: np.random.Generator, n: int, variants: int, real: int) -> np.ndarray:
+    """0/1 scores, systems x questions: a baseline, then variants that answer 30% of questions anew.
+
+    All are right with probability .5, but the first `real` variants are raised by 15 points or so.
+    """
+    base = rng.random(n) < 0.5
+    anew = rng.random((variants, n)) < 0.3
+    scores = np.where(anew, rng.random((variants, n)) < 0.5, base)
+    scores[:real] |= rng.random((real, n)) < 0.3
+    return np.vstack([base, scores]).astype(float)
+
+
+def judged(scores: np.ndarray, seed: int) -> list[Judged]:
+    """Every variant against the baseline, the first row."""
+    base, *others = ({str(q): float(value) for q, value in enumerate(row)} for row in scores)
+    return [one for one in judge([Contrast(base, other) for other in others], seed=seed) if one]
+
+
+def families(repeats: int) -> None:
+    """A variant's true gain is 0, or .15: 30% of its wrong answers put right."""
+    ways = ("alone", "Bonferroni", "Holm", "max-t")
+    head = "".join(f"{way:>16}" for way in ways)
+    print(
+        f"\nfamilies: false claim in any / share of real effects shown\n{'variants (real)':18}{'n':>4}{head}"
+    )
+    for variants, real in ((5, 0), (5, 2), (20, 0), (20, 5)):
+        for n in (20, 50, 200):
+            rng = np.random.default_rng(n)
+            false, shown, covered = np.zeros(4), np.zeros(4), 0
+            truth = np.where(np.arange(variants) < real, 0.15, 0.0)
+            for seed in range(repeats):
+                found = judged(family(rng, n, variants, real), seed)
+                p = np.array([one.result.p for one in found])
+                ways_p = (
+                    p,
+                    p * variants,
+                    np.array(holm(p.tolist())),
+                    np.array([one.adjusted for one in found]),
+                )
+                claimed = np.array(ways_p) < 0.05
+                false += claimed[:, real:].any(axis=1)
+                shown += claimed[:, :real].mean(axis=1) if real else 0.0
+                inside = [one.low - 1e-9 <= t <= one.high + 1e-9 for one, t in zip(found, truth, strict=True)]
+                covered += all(inside)
+            cells = "".join(
+                f"{f / repeats:>8.3f} /{s / repeats:6.3f}" for f, s in zip(false, shown, strict=True)
+            )
+            print(
+                f"{variants:3} ({real})          {n:4}{cells}  all covered {covered / repeats:.3f}",
+                flush=True,
+            )
+
+
+def speed(repeats: int) -> None:
+    """50 programs on 500 questions; processor seconds, the least of some repeats."""
+    rng, least = np.random.default_rng(0), float("inf")
+    scores = rng.random((50, 500))
+    for seed in range(min(repeats, 3)):
+        started = time.process_time()
+        judged(scores, seed)
+        least = min(least, time.process_time() - started)
+    print(f"\n50 programs, 500 questions, against a baseline: {least:.2f} s of processor time")
+
+
+PARTS: dict[str, Callable[[int], None]] = {
+    "means": lambda repeats: table("means", MEANS, ours, repeats),
+    "pairs": lambda repeats: table("paired differences", PAIRS, ours_paired, repeats),
+    "verdicts": verdicts,
+    "power": power,
+    "families": families,
+    "speed": speed,
+}
+
 if __name__ == "__main__":
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    table("means", MEANS, ours, repeats)
-    table("paired differences", PAIRS, ours_paired, repeats)
-    verdicts(repeats)
-    power(repeats)
+    for name in sys.argv[2:] or PARTS:
+        PARTS[name](repeats)

@@ -127,8 +127,9 @@ class StoredPassages(Sequence[Passage]):
         self.fingerprint: str = about["fingerprint"]
         self.rank = mapped(folder / "rank.npy")
         self._order = mapped(folder / "order.npy")
-        self._ends = mapped(folder / "ends.npy")
-        self._text = np.asarray(np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r"))
+        # As views: a single number or text of an array of numpy takes several times as long.
+        self._ends = memoryview(mapped(folder / "ends.npy"))
+        self._text = memoryview(np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r"))
 
     def __len__(self) -> int:
         return len(self._order)
@@ -141,8 +142,8 @@ class StoredPassages(Sequence[Passage]):
         if isinstance(at, slice):
             return tuple(self[n] for n in range(*at.indices(len(self))))
         first = 3 * _inside(at, len(self))
-        start = int(self._ends[first - 1]) if first else 0
-        a, b, c = (int(end) for end in self._ends[first : first + 3])
+        ends = self._ends
+        start, a, b, c = ends[first - 1] if first else 0, ends[first], ends[first + 1], ends[first + 2]
         return Passage(self._read(start, a), self._read(a, b), self._read(b, c))
 
     def __iter__(self) -> Iterator[Passage]:
@@ -154,15 +155,14 @@ class StoredPassages(Sequence[Passage]):
         while low < high:
             middle = (low + high) // 2
             at = int(self._order[middle])
-            start = int(self._ends[3 * at - 1]) if at else 0
-            here = bytes(self._text[start : int(self._ends[3 * at])])
+            here = bytes(self._text[self._ends[3 * at - 1] if at else 0 : self._ends[3 * at]])
             if here == wanted:
                 return at
             low, high = (middle + 1, high) if here < wanted else (low, middle)
         return None
 
     def _read(self, start: int, end: int) -> str:
-        return bytes(self._text[start:end]).decode("utf-8", "surrogatepass")
+        return str(self._text[start:end], "utf-8", "surrogatepass")
 
 
 class CutPassages(Sequence[Passage]):

@@ -210,9 +210,7 @@ async def _look_at_test(
             progress.phase(f"{name} on test", len(task.test))
             program = await study.program(tried.candidate)
             found.append(
-                await evaluate(
-                    program, task.test, task.metrics, limit=limit, done=lambda row: progress.step()
-                )
+                await evaluate(program, task.test, task.scorer, limit=limit, done=lambda row: progress.step())
             )
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")
@@ -228,5 +226,5 @@ def _invariant(study: Study, rows: Sequence[Row]) -> dict[str, float]:
     for cost in study.demo_costs():
         total.add(**cost)
     for row in rows:
-        total.add(**{name: row.counters.get(name, 0) for name in total.to_json()})
+        total.merge(row.spent)
     return total.invariant()

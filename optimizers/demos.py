@@ -23,8 +23,8 @@ import dspy
 
 from ragc import counters
 from ragc.counters import Counters
-from ragc.metrics import Metric, Outcome
-from ragc.optimizers.evaluation import Row, evaluate
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.evaluation import NOTHING, Row, evaluate
 from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
 from ragc.programs.trace import Call
@@ -92,7 +92,7 @@ class Pool:
 async def collect(
     program: RagProgram,
     train: Sequence[Question],
-    metric: Metric,
+    scorer: Scorer,
     *,
     wanted: int,
     filled: int,
@@ -101,29 +101,32 @@ async def collect(
     block: int = 16,
     done: Callable[[Row], None] = lambda row: None,
 ) -> Pool:
-    """Demonstrations from the train questions on which `program` scores at least `threshold`.
+    """Demonstrations from the train questions that `program` answers well.
+
+    It scores at least `threshold` on them by the one metric of `scorer`.
 
     Questions are answered in blocks of `block` until `wanted` have earned their place, or until it
     shows that all of `train` would not give so many. When some are missing, labelled ones from the
     rest of `train` fill up to `filled`. A pool may be smaller, or empty, when the questions run out.
     """
+    (name,) = (metric.id for metric in scorer.metrics)
     earned: list[tuple[Question, float]] = []
     spent, asked = Counters(), 0
     while asked < len(train) and len(earned) < wanted:
-        rows = await evaluate(program, train[asked : asked + block], [metric], limit=limit, done=done)
+        rows = await evaluate(program, train[asked : asked + block], scorer, limit=limit, done=done)
         asked += len(rows)
-        scored = ((row, row.scores[metric.id]) for row in rows)
+        scored = ((row, row.scores[name]) for row in rows)
         earned += [(row.question, s) for row, s in scored if s is not None and s >= threshold]
         _add(spent, rows)
         if len(earned) * len(train) < wanted * asked:
             break
     earned = earned[:wanted]
-    demos = await asyncio.to_thread(_collect, program, [q for q, _ in earned], metric, threshold)
+    demos = await asyncio.to_thread(_collect, program, earned, threshold)
     taught: list[tuple[str, Demo]] = []
     if len(earned) < wanted:
         taken = {question.id for question, _ in earned}
         rest = [question for question in train if question.id not in taken]
-        rows = await evaluate(program, rest, [], limit=limit, taught=True)
+        rows = await evaluate(program, rest, NOTHING, limit=limit, taught=True)
         _add(spent, rows)
         taught = _taught(rows, _labels(train), wanted - len(earned))[: filled - len(earned)]
     for name, demo in taught:
@@ -133,7 +136,7 @@ async def collect(
 
 def _add(spent: Counters, rows: Sequence[Row]) -> None:
     for row in rows:
-        spent.add(**{name: row.counters.get(name, 0) for name in spent.to_json()})
+        spent.merge(row.spent)
 
 
 def _taught(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
@@ -179,19 +182,16 @@ def _labels(questions: Sequence[Question]) -> frozenset[str]:
 
 
 def _collect(
-    program: RagProgram, questions: Sequence[Question], metric: Metric, threshold: float
+    program: RagProgram, earned: Sequence[tuple[Question, float]], threshold: float
 ) -> dict[str, tuple[Demo, ...]]:
-    """Let DSPy bootstrap on `questions`, which the store answers."""
-    if not questions:
+    """Let DSPy bootstrap on questions with the scores they earned; the store answers them."""
+    if not earned:
         return {name: () for name, _ in program.named_predictors()}
-    examples = [_example(question) for question in questions]
-    by_id = {question.id: question for question in questions}
+    examples = [_example(question) for question, _ in earned]
+    scores = {question.id: score for question, score in earned}
 
     def scored(example: dspy.Example, prediction: Any, trace: Any = None) -> float:
-        outcome = Outcome.of(
-            by_id[example.id], str(prediction.answer), prediction.passages, prediction.counters
-        )
-        return metric.score(outcome) or 0.0
+        return scores[example.id]
 
     teleprompter = dspy.BootstrapFewShot(
         metric=scored,

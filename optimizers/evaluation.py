@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ragc.counters import Counters
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
+from ragc.metrics.outcome import Finding
+from ragc.metrics.scoring import Scorer
 from ragc.programs.base import RagProgram
 from ragc.programs.forced import forcing
-from ragc.programs.trace import Event
+from ragc.programs.trace import Event, by_part
 from ragc.records import Passage, Question
+
+NOTHING = Scorer(())
+"""Scores nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,8 @@ class Row:
     """One question answered and scored.
 
     `scores` has every metric; None where it does not apply. `failure` says why there is no
-    prediction: the reply could not be read, which scores 0 and is counted.
+    prediction: the reply could not be read, which scores 0 and is counted. `found` are the findings that
+    metrics read, by family, and `judging` what they took, which is no cost of the program.
     """
 
     question: Question
@@ -31,6 +38,16 @@ class Row:
     counters: Mapping[str, float]
     trace: tuple[Event, ...] = ()
     failure: str = ""
+    found: Mapping[str, Finding] = field(default_factory=dict)
+    judging: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> Counters:
+        """What the question cost in all: the program's calls and the judge's."""
+        total = Counters()
+        for amounts in (self.counters, self.judging):
+            total.add(**{name: amounts.get(name, 0) for name in total.to_json()})
+        return total
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only, one row of `ragc eval --out`."""
@@ -44,11 +61,22 @@ class Row:
             "scores": dict(self.scores),
             "counters": {k: v for k, v in self.counters.items() if k != "latency"},
             "failure": self.failure,
+            **self._findings(),
             "trace": [event.to_json() for event in self.trace],
         }
 
+    def _findings(self) -> dict[str, Any]:
+        """Only where something was found."""
+        if not self.found:
+            return {}
+        return {
+            "backends": {family: finding.backend for family, finding in self.found.items()},
+            "found": {family: finding.value for family, finding in self.found.items()},
+            "judging": dict(self.judging),
+        }
 
-async def answer(program: RagProgram, question: Question, metrics: Sequence[Metric]) -> Row:
+
+async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHING) -> Row:
     """Answer and score one question.
 
     A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
@@ -59,15 +87,17 @@ async def answer(program: RagProgram, question: Question, metrics: Sequence[Metr
         events, failure = said.trace, ""
     except ParseFailure as error:
         prediction, passages, counters, events, failure = None, (), {}, (), str(error)
-    outcome = Outcome.of(question, prediction, passages, counters)
-    scores = {metric.id: metric.score(outcome) for metric in metrics}
-    return Row(question, prediction, passages, scores, counters, events, failure)
+    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
+    scored = await scorer.score(outcome)
+    return Row(
+        question, prediction, passages, scored.scores, counters, events, failure, scored.found, scored.cost
+    )
 
 
 async def evaluate(
     program: RagProgram,
     questions: Sequence[Question],
-    metrics: Sequence[Metric],
+    scorer: Scorer,
     *,
     limit: asyncio.Semaphore,
     done: Callable[[Row], None] = lambda row: None,
@@ -83,7 +113,7 @@ async def evaluate(
         known = forcing({"answer": question.answers[0]}) if taught else nullcontext()
         async with limit:
             with known:
-                row = await answer(program, question, metrics)
+                row = await answer(program, question, scorer)
         done(row)
         return row
 

@@ -13,4 +13,4 @@ async def fit(program: RagProgram, task: Task) -> None:
     are replayed from the store.
     """
     if task.train:
-        await program.fit(task.train, task.demo_metric)
+        await program.fit(task.train, task.scorer.only([task.demo_metric]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Evaluation:
     rows: tuple[Row, ...]
     metrics: Mapping[str, Interval]
     counters: Mapping[str, float]
+    backends: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc eval --json` prints."""
@@ -53,8 +54,17 @@ class Evaluation:
             "metrics": intervals(self.metrics),
             "failures": sum(bool(row.failure) for row in self.rows),
             "counters": dict(self.counters),
+            **({"backends": dict(self.backends), "judging": self.judging} if self.backends else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
+
+    @property
+    def judging(self) -> dict[str, float]:
+        """What the findings took, of all that was spent."""
+        total = Counters()
+        for row in self.rows:
+            total.add(**row.judging)
+        return {name: amount for name, amount in total.to_json().items() if amount}
 
 
 def open_program(
@@ -96,7 +106,7 @@ def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = No
     async def work() -> Row:
         await _open(opened.task, SILENT)
         asked = Question("", question, (), **dict(context or {}))
-        return await answer(opened.program, asked, ())
+        return await answer(opened.program, asked)
 
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
@@ -120,14 +130,14 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
             if opened.compiled is None:
                 await fit(opened.program, task)
             rows = await evaluate(
-                opened.program, questions, task.metrics, limit=limit, done=lambda row: progress.step()
+                opened.program, questions, task.scorer, limit=limit, done=lambda row: progress.step()
             )
         return rows, spent, asyncio.get_running_loop().time() - started
 
     rows, spent, seconds = loop.run(work())
     progress.close()
     cost = spent.to_json() | {"tokens": spent.tokens, "seconds": seconds}
-    return Evaluation(rows, summaries(task, [row.scores for row in rows]), cost)
+    return Evaluation(rows, summaries(task, [row.scores for row in rows]), cost, task.scorer.backends)
 
 
 async def _open(task: Task, progress: Progress) -> None:

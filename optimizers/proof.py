@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.metrics.significance import Interval, paired, power_note, summarise, verdict
+from ragc.metrics import Metric
+from ragc.metrics.pooled import pooled_ci, pooled_paired
+from ragc.metrics.significance import Interval, Paired, paired, power_note, summarise, verdict
 from ragc.optimizers.evaluation import Row
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Scores
@@ -22,8 +24,21 @@ def summaries(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
     """The interval of each metric that applies to any of the questions; empty for no questions."""
     if not scores:
         return {}
-    made = {m.id: summarise(m, [s[m.id] for s in scores], seed=task.seed).interval for m in task.metrics}
+    made = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
     return {name: interval for name, interval in made.items() if interval is not None}
+
+
+def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
+    if metric.combine is None:
+        return summarise(metric, [s[metric.id] for s in scores], seed=seed).interval
+    columns = _columns(metric, scores)
+    if not all(any(value is not None for value in column) for column in columns):
+        return None
+    return pooled_ci(columns, metric.combine, seed=seed)
+
+
+def _columns(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
+    return [[s[name] for s in scores] for name in metric.pools]
 
 
 def compare(
@@ -33,12 +48,9 @@ def compare(
     differences: dict[str, dict[str, Any]] = {}
     decided, note = NOT_MEASURED, ""
     for metric in task.metrics:
-        pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
-        kept = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if not kept:
+        result = _difference(metric, before, after, task.seed)
+        if result is None:
             continue
-        old, new = zip(*kept, strict=True)
-        result = paired(old, new, seed=task.seed, bounds=metric.bounds)
         differences[metric.id] = {
             "mean": result.diff,
             "ci": [result.low, result.high],
@@ -49,3 +61,16 @@ def compare(
             sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
             decided, note = sides.get(found := verdict(result), found), power_note(result)
     return differences, decided, note
+
+
+def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
+    """The paired difference of one metric; None when no question is scored on both sides."""
+    pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
+    kept = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not kept:
+        return None
+    if metric.combine is not None:
+        first, second = (_columns(metric, [row.scores for row in rows]) for rows in (before, after))
+        return pooled_paired(first, second, metric.combine, seed=seed)
+    old, new = zip(*kept, strict=True)
+    return paired(old, new, seed=seed, bounds=metric.bounds)

@@ -136,7 +136,7 @@ class Study:
         for end in self.looks:
             block = self.order[len(rows) : end]
             rows += await evaluate(
-                program, block, task.metrics, limit=self.limit, done=lambda row: self.progress.step()
+                program, block, task.scorer, limit=self.limit, done=lambda row: self.progress.step()
             )
             if end < len(self.order) and self._hopeless(rows, incumbent):
                 stopped = True
@@ -205,7 +205,7 @@ class Study:
         pool = await collect(
             built,
             task.train,
-            task.demo_metric,
+            task.scorer.only([task.demo_metric]),
             wanted=max(8, task.space.demos + 2),
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from ragc import metrics
 from ragc.corpora.source import Source
 from ragc.errors import UsageError
 from ragc.fingerprint import digest
-from ragc.metrics import Metric
+from ragc.metrics import Metric, assessors
+from ragc.metrics.assessing import families
+from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.data import Known, RecipeData
+from ragc.optimizers.judge import Judge
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
 from ragc.optimizers.suggest import Space
@@ -39,17 +42,22 @@ DEMO_THRESHOLD = 0.75
 
 @dataclass(frozen=True)
 class Task:
-    """What a study needs. `metrics` are those reported and those optimised, each once."""
+    """What a study needs."""
 
     recipe: Recipe
     runtime: Runtime
     ledger: FileLedger
     splits: Mapping[str, tuple[Question, ...]]
-    metrics: tuple[Metric, ...]
+    scorer: Scorer
     objectives: tuple[Objective, ...]
     space: Space
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What is reported and what is optimised, each once."""
+        return self.scorer.metrics
 
     @property
     def method(self) -> Method:
@@ -131,7 +139,8 @@ def prepare(
     runtime.require(recipe.method)
     signed = [(name.removeprefix("-"), name.startswith("-")) for name in recipe.search.objectives]
     objectives = tuple(_objective(name, minus) for name, minus in signed)
-    wanted = dict.fromkeys((*recipe.report, *(name for name, _ in signed)))
+    wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
+    scorer = _scorer(wanted, recipe, runtime, store)
     space = Space(
         recipe.space(),
         recipe.method.knobs,
@@ -146,11 +155,27 @@ def prepare(
         runtime,
         ledger,
         splits,
-        tuple(metrics.get(name) for name in wanted),
+        scorer,
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made) | data.notes,
+        facts=_facts(recipe.seed, splits, sources, made) | data.notes | _judged(scorer),
     )
+
+
+def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+    """The scorer of `wanted` and of what they pool. Raises UsageError when a judge or model is missing."""
+    whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
+    ask = Judge(runtime) if "judge" in runtime.targets else None
+    settings = recipe.assessing
+    kind, _, model = settings.entailment.partition(":")
+    if model and recipe.path(model).exists():
+        settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
+    found = assessors.make(families(tuple(whole)), settings, ask, store=store)
+    return Scorer(tuple(whole), found)
+
+
+def _judged(scorer: Scorer) -> dict[str, Any]:
+    return {"backends": scorer.backends} if scorer.backends else {}
 
 
 def _check_search(recipe: Recipe) -> None:

@@ -87,7 +87,7 @@ def finished(
     scores = tuple(row.scores for row in rows)
     cost = Counters()
     for row in rows:
-        cost.add(**{name: row.counters.get(name, 0) for name in cost.to_json()})
+        cost.merge(row.spent)
     values = []
     for objective in objectives:
         mine = [objective.of(s) for s in scores]

@@ -28,7 +28,7 @@ from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
     from ragc.corpora.source import Source
-    from ragc.metrics import Metric
+    from ragc.metrics.scoring import Scorer
     from ragc.programs.method import Method
 
 
@@ -133,8 +133,8 @@ class RagProgram(dspy.Module):
         if value:
             raise UsageError(f"{type(self).__name__} learns nothing, found {', '.join(map(repr, value))}.")
 
-    async def fit(self, questions: Sequence[Question], metric: Metric) -> None:
-        """Learn from train questions what no prompt holds. Most programs learn nothing."""
+    async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
+        """Learn from train questions, scored by the one metric of `scorer`; most programs learn nothing."""
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
         """DSPy's state, and what was learned."""

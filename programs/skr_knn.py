@@ -22,7 +22,8 @@ import dspy
 from ragc import loop
 from ragc.corpora.bm25 import Bm25Source
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics.outcome import Metric, Outcome
+from ragc.metrics.outcome import Outcome
+from ragc.metrics.scoring import Scorer
 from ragc.programs.runtime import Runtime
 from ragc.programs.self_eval_gated import Gated
 from ragc.programs.skr_knn_knobs import SkrKnnKnobs
@@ -89,37 +90,39 @@ class SkrKnn(Gated):
             raise UsageError(f"SKR learns labels, found {', '.join(map(repr, value))}.")
         self.labels = value.get("labels", ())
 
-    async def fit(self, questions: Sequence[Question], metric: Metric) -> None:
-        """Label `questions`, which must be train questions, by how `metric` scores their answers.
+    async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
+        """Label `questions`, which must be train questions, by how `scorer` scores their answers.
 
         Each is answered without and with passages, with the demonstrations that are shown now; all at once,
-        as far as the targets allow. A question where both score the same, or where `metric` does not apply,
+        as far as the targets allow. A question where both score the same, or where `scorer` does not apply,
         gets no label. Of a question that comes twice the first counts.
         """
-        self.labels = await loop.bridge(self._labelled(questions, metric))
+        self.labels = await loop.bridge(self._labelled(questions, scorer))
 
-    async def _labelled(self, questions: Sequence[Question], metric: Metric) -> list[Label]:
+    async def _labelled(self, questions: Sequence[Question], scorer: Scorer) -> list[Label]:
         asked: dict[str, Question] = {}
         for question in questions:
             asked.setdefault(question.question, question)
         ways = (self.recalled, self.retrieved)
-        scores = await together(*(self._score(way, q, metric) for q in asked.values() for way in ways))
+        scores = await together(*(self._score(way, q, scorer) for q in asked.values() for way in ways))
         made: list[Label] = []
         for text, without, found in zip(asked, scores[::2], scores[1::2], strict=True):
             if without is not None and found is not None and without != found:
-                better = (found > without) == metric.higher_is_better
+                better = (found > without) == scorer.metrics[0].higher_is_better
                 made.append((text, "better" if better else "worse"))
         return made
 
     async def _score(
-        self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, metric: Metric
+        self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, scorer: Scorer
     ) -> float | None:
         """The score of an answer given in one `way`; one that cannot be read is no answer."""
         try:
             said = await self._recorded(way, {"question": question.question, **question.context()})
         except ParseFailure:
-            return metric.score(Outcome.of(question, None))
-        return metric.score(Outcome.of(question, str(said.answer), said.passages, said.counters))
+            outcome = Outcome.of(question, None)
+        else:
+            outcome = Outcome.of(question, str(said.answer), said.passages, said.counters)
+        return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
 
     def most_calls(self) -> int:
         """One, with passages or without."""

@@ -114,6 +114,25 @@ def by_call(events: Iterable[Event]) -> tuple[Spent, ...]:
     )
 
 
+def by_part(events: Iterable[Event]) -> dict[str, float]:
+    """Calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
+    found: dict[str, float] = {}
+    for event in events:
+        if isinstance(event, Call):
+            amounts = {
+                "lm_calls": 1 + event.repaired,
+                "tokens": event.prompt_tokens + event.completion_tokens,
+            }
+            part = event.role
+        elif isinstance(event, Search):
+            amounts, part = {"searches": 1}, event.source
+        else:
+            continue
+        for name, amount in amounts.items():
+            found[f"{name}@{part}"] = found.get(f"{name}@{part}", 0) + amount
+    return found
+
+
 @dataclass(slots=True)
 class Run:
     """Collects the events of one question, and the predictions behind them for DSPy's own trace."""

@@ -17,7 +17,7 @@ CARD = Card(
     "Oyvind Tafjord. Think you have Solved Question Answering? Try ARC, the AI2 Reasoning "
     "Challenge. arXiv:1803.05457, 2018.",
     splits={"train": 1119, "dev": 299, "test": 1172},
-    metrics=("em",),
+    metrics=("choice_acc",),
     answer_format="choice",
 )
 

@@ -17,7 +17,16 @@ CARD = Card(
     "Long-Form Answers. EMNLP 2022. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi Chen. "
     "Enabling Large Language Models to Generate Text with Citations. EMNLP 2023.",
     splits={"train": 4353, "dev": 948, "test": 1015},
-    metrics=("acc",),
+    metrics=(
+        "alce_str_em",
+        "alce_str_hit",
+        "slim_em",
+        "hit1",
+        "rougeLsum",
+        "alce_cite_recall",
+        "alce_cite_precision",
+        "alce_cite_f1",
+    ),
     answer_format="cited",
     under="dev",
 )

@@ -18,7 +18,7 @@ CARD = Card(
     "BioASQ-QA: A manually curated corpus for Biomedical Question Answering. Scientific Data "
     "10, 2023.",
     splits={"7B test": 500, "8B test": 500, "9B test": 497, "10B test": 486, "11B test": 327},
-    metrics=("acc", "em", "f1"),
+    metrics=("bioasq_acc", "acc", "em", "f1"),
     answer_format="short",
     under="questions",
 )

@@ -22,7 +22,7 @@ CARD = Card(
     citation="Xiao Yang, Kai Sun, Hao Xin, Yushi Sun, Nikita Bhalla, Xiangsen Chen, et al. CRAG: "
     "Comprehensive RAG Benchmark. NeurIPS 2024, Datasets and Benchmarks.",
     splits={"dev": 1371, "test": 1335},
-    metrics=("em", "acc"),
+    metrics=("crag_score", "crag_acc", "crag_halluc", "crag_miss", "em", "acc"),
     answer_format="short",
 )
 

@@ -18,7 +18,16 @@ CARD = Card(
     "Long Form Question Answering. ACL 2019. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi "
     "Chen. Enabling Large Language Models to Generate Text with Citations. EMNLP 2023.",
     splits={"ALCE": 1000},
-    metrics=("f1",),
+    metrics=(
+        "alce_claim_recall",
+        "rougeLsum",
+        "rouge1",
+        "rouge2",
+        "rougeL",
+        "alce_cite_recall",
+        "alce_cite_precision",
+        "alce_cite_f1",
+    ),
     answer_format="cited",
 )
 

@@ -22,7 +22,7 @@ CARD = Card(
     "Christopher D. Manning. HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering. "
     "EMNLP 2018.",
     splits={"train": 90_447, "dev_distractor": 7_405, "dev_fullwiki": 7_405},
-    metrics=("em", "f1", "acc", "hotpot_em", "hotpot_f1"),
+    metrics=("em", "f1", "acc", "prefrag_acc", "hotpot_em", "hotpot_f1", "rqrag_f1", "sp_em", "sp_f1"),
 )
 
 

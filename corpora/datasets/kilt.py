@@ -30,7 +30,7 @@ CARD = Card(
     home=_HOME,
     citation=_PAPER,
     splits={"nq_train": 87_372, "nq_dev": 2_837, "triviaqa_train": 61_844, "triviaqa_dev": 5_359},
-    metrics=("em", "f1", "acc"),
+    metrics=("em", "f1", "acc", "slim_em", "hit1"),
 )
 
 ELI5 = Card(
@@ -42,7 +42,7 @@ ELI5 = Card(
     citation=f"{_PAPER} Questions: Angela Fan, Yacine Jernite, Ethan Perez, David Grangier, Jason Weston, "
     "Michael Auli. ELI5: Long Form Question Answering. ACL 2019.",
     splits={"train": 272_634, "dev": 1_947},
-    metrics=("f1",),
+    metrics=("rougeL", "rouge1", "rouge2"),
     answer_format="long",
 )
 """The long-form set, whose files `read` reads as well."""

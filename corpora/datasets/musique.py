@@ -20,7 +20,7 @@ CARD = Card(
     citation="Harsh Trivedi, Niranjan Balasubramanian, Tushar Khot, Ashish Sabharwal. MuSiQue: Multihop "
     "Questions via Single-hop Question Composition. TACL 10, 2022.",
     splits={"train": 19_938, "dev": 2_417},
-    metrics=("em", "f1", "acc"),
+    metrics=("em", "f1", "acc", "prefrag_acc", "rqrag_f1", "slim_em", "sp_em", "sp_f1"),
 )
 
 

@@ -18,7 +18,7 @@ CARD = Card(
     "Domain Question Answering. ACL 2019. Data: Tom Kwiatkowski et al. Natural Questions: A Benchmark for "
     "Question Answering Research. TACL 7, 2019.",
     splits={"train": 87_925, "dev": 3_610, "efficientqa_dev": 1_800},
-    metrics=("em", "f1", "acc"),
+    metrics=("em", "f1", "acc", "slim_em", "hit1", "qampari_f1"),
 )
 
 

@@ -15,7 +15,7 @@ CARD = Card(
     citation="Todor Mihaylov, Peter Clark, Tushar Khot, Ashish Sabharwal. Can a Suit of Armor Conduct "
     "Electricity? A New Dataset for Open Book Question Answering. EMNLP 2018.",
     splits={"train": 4957, "dev": 500, "test": 500},
-    metrics=("em",),
+    metrics=("choice_acc",),
     answer_format="choice",
 )
 

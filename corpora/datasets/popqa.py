@@ -22,7 +22,7 @@ CARD = Card(
     "When Not to Trust Language Models: Investigating Effectiveness of Parametric and Non-Parametric "
     "Memories. ACL 2023.",
     splits={"test": 14_267},
-    metrics=("acc",),
+    metrics=("popqa_match", "acc"),
 )
 
 COUNTS = ("s_pop", "o_pop")

@@ -18,7 +18,15 @@ CARD = Card(
     "2023. ALCE: Tianyu Gao, Howard Yen, Jiatong Yu, Danqi Chen. Enabling Large Language Models "
     "to Generate Text with Citations. EMNLP 2023.",
     splits={"train": 61911, "dev": 1000, "test": 1000},
-    metrics=("acc",),
+    metrics=(
+        "qampari_f1",
+        "qampari_f1_5",
+        "qampari_prec",
+        "qampari_rec_5",
+        "alce_cite_recall",
+        "alce_cite_precision",
+        "alce_cite_f1",
+    ),
     answer_format="list",
 )
 

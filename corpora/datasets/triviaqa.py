@@ -28,7 +28,7 @@ CARD = Card(
         "web_train": 76_496,
         "web_dev": 9_951,
     },
-    metrics=("em", "f1", "acc"),
+    metrics=("em", "f1", "acc", "slim_em", "hit1"),
     under="Data",
 )
 

@@ -22,7 +22,7 @@ CARD = Card(
     citation="Xanh Ho, Anh-Khoa Duong Nguyen, Saku Sugawara, Akiko Aizawa. Constructing A Multi-hop QA "
     "Dataset for Comprehensive Evaluation of Reasoning Steps. COLING 2020.",
     splits={"train": 167_454, "dev": 12_576},
-    metrics=("em", "f1", "acc"),
+    metrics=("em", "f1", "acc", "prefrag_acc", "rqrag_f1", "sp_em", "sp_f1"),
 )
 
 NESTED = ("context", "supporting_facts", "evidences", "evidences_id")

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragc.metrics.run_report import RunComparison
+    from ragc.metrics.runs import Run
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.compiled import CompiledProgram
     from ragc.optimizers.evaluation import Row
@@ -66,3 +68,39 @@ def evaluate(
 
     found = opened.open_program(path, sets)
     return opened.score(found, split, progress=progress or opened.SILENT)
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    split: str = "test",
+    sets: Sequence[str] = (),
+    by: str = "",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> RunComparison:
+    """Compare `b` with `a` question by question.
+
+    Each is a compiled program, a recipe, or a file of rows that `ragc eval --out` wrote. The questions that
+    changed most are told by the metric `by`, the first common one by default. Raises RagcError.
+    """
+    from ragc.metrics import run_comparison, runs
+
+    def run(path: Path) -> Run:
+        if path.suffix == ".jsonl":
+            return runs.read(path)
+        found = evaluate(path, split=split, sets=sets, progress=progress)
+        return runs.of_rows(str(path), (row.to_json() for row in found.rows))
+
+    return run_comparison.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
+
+
+def index(
+    recipe: str | Path, *, sets: Sequence[str] = (), progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """Build the indexes that the program of a recipe searches; one row an index. Raises RagcError."""
+    from ragc import recipe as recipes
+    from ragc.optimizers import indexing
+
+    return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc import console
-from ragc.errors import RagcError
+from ragc import console, console_watch
+from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
 KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets")
@@ -45,10 +45,16 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("--trace", action="store_true", help="show every search and call")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
-    scoring.add_argument("program", metavar="COMPILED|RECIPE")
+    scoring.add_argument("program", metavar="COMPILED|RECIPE|ROWS.jsonl")
+    scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
+    scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
     scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
     scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+
+    indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
+    indexing.add_argument("recipe", metavar="RECIPE")
+    _sets(indexing)
 
     listing = _command(commands, "list", "names that recipes can use", _list)
     listing.add_argument("kind", choices=KINDS)
@@ -104,7 +110,7 @@ def _compile(args: argparse.Namespace) -> int:
         found = api.plan(args.recipe, sets=args.sets)
         _emit(found) if args.json else console.plan(found)
         return 0
-    with console.watching() as progress:
+    with console_watch.watching() as progress:
         compiled = api.compile(
             args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
         )
@@ -123,12 +129,40 @@ def _ask(args: argparse.Namespace) -> int:
 def _eval(args: argparse.Namespace) -> int:
     from ragc import api
 
-    with console.watching() as progress:
+    if args.other:
+        return _compare(args)
+    if args.by:
+        raise UsageError("--by is for comparing two runs; name the other one, or leave it out.")
+    if args.program.endswith(".jsonl"):
+        raise UsageError("Rows are scored already; name a second run to compare them with.")
+    with console_watch.watching() as progress:
         found = api.evaluate(args.program, split=args.split, sets=args.sets, progress=progress)
     if args.out:
         lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in found.rows]
         Path(args.out).write_text("\n".join(lines) + "\n", "utf-8")
     _emit(found.to_json()) if args.json else console.evaluated(found)
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.out:
+        raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
+    with console_watch.watching() as progress:
+        found = api.compare(
+            args.program, args.other, split=args.split, sets=args.sets, by=args.by, progress=progress
+        )
+    _emit(found.to_json()) if args.json else console.compared(found)
+    return 0
+
+
+def _index(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    with console_watch.watching() as progress:
+        rows = api.index(args.recipe, sets=args.sets, progress=progress)
+    _emit(rows) if args.json else console.table(rows)
     return 0
 
 

@@ -1,17 +1,14 @@
-"""What people see: progress on stderr, results on stdout. rich is imported when something is shown."""
+"""What people see of results, on stdout. rich is imported when something is shown."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-
-from ragc.progress import Progress
 
 if TYPE_CHECKING:
     from ragc.doctor import Check
+    from ragc.metrics.run_report import RunComparison
     from ragc.metrics.significance import Interval
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.evaluation import Row
@@ -22,110 +19,6 @@ if TYPE_CHECKING:
 def error(text: str) -> None:
     """One clear sentence on stderr."""
     sys.stderr.write(f"ragc: {text}\n")
-
-
-@contextmanager
-def watching() -> Iterator[Progress]:
-    """Bars on a terminal; elsewhere one line a finished trial or phase."""
-    watcher: Progress = Bars() if sys.stderr.isatty() else Lines()
-    try:
-        yield watcher
-    finally:
-        watcher.close()
-
-
-class Lines:
-    """Progress as plain lines on stderr."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._tenth = -1
-
-    def _say(self, text: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
-        sys.stderr.flush()
-
-    def phase(self, name: str, total: int | None) -> None:
-        """One line as the phase begins."""
-        self._say(name if total is None else f"{name}: {total} questions")
-
-    def step(self, n: int = 1) -> None:
-        """Nothing is said of single steps."""
-
-    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """One line as the trial ends."""
-        self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
-
-    def download(self, done: int, total: int) -> None:
-        """One line at each tenth."""
-        tenth = 10 * done // max(total, 1)
-        if tenth != self._tenth:
-            self._tenth = tenth
-            self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
-
-    def note(self, text: str) -> None:
-        """One line."""
-        self._say(text)
-
-    def close(self) -> None:
-        """Nothing to put away."""
-
-
-class Bars:
-    """Progress as one live bar on stderr, with finished trials above it."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Live
-
-        self._console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._live = Live(*columns, console=self._console, transient=True)
-        self._task: Any = None
-        self._best = ""
-        self._live.start()
-
-    def phase(self, name: str, total: int | None) -> None:
-        """A new bar replaces the last one."""
-        if self._task is not None:
-            self._live.remove_task(self._task)
-        self._task = self._live.add_task(f"{name}{self._best}", total=total)
-
-    def step(self, n: int = 1) -> None:
-        """The bar advances."""
-        if self._task is not None:
-            self._live.advance(self._task, n)
-
-    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """A line above the bar."""
-        self._best = f"  best {best:.3f}"
-        self._console.print(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}", highlight=False)
-
-    def download(self, done: int, total: int) -> None:
-        """The bar counts MiB."""
-        if self._task is not None:
-            self._live.update(self._task, total=total >> 20, completed=done >> 20)
-
-    def note(self, text: str) -> None:
-        """A line above the bar."""
-        self._console.print(text, highlight=False)
-
-    def close(self) -> None:
-        """The bar goes away."""
-        self._live.stop()
 
 
 def _out() -> Any:
@@ -232,12 +125,32 @@ def evaluated(found: Evaluation) -> None:
     """Every metric with its interval, what each call took, and what all cost."""
     for name, value in found.metrics.items():
         sys.stdout.write(f"{name:<12} {_interval(value)}  n={value.n}\n")
+    for family, backend in found.backends.items():
+        sys.stdout.write(f"{family}: {backend}\n")
     cost = found.counters
     _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
     sys.stdout.write(
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
         f"{cost['seconds']:.1f} s\n"
     )
+
+
+def compared(found: RunComparison) -> None:
+    """Two runs side by side: every metric, then the questions that changed most."""
+    for rows in (found.table(), found.changes_table()):
+        if len(rows) > 1:
+            _grid(rows)
+    sys.stdout.write("".join(f"{note}\n" for note in found.notes()))
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text  # what models said is no markup
+
+    grid = Table(*rows[0])
+    for row in rows[1:]:
+        grid.add_row(*map(Text, row))
+    _out().print(grid)
 
 
 def checks(found: Sequence[Check]) -> None:

@@ -14,7 +14,19 @@ from ragc.errors import StoreError
 from ragc.paths import cache_home
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
-OPTIONAL = {"xllamacpp": "embedded", "pyserini": "lucene", "vllm": "vllm"}
+OPTIONAL = {
+    "xllamacpp": "embedded",
+    "faiss": "dense",
+    "pyserini": "lucene",
+    "ddgs": "web",
+    "rapidfuzz": "api",
+    "datasets": "hub",
+    "rouge_score": "metrics",
+    "ftfy": "metrics",
+    "punkt": "metrics",
+    "transformers": "nli",
+    "vllm": "vllm",
+}
 
 
 @dataclass(frozen=True, slots=True)

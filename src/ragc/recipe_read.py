@@ -18,7 +18,7 @@ from ragc.corpora.where import Where, flat
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
-from ragc.recipe_search import read_knobs, read_report, read_search
+from ragc.recipe_search import read_knobs, read_metrics, read_search
 from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
 from ragc.recipe_table import Table
 from ragc.targets.base import ROLES, Role, TargetSpec
@@ -39,7 +39,7 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
     seed = table.integer("seed", 0, low=0, high=_MAX_SEED)
     concurrency = table.integer("concurrency", None, low=1)
     knobs = read_knobs(table.table("knobs"), chosen)
-    report = read_report(table.table("metrics"))
+    report, assessing = read_metrics(table.table("metrics"))
     data = _data(table.table("data"), found)
     recipe = Recipe(
         program=chosen.id if chosen else "",
@@ -51,6 +51,7 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
         targets=_targets(table.table("targets"), found),
         report=report,
+        assessing=assessing,
         budget=_budget(table.table("budget")),
         base=base,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from ragc import metrics
 from ragc.errors import UnknownName, UsageError
+from ragc.metrics.assessing import CRAG_JUDGES, Assessing
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe_spec import Search
@@ -55,13 +57,21 @@ def read_search(
     return search
 
 
-def read_report(table: Table) -> tuple[str, ...]:
-    """The metrics to report, at least one."""
+def read_metrics(table: Table) -> tuple[tuple[str, ...], Assessing]:
+    """The metrics to report, at least one, and how findings are made."""
     report = table.texts("report", ("em", "f1"))
     for index, name in enumerate(report):
         _metric(table, "report", index, name)
+    entailment = table.text("entailment", "lexical")
+    if entailment not in ("lexical", "judge") and not re.fullmatch(r"nli:\s*\S.*", entailment):
+        table.wrong("entailment", '"lexical", "judge" or "nli:PATH_OR_ID"')
+    assessing = Assessing(
+        entailment=entailment,
+        crag_judge=table.one_of("crag_judge", CRAG_JUDGES, "way to judge CRAG", "auto"),
+        alternatives=table.switch("alternatives"),
+    )
     table.close()
-    return report
+    return report, assessing
 
 
 def _declared(chosen: Method | None) -> tuple[Knob, ...]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ragc.metrics.assessing import Assessing
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.targets.base import Role, TargetSpec
@@ -88,7 +89,8 @@ class Recipe:
     """A recipe as resolved. Paths are kept as written and lead from `base`, which is no part of equality.
 
     `concurrency` is the number of questions in flight, None: what the targets answer at once. `knobs`
-    holds only what the recipe fixes. `report` is never empty.
+    holds only what the recipe fixes. `report` is never empty; `assessing` says how the
+    findings are made that some metrics read.
     """
 
     program: str
@@ -100,6 +102,7 @@ class Recipe:
     sources: Mapping[str, SourceSpec] = field(default_factory=dict)
     targets: Mapping[Role, TargetSpec] = field(default_factory=dict)
     report: tuple[str, ...] = ("em", "f1")
+    assessing: Assessing = field(default_factory=Assessing)
     budget: Budget = field(default_factory=Budget)
     base: Path = field(default=Path(), compare=False)
 
@@ -155,7 +158,7 @@ class Recipe:
             tables[path] = {key: value for key, value in pairs.items() if value != ""}
             tables[*path, "options"] = dict(sorted(options.items()))
             tables[*path, "fields"] = fields
-        tables["metrics",] = {"report": self.report}
+        tables["metrics",] = {"report": self.report} | asdict(self.assessing)
         tables["budget",] = asdict(self.budget)
         return document(tables)
 

@@ -93,6 +93,14 @@ class Table:
         self.wrong(key, "a number above 0")
         return None
 
+    def switch(self, key: str, default: bool = False) -> bool:
+        """True or false, or `default` when absent."""
+        value = self.get(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.wrong(key, "true or false")
+        return default
+
     def text(self, key: str, default: str = "") -> str:
         """A text that is not empty, or `default` when absent."""
         value = self.get(key)

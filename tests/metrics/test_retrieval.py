@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from math import log2
 
 import pytest
@@ -14,10 +16,11 @@ from ragc.records import Passage, Question
 
 ids = st.lists(st.sampled_from("abcdefg"), max_size=10).map(tuple)
 golds = st.sets(st.sampled_from("abcxyz"), min_size=1).map(sorted).map(tuple)
-metrics = st.sampled_from(["recall@1", "recall@3", "recall@10", "ndcg@1", "ndcg@3", "ndcg@10", "mrr"])
+names = [f"{name}@{k}" for name in ("recall", "precision", "ndcg") for k in (1, 3, 10)] + ["mrr"]
+metrics = st.sampled_from(names)
 
 
-def value(metric: str, retrieved: str, gold: str) -> float | None:
+def value(metric: str, retrieved: Sequence[str], gold: Sequence[str]) -> float | None:
     return get(metric).score(Outcome("", retrieved=tuple(retrieved), gold_ids=tuple(gold)))
 
 
@@ -30,6 +33,11 @@ def value(metric: str, retrieved: str, gold: str) -> float | None:
         ("recall@2", "aaab", "ab", 1.0),
         ("recall@5", "", "ab", 0.0),
         ("recall@1", "ab", "aab", 0.5),
+        ("precision@2", "xab", "ab", 1 / 2),
+        ("precision@3", "xab", "ab", 2 / 3),
+        ("precision@5", "ab", "ab", 2 / 5),
+        ("precision@2", "aab", "ab", 1.0),
+        ("precision@3", "", "ab", 0.0),
         ("ndcg@3", "xab", "ab", (1 / log2(3) + 1 / log2(4)) / (1 + 1 / log2(3))),
         ("ndcg@1", "ab", "abc", 1.0),
         ("ndcg@10", "ab", "abc", (1 + 1 / log2(3)) / (1 + 1 / log2(3) + 1 / log2(4))),
@@ -44,7 +52,48 @@ def test_hand_computed_scores(metric: str, retrieved: str, gold: str, expected: 
     assert value(metric, retrieved, gold) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("metric", ["recall@5", "ndcg@5", "mrr"])
+def by_definition(metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]) -> float:
+    """The textbook formulas, in which an id counts at its first rank only."""
+    name, _, cut = metric.partition("@")
+    right = [id in gold for id in dict.fromkeys(retrieved)]
+    wanted = len(set(gold))
+    if name == "mrr":
+        return 1 / (right.index(True) + 1) if True in right else 0.0
+    k = int(cut)
+    if name == "ndcg":
+        gains = [1 / log2(2 + place) for place in range(len(right) + wanted)]
+        found = sum(gain for gain, hit in zip(gains, right[:k], strict=False) if hit)
+        return found / sum(gains[: min(k, wanted)])
+    return sum(right[:k]) / (wanted if name == "recall" else k)
+
+
+@given(metrics, ids, golds)
+def test_scores_are_those_of_the_definition(
+    metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]
+) -> None:
+    assert value(metric, retrieved, gold) == pytest.approx(by_definition(metric, retrieved, gold), abs=1e-12)
+
+
+@given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), min_size=1, max_size=3))
+def test_an_id_may_hold_any_character(retrieved: list[str], gold: list[str]) -> None:
+    assert value("recall@3", retrieved, gold) == by_definition("recall@3", tuple(retrieved), tuple(gold))
+
+
+@pytest.mark.parametrize("k", [1_000_000, 10**25])
+def test_a_cut_may_lie_behind_the_last_passage(k: int) -> None:
+    assert value(f"recall@{k}", "xab", "ab") == 1.0
+    assert value(f"precision@{k}", "ab", "ab") == pytest.approx(2 / k, abs=1e-12)
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    sys.modules["ragc.metrics.retrieval"]._measured.cache_clear()
+    monkeypatch.setitem(sys.modules, "pytrec_eval", None)
+    with pytest.raises(UsageError, match="pip install pytrec-eval-terrier"):
+        value("mrr", "a", "a")
+    assert value("mrr", "a", "") is None
+
+
+@pytest.mark.parametrize("metric", ["recall@5", "precision@5", "ndcg@5", "mrr"])
 def test_a_question_without_gold_passages_is_not_scored(metric: str) -> None:
     assert value(metric, "abc", "") is None
 

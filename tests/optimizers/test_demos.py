@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragc import loop, metrics
+from ragc.metrics.scoring import Scorer
 from ragc.optimizers.demos import Pool, collect
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
@@ -35,7 +36,7 @@ def gathered(
     work = collect(
         program,
         train,
-        metrics.get("em"),
+        Scorer.of(metrics.get("em")),
         wanted=8,
         filled=24,
         threshold=0.75,

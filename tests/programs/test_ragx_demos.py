@@ -11,6 +11,7 @@ import pytest
 
 from ragc import loop, metrics
 from ragc.errors import UsageError
+from ragc.metrics.scoring import Scorer
 from ragc.optimizers.demos import Pool, collect, show
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
@@ -180,7 +181,9 @@ TRAIN = [
 def collected(program: RagProgram, train: list[Question]) -> Pool:
     """What `program` earns on `train`."""
     limit = asyncio.Semaphore(4)
-    work = collect(program, train, metrics.get("em"), wanted=8, filled=8, threshold=1.0, limit=limit)
+    work = collect(
+        program, train, Scorer.of(metrics.get("em")), wanted=8, filled=8, threshold=1.0, limit=limit
+    )
     return loop.run(work)
 
 

@@ -15,6 +15,7 @@ from ragc import metrics
 from ragc.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import Metric
+from ragc.metrics.scoring import Scorer
 from ragc.optimizers.compiled import CompiledProgram
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
@@ -174,7 +175,7 @@ def test_fit_compares_both_answers_of_all_questions_at_once_and_leaves_ties_out(
     target = ScriptedTarget(by_number, hold=True)
     program = made("skr", target)
     with counting(Counters()) as spent:
-        asyncio.run(program.fit(questions(0, 1, 2, 3), metrics.get("em")))
+        asyncio.run(program.fit(questions(0, 1, 2, 3), Scorer.of(metrics.get("em"))))
     assert program.labels == (("Q0?", "better"), ("Q1?", "worse"), ("Q3?", "better"))
     assert (target.peak, spent.searches, spent.lm_calls) == (8, 4, 4 * 2 + 1)
 
@@ -183,17 +184,19 @@ def test_fit_answers_with_the_demonstrations_that_are_shown_and_labels_anew() ->
     target = ScriptedTarget(by_number)
     program = labelled(target=target)
     program.closed.demos = [{"question": "D?", "answer": "d"}]
-    asyncio.run(program.fit(questions(1), metrics.get("em")))
+    asyncio.run(program.fit(questions(1), Scorer.of(metrics.get("em"))))
     assert program.labels == (("Q1?", "worse"),)
     assert sorted(len(request.messages) for request in target.requests) == [2, 4]
-    asyncio.run(program.fit(questions(2), metrics.get("em")))
+    asyncio.run(program.fit(questions(2), Scorer.of(metrics.get("em"))))
     assert program.labels == ()
 
 
 def test_fit_asks_a_question_that_comes_twice_once() -> None:
     target = ScriptedTarget(by_number)
     program = made("skr", target)
-    asyncio.run(program.fit([*questions(0), replace(questions(0)[0], id="twin")], metrics.get("em")))
+    asyncio.run(
+        program.fit([*questions(0), replace(questions(0)[0], id="twin")], Scorer.of(metrics.get("em")))
+    )
     assert (program.labels, len(target.requests)) == ((("Q0?", "better"),), 2)
 
 
@@ -206,7 +209,7 @@ def test_fit_heeds_which_way_a_metric_is_better_and_where_it_does_not_apply() ->
     metric = Metric("wrong", "share of wrong answers", "share", False, wrong)
     program = made("skr", ScriptedTarget(by_number))
     skipped = Question("1", "Q1?", ("yes",), extra={"skip": True})
-    asyncio.run(program.fit([*questions(0), skipped], metric))
+    asyncio.run(program.fit([*questions(0), skipped], Scorer.of(metric)))
     assert program.labels == (("Q0?", "better"),)
 
 

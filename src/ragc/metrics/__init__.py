@@ -10,21 +10,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import cost, retrieval, short
+from ragc.metrics import (
+    alce,
+    citations,
+    cost,
+    crag,
+    judging,
+    match,
+    retrieval,
+    rouge,
+    short,
+    supporting,
+)
 from ragc.metrics.outcome import Metric, Outcome, Unit
 
 __all__ = ["METRICS", "Metric", "Outcome", "Unit", "get", "score"]
 
-METRICS: tuple[Metric, ...] = (*short.METRICS, *retrieval.METRICS, *cost.METRICS)
+METRICS: tuple[Metric, ...] = (
+    *short.METRICS,
+    *match.METRICS,
+    *judging.METRICS,
+    *crag.METRICS,
+    *alce.METRICS,
+    *citations.METRICS,
+    *rouge.METRICS,
+    *retrieval.METRICS,
+    *supporting.METRICS,
+    *cost.METRICS,
+)
 
 _BY_ID = {metric.id: metric for metric in METRICS}
-_TEXT = frozenset(metric.id for metric in short.METRICS)
+_TEXT = frozenset(metric.id for metric in (*short.METRICS, *match.METRICS, *rouge.METRICS))
 
 
 def get(metric_id: str) -> Metric:
-    """The metric of that id; `recall@5` and `ndcg@10` are cut at the number given.
+    """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only.
 
-    The rows `recall@k` and `ndcg@k` of `METRICS` are for listing and scoring with them raises UsageError.
+    Rows of `METRICS` such as `recall@k` are for listing, and scoring with them raises UsageError.
     Raises UnknownName, with the nearest id, when nothing answers to `metric_id`.
     """
     if metric := _BY_ID.get(metric_id):
@@ -32,6 +54,8 @@ def get(metric_id: str) -> Metric:
     name, _, k = metric_id.partition("@")
     if name in retrieval.CUT and k.isascii() and k.isdigit() and int(k) > 0:
         return retrieval.at(name, int(k))
+    if name in cost.BY and k:
+        return cost.of(name, k)
     raise UnknownName("metric", metric_id, _BY_ID)
 
 
@@ -44,5 +68,7 @@ def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float
     if metric.id not in _TEXT:
         listed = ", ".join(text.id for text in METRICS if text.id in _TEXT)
         raise UsageError(f"Metric {metric_id!r} cannot be computed from text alone. These can: {listed}.")
+    if isinstance(golds, str):
+        raise UsageError("The gold answers must be a list of strings, but got one string. Pass [gold].")
     value = metric.score(Outcome(prediction, tuple(golds)))
     return 0.0 if value is None else value

@@ -1,14 +1,20 @@
-"""Metrics of ranked passages: recall@k, nDCG@k and the reciprocal rank.
+"""Metrics of ranked passages: recall@k, precision@k, nDCG@k and the reciprocal rank, by trec_eval.
 
 They see the outcome's `retrieved`, parent passage ids best first. A repeated id counts once, at its
 first rank, and those behind it move up: `k` counts different passages. Gold passages are equally
-relevant. A question without gold passages is not scored (None), rather than scored 0.
+relevant. A question without gold passages is not scored (None), rather than scored 0. There are no
+ties: the order of `retrieved` decides.
+
+trec_eval's code does the counting (pytrec_eval, Van Gysel and de Rijke 2018, doi:10.1145/3209978.3210065);
+it is imported when first needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log2
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
 
 from ragc.errors import UsageError
 from ragc.metrics.outcome import Metric, Outcome
@@ -18,10 +24,12 @@ Ranked = Callable[[Outcome, int], float | None]
 
 def recall(outcome: Outcome, k: int) -> float | None:
     """The share of the gold passages among the first `k`."""
-    gold = set(outcome.gold_ids)
-    if not gold:
-        return None
-    return sum(id in gold for id in _ranking(outcome)[:k]) / len(gold)
+    return by_trec_eval(outcome, "recall", k)
+
+
+def precision(outcome: Outcome, k: int) -> float | None:
+    """The gold passages among the first `k`, over `k`: places that nothing was found for count as wrong."""
+    return by_trec_eval(outcome, "P", k)
 
 
 def ndcg(outcome: Outcome, k: int) -> float | None:
@@ -29,21 +37,39 @@ def ndcg(outcome: Outcome, k: int) -> float | None:
 
     Järvelin and Kekäläinen 2002, doi:10.1145/582415.582418, with the discount of trec_eval.
     """
-    gold = set(outcome.gold_ids)
-    if not gold:
-        return None
-    gain = sum(_discount(rank) for rank, id in enumerate(_ranking(outcome)[:k], 1) if id in gold)
-    return gain / sum(_discount(rank) for rank in range(1, min(k, len(gold)) + 1))
+    return by_trec_eval(outcome, "ndcg_cut", k)
 
 
 def mrr(outcome: Outcome) -> float | None:
     """1/rank of the first gold passage, 0 when none was retrieved."""
+    return by_trec_eval(outcome, "recip_rank")
+
+
+def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float | None:
+    """trec_eval's `measure` of the ranking, cut at `k` if given; None without gold passages.
+
+    Raises UsageError when pytrec_eval is not installed.
+    """
     gold = set(outcome.gold_ids)
     if not gold:
         return None
-    ranks = (rank for rank, id in enumerate(_ranking(outcome), 1) if id in gold)
-    first = next(ranks, None)
-    return 1 / first if first else 0.0
+    hits = tuple(id in gold for id in dict.fromkeys(outcome.retrieved))
+    return _measured(measure if k is None else f"{measure}.{k}", hits, len(gold))
+
+
+@lru_cache(maxsize=4096)
+def _measured(measure: str, hits: tuple[bool, ...], wanted: int) -> float:
+    """`measure` of a ranking with gold where `hits` says so, of `wanted` gold passages in all.
+
+    Nothing else of a question matters, so few calls are new; and each leaves some memory behind in
+    trec_eval. Ranks stand for ids, which may hold characters that its C strings cannot.
+    """
+    found = [str(rank) for rank, hit in enumerate(hits) if hit]
+    missing = [f"missing {n}" for n in range(wanted - len(found))]
+    evaluator = _trec_eval().RelevanceEvaluator({"q": dict.fromkeys(found + missing, 1)}, {measure})
+    run = {str(rank): float(-rank) for rank in range(len(hits))}
+    (value,) = evaluator.evaluate({"q": run})["q"].values()
+    return float(value)
 
 
 def at(name: str, k: int) -> Metric:
@@ -56,12 +82,13 @@ def at(name: str, k: int) -> Metric:
     return Metric(f"{name}@{k}", about.format(k=k), "share", True, of_outcome)
 
 
-def _ranking(outcome: Outcome) -> list[str]:
-    return list(dict.fromkeys(outcome.retrieved))
-
-
-def _discount(rank: int) -> float:
-    return 1 / log2(1 + rank)
+def _trec_eval() -> Any:
+    try:
+        return import_module("pytrec_eval")
+    except ImportError as error:
+        raise UsageError(
+            "Ranking metrics need pytrec_eval, which is not installed; run: pip install pytrec-eval-terrier"
+        ) from error
 
 
 def _family(name: str) -> Metric:
@@ -73,10 +100,12 @@ def _family(name: str) -> Metric:
 
 CUT: dict[str, tuple[str, Ranked]] = {
     "recall": ("share of the gold passages that stand in the first {k}", recall),
+    "precision": ("share of the first {k} passages that are gold", precision),
     "ndcg": ("gain of the gold passages in the first {k}, discounted by rank", ndcg),
 }
 METRICS = (
     _family("recall"),
+    _family("precision"),
     _family("ndcg"),
     Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr),
 )

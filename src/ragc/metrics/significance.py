@@ -11,7 +11,8 @@ equal this is about the rule of three. `benchmarks/significance.py` compares the
 
 `paired` tests by flipping signs, which is exact when the differences are symmetric about 0, as they are if
 the two systems are exchangeable. Systems that differ in kind but not on average (many small gains, few great
-losses) pass for better too often below 100 questions. numpy is imported when first needed.
+losses) pass for better too often below 100 questions. `resampling` makes the draws, `comparison` compares
+more than two systems, `pooled` treats figures that are no means. numpy is imported when first needed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics.outcome import Metric
+from ragc.metrics.resampling import Draws, draws, ends, reach, sign_flip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,14 +36,6 @@ if TYPE_CHECKING:
 Verdict = Literal["better", "not shown to be better", "worse"]
 
 SHARE = (0.0, 1.0)
-EXACT = 14
-"""With at most this many differing questions every sign pattern is enumerated."""
-FLIPS = 9999
-"""Random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
-DRAWS = 10_000
-"""Draws behind an interval; they move an end by about 2% of the width."""
-REACH = 1.5
-"""Without bounds, and for differences: how far out the unseen question lies, against the farthest seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +99,10 @@ def mean_ci(
     value when all are equal (free calls stay at 0, the one interval without width).
     Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
-    values = _array(scores, bounds or (0.0, float("inf")))
+    values = array(scores, bounds or (0.0, float("inf")))
     mean = float(values.mean())
-    ends = bounds or _reach(values, 0.0, float("inf"), when_equal=mean)
-    low, high = _ends(values, ends, confidence, seed)
+    limits = bounds or reach(values, 0.0, float("inf"), when_equal=mean)
+    low, high = ends(draws(values, seed), mean, limits, confidence)
     return Interval(mean, low, high, len(values))
 
 
@@ -130,15 +124,29 @@ def paired(
     """
     if len(a) != len(b):
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
+    differences, far = gaps(a, b, bounds)
+    drawn = draws(differences, seed)
+    return judged(differences, drawn, far, sign_flip(differences, seed), confidence)
+
+
+def gaps(
+    a: Sequence[float], b: Sequence[float], bounds: tuple[float, float] | None
+) -> tuple[Array, tuple[float, float]]:
+    """The differences b - a, and where an unseen one may lie for the lower and the upper end."""
     limits = bounds or (-float("inf"), float("inf"))
-    first, second = _array(a, limits), _array(b, limits)
+    first, second = array(a, limits), array(b, limits)
     differences = (second - first).round(12) + 0.0
-    diff = float(differences.mean())
     span = limits[1] - limits[0] if bounds else float(max(abs(first).max(), abs(second).max()))
     least, greatest = (-span, span) if bounds else (-float("inf"), float("inf"))
-    ends = _reach(differences, least, greatest, when_equal=span)
-    p = _sign_flip(differences, seed)
-    low, high = _agree(diff, *_ends(differences, ends, confidence, seed), p, confidence)
+    return differences, reach(differences, least, greatest, when_equal=span)
+
+
+def judged(
+    differences: Array, drawn: Draws, limits: tuple[float, float], p: float, confidence: float
+) -> Paired:
+    """What `draws` and a test say of `differences`."""
+    diff = float(differences.mean())
+    low, high = agree(diff, *ends(drawn, diff, limits, confidence), p, confidence)
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
     changed = sorted(abs(differences[differences != 0]).tolist())
     step = changed[len(changed) // 2] if changed else 0.0
@@ -178,7 +186,8 @@ def power_note(result: Paired) -> str:
     )
 
 
-def _array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
+def array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
+    """`scores` as an array; raises UsageError for none, and when one is not finite or not in `limits`."""
     import numpy as np
 
     values = np.asarray(scores, dtype=np.float64)
@@ -194,51 +203,8 @@ def _array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
     return values
 
 
-def _reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
-    mean = float(values.mean())
-    far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
-    return max(least, mean - far), min(greatest, mean + far)
-
-
-def _ends(values: Array, ends: tuple[float, float], confidence: float, seed: int) -> tuple[float, float]:
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    distinct, counts = np.unique(values, return_counts=True)
-    size = max(1, 2_000_000 // len(distinct))
-    blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
-    weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
-    total = np.concatenate([block.sum(axis=1) for block in weights])
-    weighted = np.concatenate([block @ distinct for block in weights])
-    unseen = rng.standard_exponential(DRAWS)
-    seen_only, mean = weighted / total, float(values.mean())
-
-    def end(extreme: float, level: float) -> float:
-        with_unseen = (weighted + unseen * extreme) / (total + unseen)
-        return float(np.quantile(np.concatenate([seen_only, with_unseen]), level))
-
-    tail = (1 - confidence) / 2
-    return min(mean, end(ends[0], tail)), max(mean, end(ends[1], 1 - tail))
-
-
-def _sign_flip(differences: Array, seed: int) -> float:
-    import numpy as np
-
-    sizes = np.sort(np.abs(differences[differences != 0]))
-    observed = abs(float(differences.sum())) - 1e-9 * float(sizes.sum())
-    if len(sizes) <= EXACT:
-        bits = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
-        return float((np.abs((2.0 * bits - 1) @ sizes) >= observed).mean())
-    rng = np.random.default_rng(seed)
-    size = max(1, 4_000_000 // len(sizes))
-    extreme = 0
-    for start in range(0, FLIPS, size):
-        signs = rng.integers(0, 2, (min(size, FLIPS - start), len(sizes)), dtype=np.int8)
-        extreme += int((np.abs((2.0 * signs - 1) @ sizes) >= observed).sum())
-    return (extreme + 1) / (FLIPS + 1)
-
-
-def _agree(diff: float, low: float, high: float, p: float, confidence: float) -> tuple[float, float]:
+def agree(diff: float, low: float, high: float, p: float, confidence: float) -> tuple[float, float]:
+    """The ends, the one nearer to 0 test-based when they and `p` disagree about 0; see `paired`."""
     shown = p < 1 - confidence
     if shown == (low > 0 or high < 0):
         return low, high

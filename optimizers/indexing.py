@@ -1,0 +1,79 @@
+"""Building the indexes that a recipe's program searches, before anything is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragc.corpora.index_folder import IndexFolder
+from ragc.optimizers.compile import open_store
+from ragc.optimizers.task import prepare
+from ragc.programs.runtime import Runtime
+from ragc.progress import Progress, Silent
+from ragc.recipe import Recipe
+
+SILENT = Silent()
+
+
+def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]]:
+    """Build what the program of `recipe` searches with the knobs that the recipe fixes; no model is called.
+
+    One row an index: `id` (the source's name), `kind`, `passages`, `path`, `bytes`, `seconds`, and `built`,
+    False when it was there. A source that keeps nothing on disk gives no row. Raises DataError,
+    UsageError and SourceError.
+    """
+    task = prepare(recipe, store=open_store(), questions=False, progress=progress)
+    program = task.method.build(task.runtime, dict(recipe.knobs))
+    cut = list(_leaves(vars(program), []))
+    rows = []
+    for name, root in task.runtime.sources.items():
+        for leaf in _leaves(root, []):
+            searched = [part for part in cut if _same_corpus(part, leaf)] or [leaf]
+            rows += [row for part in searched if (row := _row(name, part, progress))]
+    return list({row["path"]: row for row in rows}.values())
+
+
+def _row(name: str, source: Any, progress: Progress) -> dict[str, Any] | None:
+    started = time.monotonic()
+    made: IndexFolder | None = source.build(progress)
+    if made is None:
+        return None
+    seconds = round(time.monotonic() - started, 3)
+    return {
+        "id": name,
+        "about": f"{source.kind}, {len(source.passages):,} passages, {made.size:,} bytes, "
+        + (f"built in {seconds:.1f} s" if made.built else "was there"),
+        "kind": source.kind,
+        "passages": len(source.passages),
+        "path": str(made.path),
+        "bytes": made.size,
+        "built": made.built,
+        "seconds": seconds,
+    }
+
+
+def _same_corpus(part: Any, root: Any) -> bool:
+    return part.kind == root.kind and part.corpus is root.corpus
+
+
+def _leaves(value: Any, seen: list[int]) -> Iterator[Any]:
+    """The sources in `value` that have an index of their own, those inside others included."""
+    if id(value) in seen or isinstance(value, Runtime | str):
+        return
+    seen.append(id(value))
+    if callable(getattr(value, "build", None)) and hasattr(value, "corpus"):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner, seen)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner, seen)
+    elif _is_source(value):
+        public = {name: inner for name, inner in vars(value).items() if not name.startswith("_")}
+        yield from _leaves(public, seen)
+
+
+def _is_source(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("search", "fingerprint", "rechunked"))

@@ -1,0 +1,28 @@
+"""The judge of metrics: typed calls of the target with the role `judge`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.targets.base import Sampling
+
+VERDICT = Sampling(max_tokens=64)
+"""A verdict is short, and the same every time."""
+
+
+class Judge:
+    """Asks the judge of `runtime`; its calls pass the same store and budget as a program's."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.name = runtime.target("judge").name
+        self._runtime = runtime
+        self._calls: dict[Any, RagPredict] = {}
+
+    async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
+        """The outputs of `signature` for `inputs`. Raises ParseFailure, TargetError and its kin."""
+        if signature not in self._calls:
+            self._calls[signature] = RagPredict(signature, self._runtime, role="judge", sampling=VERDICT)
+        return dict((await self._calls[signature].acall(**inputs)).items())

@@ -1,0 +1,157 @@
+"""ALCE's metrics of what an answer says: ASQA's `str_em` and `str_hit`, QAMPARI's precision, recall and F1.
+
+Gao et al. 2023, arXiv:2305.14627; its citations and claims are scored in `ragc.metrics.citations`. Only the
+first line of an answer counts, and citations are taken out first. Comparison is after SQuAD normalisation.
+
+ASQA's metrics read `qa_pairs` of the outcome's `extra`, and do not apply (None) to a question without them.
+A short answer of nothing but articles and punctuation stands in every text, as in ALCE's script; a reading
+without short answers is missed. QAMPARI's read `answers` of `extra`, a list of lists of aliases; where there
+is none, the question's interchangeable answers are the aliases of one answer, which is how GGatrieval scores
+NQ. A prediction of None scores 0 everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.metrics.outcome import Metric, Outcome
+from ragc.metrics.short import check_text, normalise
+
+_CITATION = re.compile(r" ?\[\d+")
+_MOST = 5  # of rec_5: whoever finds five answers has found enough
+
+
+def first_line(prediction: str | None) -> str:
+    """What ALCE scores: the first line of the stripped prediction; "" for None."""
+    return (prediction or "").strip().partition("\n")[0].replace("<|im_end|>", "")
+
+
+def without_citations(text: str) -> str:
+    """`text` without marks such as " [1]", and without any other "]" and " |": ALCE's rule."""
+    return _CITATION.sub("", text).replace(" |", "").replace("]", "")
+
+
+def items(text: str) -> list[str]:
+    """A list in one line, cut at its commas, white space and the mark at its end taken off; "" gives [""]."""
+    return [item.strip() for item in text.rstrip().rstrip(".").rstrip(",").split(",")]
+
+
+def found_readings(outcome: Outcome) -> list[bool] | None:
+    """For each of ASQA's readings, whether a short answer of it stands in the prediction; None without any.
+
+    Raises UsageError when `qa_pairs` is no list of objects.
+    """
+    pairs = outcome.extra.get("qa_pairs")
+    if not pairs:
+        return None
+    if not isinstance(pairs, list) or not all(isinstance(pair, dict) for pair in pairs):
+        raise UsageError(
+            f"`qa_pairs` of an ASQA question is a list of objects with `short_answers`; found {pairs!r:.80}."
+        )
+    if outcome.prediction is None:
+        return [False] * len(pairs)
+    said = normalise(without_citations(first_line(outcome.prediction)))
+    wanted = (_texts(pair.get("short_answers"), "short_answers") for pair in pairs)
+    return [any(normalise(answer) in said for answer in answers) for answers in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class ListScores:
+    """QAMPARI's scores of one answered question, each 0..1.
+
+    `rec_5` takes five answers for all of them where there are more.
+    """
+
+    prec: float
+    rec: float
+    rec_5: float
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of `prec` and `rec`."""
+        return harmonic(self.prec, self.rec)
+
+    @property
+    def f1_5(self) -> float:
+        """The harmonic mean of `prec` and `rec_5`."""
+        return harmonic(self.prec, self.rec_5)
+
+
+def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListScores:
+    """The scores of a list with commas against `answers`, the aliases of each; at least one answer.
+
+    An item that is said twice counts twice in the precision, once in the recall. Items that are empty after
+    normalisation do not count; without any, all scores are 0.
+    """
+    listed = items(without_citations(first_line(prediction)))
+    said = [item for item in map(normalise, listed) if item]
+    golds = [{normalise(alias) for alias in aliases} for aliases in answers]
+    known = set().union(*golds)
+    hits = sum(not gold.isdisjoint(said) for gold in golds)
+    precision = sum(item in known for item in said) / len(said) if said else 0.0
+    return ListScores(precision, hits / len(golds), min(_MOST, hits) / min(_MOST, len(golds)))
+
+
+def harmonic(a: float, b: float) -> float:
+    """The harmonic mean of two numbers that are not negative; 0 when both are 0."""
+    return 2 * a * b / (a + b) if a + b > 0 else 0.0
+
+
+def is_list(outcome: Outcome) -> bool:
+    """Whether the answer is to be a list with commas: `answers` of `extra` says so, as in QAMPARI."""
+    return bool(outcome.extra.get("answers"))
+
+
+def list_scores(outcome: Outcome) -> ListScores | None:
+    """QAMPARI's scores of `outcome`; None when it has no gold answers."""
+    listed = outcome.extra.get("answers") or [list(outcome.answers)]
+    if not isinstance(listed, list):
+        raise UsageError(f"`answers` of a QAMPARI question is a list of lists; found {listed!r:.80}.")
+    golds = [_texts(aliases, "answers") for aliases in listed]
+    return qampari(outcome.prediction, golds) if any(golds) else None
+
+
+def _texts(value: object, name: str) -> list[str]:
+    """The texts of a field that holds one text or a list of them, or nothing."""
+    texts: list[Any] = [] if value is None else value if isinstance(value, list) else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(f"`{name}` holds texts, but here {text!r:.60}. Write each as a string.")
+    return texts
+
+
+def _of_readings(id: str, about: str, *, whole: bool) -> Metric:
+    def score(outcome: Outcome) -> float | None:
+        check_text(id, outcome)
+        found = found_readings(outcome)
+        if found is None:
+            return None
+        return float(all(found)) if whole else sum(found) / len(found)
+
+    return Metric(id, about, "share", True, score)
+
+
+def _of_list(name: str, about: str) -> Metric:
+    id = f"qampari_{name}"
+
+    def score(outcome: Outcome) -> float | None:
+        check_text(id, outcome)
+        scores = list_scores(outcome)
+        return None if scores is None else float(getattr(scores, name))
+
+    return Metric(id, about, "share", True, score)
+
+
+METRICS = (
+    _of_readings("alce_str_em", "ALCE: share of a question's readings with a short answer said", whole=False),
+    _of_readings("alce_str_hit", "ALCE: every reading of the question has a short answer said", whole=True),
+    _of_list("prec", "QAMPARI: share of the listed items that are gold answers"),
+    _of_list("rec", "QAMPARI: share of the gold answers that are listed"),
+    _of_list("rec_5", "QAMPARI: recall, where five answers are all that is wanted"),
+    _of_list("f1", "QAMPARI: F1 of precision and recall"),
+    _of_list("f1_5", "QAMPARI: F1 of precision and recall-5"),
+)

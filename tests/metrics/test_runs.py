@@ -1,0 +1,199 @@
+"""Two runs read back and compared: what is refused, what is counted, and what is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.errors import DataError, UnknownName, UsageError
+from ragc.metrics.run_comparison import compare
+from ragc.metrics.runs import Run, of_rows, read
+from ragc.optimizers.evaluation import Row
+from ragc.records import Question
+
+
+def row(
+    i: int, said: str | None, *, em: float | None, f1: float = 0.0, tokens: float = 10.0
+) -> dict[str, Any]:
+    return {
+        "id": f"q{i}",
+        "question": f"Question {i}?",
+        "answers": ["red", "crimson"],
+        "prediction": said,
+        "scores": {"em": em, "f1": f1, "tokens": tokens},
+        "counters": {"tokens": tokens},
+        "failure": "" if said is not None else "the reply was no JSON",
+    }
+
+
+def write(path: Path, rows: Sequence[Any]) -> Path:
+    path.write_text("".join(json.dumps(value) + "\n" for value in rows), "utf-8")
+    return path
+
+
+OLD = [row(i, "blue", em=0.0, f1=0.1, tokens=100.0 + i) for i in range(12)]
+NEW = [row(i, "red", em=1.0, f1=0.6, tokens=50.0) for i in range(12)]
+
+
+def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    asked = Question("q1", "Which colour?", ("red",))
+    rows = [Row(asked, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
+    run = read(write(tmp_path / "old.jsonl", rows))
+    assert run.name == "old"
+    one = run.answered["q1"]
+    assert (one.question, one.answers, one.prediction) == ("Which colour?", ("red",), "a\u2028b")
+    assert run.metrics == ("em", "recall@5")
+    assert run.scores("recall@5") == {"q1": None}
+    assert one.counters == {"tokens": 7}
+    assert run == of_rows("old", rows)
+
+
+def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None:
+    a, b = read(write(tmp_path / "a.jsonl", OLD)), read(write(tmp_path / "b.jsonl", NEW))
+    found = compare(a, b, seed=0)
+    said = json.loads(json.dumps(found.to_json()))
+    assert said["n"] == 12
+    assert list(said["metrics"]) == ["em", "f1", "tokens"]
+    assert {one["verdict"] for one in said["metrics"].values()} == {"better"}
+    assert said["metrics"]["em"]["diff"] == 1.0
+    assert said["metrics"]["tokens"]["diff"] < 0
+    assert said["metrics"]["em"]["p_adjusted"] == pytest.approx(2 / 2**12)
+    assert (said["rose"], said["fell"]) == (12, 0)
+    head, *rows = found.table()
+    assert head[1:3] == ("a", "b")
+    assert [line[0] for line in rows] == ["em", "f1", "tokens"]
+    assert {len(line) for line in rows} == {len(head)}
+    assert {one.verdict for one in compare(b, a, seed=0).rows} == {"worse"}
+
+
+def test_a_run_against_itself_is_not_shown_to_be_better() -> None:
+    found = compare(of_rows("x", OLD), of_rows("x", OLD), seed=0)
+    assert (found.a.name, found.b.name) == ("x (A)", "x (B)")
+    for one in found.rows:
+        assert one.judged is not None
+        assert (one.judged.result.diff, one.judged.adjusted) == (0.0, 1.0)
+        assert one.verdict == "not shown to be better"
+    assert (found.changed, found.rose, found.fell) == ((), 0, 0)
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    mixed = [row(i, "red", em=float(i % 3 > 0), f1=i / 40) for i in range(30)]
+    old = [row(i, "blue", em=float(i % 4 > 1), f1=i / 50) for i in range(30)]
+    here = compare(of_rows("a", old), of_rows("b", mixed), seed=1)
+    there = compare(of_rows("a", old[::-1]), of_rows("b", mixed[7:] + mixed[:7]), seed=1)
+    assert [one.to_json() for one in here.rows] == [one.to_json() for one in there.rows]
+    assert here.changes_table() == there.changes_table()
+
+
+def test_the_greatest_changes_come_first_with_both_predictions() -> None:
+    a = [row(0, "blue", em=1.0, f1=0.5), row(1, "sky", em=0.0, f1=1.0), row(2, None, em=0.0, f1=0.2)]
+    b = [row(0, "blue", em=1.0, f1=0.5), row(1, "sea", em=0.0, f1=0.0), row(2, "red " * 40, em=1.0, f1=0.7)]
+    found = compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=2)
+    assert [change.a.id for change in found.changed] == ["q1", "q2"]
+    assert (found.rose, found.fell) == (1, 1)
+    head, first, second = found.changes_table()
+    assert head[-2:] == ("a (f1)", "b (f1)")
+    assert first == ("q1", "Question 1?", "red | crimson", "1.000 sky", "0.000 sea")
+    assert second[3] == "0.200 none (the reply was no JSON)"
+    assert second[4].endswith("…")
+    assert found.to_json()["changed"][1]["b"]["prediction"] == "red " * 40
+    assert "a: 1 replies could not be read and score 0." in found.notes()
+    assert len(compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=1).changed) == 1
+
+
+def test_what_is_missing_on_one_side_is_counted_and_said() -> None:
+    a = of_rows("a", [*OLD, row(20, "blue", em=None)])
+    b = of_rows("b", [*NEW[2:], row(20, "red", em=1.0), row(30, "red", em=1.0)])
+    found = compare(a, b, seed=0)
+    said = found.to_json()
+    assert (said["only_a"], said["only_b"], said["n"]) == (["q0", "q1"], ["q30"], 11)
+    assert (said["metrics"]["em"]["n"], said["metrics"]["em"]["unscored"]) == (10, 1)
+    assert said["metrics"]["f1"]["n"] == 11
+    note = "em: 10 questions were compared; left out: 2 asked only of a, 1 asked only of b, 1 without a score"
+    assert any(line.startswith(note) for line in found.notes())
+
+
+def test_metrics_of_one_run_alone_are_named() -> None:
+    more = [value | {"scores": value["scores"] | {"acc": 1.0}} for value in NEW]
+    found = compare(of_rows("a", OLD), of_rows("b", more), seed=0)
+    assert found.skipped == ("acc",)
+    assert "acc: no metric of both runs, not compared." in found.notes()
+
+
+def test_a_metric_that_never_applies_has_no_difference() -> None:
+    none = [value | {"scores": {"em": 0.0, "recall@5": None}} for value in OLD]
+    found = compare(of_rows("a", none), of_rows("b", none), seed=0)
+    assert found.to_json()["metrics"]["recall@5"]["n"] == 0
+    assert found.table()[2][-1] == "no common question"
+
+
+def judged_by(backend: str, rows: Sequence[dict[str, Any]] = OLD) -> Run:
+    return of_rows(backend, [value | {"backends": {"em": backend}} for value in rows])
+
+
+def test_runs_that_are_not_alike_are_refused() -> None:
+    a = of_rows("a", OLD)
+    with pytest.raises(UsageError, match="share no question id"):
+        compare(a, of_rows("b", [row(99, "red", em=1.0)]), seed=0)
+    with pytest.raises(UsageError, match="1 of 12 shared ids, such as 'q3', have another question"):
+        compare(a, of_rows("b", [*NEW[:3], NEW[3] | {"answers": ["green"]}, *NEW[4:]]), seed=0)
+    with pytest.raises(UsageError, match="share no metric"):
+        compare(a, of_rows("b", [value | {"scores": {"acc": 1.0}} for value in NEW]), seed=0)
+    with pytest.raises(UnknownName, match="Did you mean 'em'"):
+        compare(a, of_rows("b", NEW), seed=0, by="emm")
+    with pytest.raises(
+        UsageError, match="'em' was judged by 'lexical' in lexical and by 'judge m' in judge m"
+    ):
+        compare(judged_by("lexical"), judged_by("judge m"), seed=0)
+    mixed = Run("mixed", {**judged_by("x", OLD[:6]).answered, **judged_by("y", OLD[6:]).answered})
+    with pytest.raises(UsageError, match="mixed mixes backends of 'em': 'x' and 'y'"):
+        compare(mixed, judged_by("x"), seed=0)
+
+
+def test_the_backend_stands_beside_the_metric() -> None:
+    found = compare(judged_by("lexical"), Run("b", judged_by("lexical", NEW).answered), seed=0)
+    assert found.table()[1][0] == "em (lexical)"
+    assert found.to_json()["metrics"]["em"]["backend"] == "lexical"
+    assert found.to_json()["metrics"]["f1"]["backend"] == ""
+
+
+def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
+    bad = [
+        OLD[0], OLD[0], [1], {"id": "x"}, {"id": "y", "scores": {"em": "1"}},
+        {"id": "z", "scores": {"em": True}},
+        {"id": "u", "scores": {}, "prediction": 3}, {"id": "v", "scores": {}, "answers": "red"},
+        {"id": "w", "scores": {}, "counters": []}, {"id": "", "scores": {}},
+    ]  # fmt: skip
+    path = write(tmp_path / "bad.jsonl", bad)
+    path.write_text(path.read_text("utf-8") + '\n{"id": "t", "scores": {"em": NaN}}\nnot json\n', "utf-8")
+    with pytest.raises(DataError) as error:
+        read(path)
+    said = str(error.value)
+    for part in (
+        "line 2: the id 'q0' is used twice",
+        "line 3: not a JSON object",
+        "line 4: needs an object 'scores'",
+        "line 5: scores must be finite numbers or null, but found em = '1'",
+        "line 6: scores must be finite",
+        "line 7: 'prediction' must be text or null",
+        "line 8: 'answers' must be a list of texts",
+        "line 9: 'counters' must be an object",
+        "line 10: needs a text 'id'",
+        "line 12: scores must be finite numbers or null, but found em = nan",
+        "and 1 more",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00", b"[" * 100_000])
+def test_a_file_without_a_run_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"run\.jsonl"):
+        read(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read(tmp_path / "absent.jsonl")
