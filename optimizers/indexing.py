@@ -26,12 +26,14 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
     task = prepare(recipe, store=open_store(), questions=False, progress=progress)
     program = task.method.build(task.runtime, dict(recipe.knobs))
     cut = list(_leaves(vars(program), []))
-    rows = []
+    rows: dict[str, dict[str, Any]] = {}
     for name, root in task.runtime.sources.items():
         for leaf in _leaves(root, []):
             searched = [part for part in cut if _same_corpus(part, leaf)] or [leaf]
-            rows += [row for part in searched if (row := _row(name, part, progress))]
-    return list({row["path"]: row for row in rows}.values())
+            for part in searched:
+                if row := _row(name, part, progress):
+                    rows.setdefault(row["path"], row)
+    return list(rows.values())
 
 
 def _row(name: str, source: Any, progress: Progress) -> dict[str, Any] | None:

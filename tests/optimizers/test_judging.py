@@ -1,0 +1,127 @@
+"""Metrics that ask a judge, in a recipe: who is asked, what it costs, what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.cli import main
+from ragc.errors import RecipeError, UsageError
+from ragc.optimizers.opened import Evaluation, open_program, score
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+
+RECIPE = """
+program = "vanilla"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 3
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+"""
+JUDGE = '[targets.judge]\nkind = "embedded"\n'
+ANSWERS = {"one": "red", "two": "scarlet", "three": "I don't know"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [{"id": n, "question": f"Which colour is {n}?", "answers": ["red"]} for n in ANSWERS]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    passage = {"id": "d1", "title": "T", "text": "colour red"}
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(passage) + "\n", "utf-8")
+    return tmp_path
+
+
+def answers(request: ChatRequest) -> str:
+    asked = request.messages[-1].content
+    return json.dumps({"answer": next(said for name, said in ANSWERS.items() if name in asked)})
+
+
+def evaluated(folder: Path, metrics: str, *, judge: Any = None) -> Evaluation:
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE + (JUDGE if judge else "") + f"[metrics]\n{metrics}\n", "utf-8")
+    targets: Any = {"main": ScriptedTarget(answers)} | ({"judge": judge} if judge else {})
+    return score(open_program(path, store=CallStore(None), targets=targets), "dev")
+
+
+def test_a_judge_is_asked_once_a_question_and_its_cost_is_not_the_programs(folder: Path) -> None:
+    judge = ScriptedTarget([json.dumps({"correct": True})])
+    found = evaluated(folder, 'report = ["crag_score", "crag_acc", "crag_miss", "lm_calls"]', judge=judge)
+    assert judge.left == 0  # "scarlet" alone: the others are exact and missing
+    means = {name: round(interval.mean, 3) for name, interval in found.metrics.items()}
+    assert means == {"crag_score": 0.667, "crag_acc": 0.667, "crag_miss": 0.333, "lm_calls": 1.0}
+    assert found.counters["lm_calls"] == 4
+    said = found.to_json()
+    assert said["judging"]["lm_calls"] == 1
+    assert said["backends"]["crag"].startswith("judge ")
+    assert {row.question.id: row.to_json()["found"]["crag"]["by"] for row in found.rows} == {
+        "one": "exact",
+        "two": "judge",
+        "three": "missing",
+    }
+
+
+def test_without_a_judge_only_exact_answers_count_and_the_report_says_so(folder: Path) -> None:
+    found = evaluated(folder, 'report = ["crag_acc", "crag_halluc"]')
+    assert round(found.metrics["crag_acc"].mean, 3) == 0.333
+    assert found.backends["crag"].startswith("exact answers only")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ('report = ["judge_acc"]', "targets.judge"),
+        ('report = ["crag_acc"]\ncrag_judge = "meta"', "targets.judge"),
+        ('report = ["alce_cite_f1"]\nentailment = "judge"', "targets.judge"),
+    ],
+)
+def test_a_metric_that_needs_a_judge_says_so_before_anything_is_sent(
+    folder: Path, metrics: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        evaluated(folder, metrics)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ('crag_judge = "metaa"', "'meta'"),
+        ("alternatives = 1", "true or false"),
+        ('entailment = "nli:"', "nli:PATH_OR_ID"),
+        ('entailmnt = "judge"', "'entailment'"),
+    ],
+)
+def test_wrong_options_of_metrics_are_told(folder: Path, metrics: str, words: str) -> None:
+    with pytest.raises(RecipeError, match=words):
+        evaluated(folder, metrics)
+
+
+def test_a_pooled_figure_is_made_of_the_means_of_others(folder: Path) -> None:
+    found = evaluated(folder, 'report = ["alce_cite_f1"]')
+    assert set(found.metrics) == {"alce_cite_f1", "alce_cite_recall", "alce_cite_precision"}
+    assert found.metrics["alce_cite_f1"].mean == 0
+    assert "lexical" in found.backends["alce_citations"]
+
+
+def test_two_runs_are_compared_question_by_question(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, report in (("a", '["em"]'), ("b", '["em"]')):
+        rows = [row.to_json() for row in evaluated(folder, f"report = {report}").rows]
+        if name == "b":
+            rows[1]["scores"]["em"], rows[1]["prediction"] = 1.0, "[bold]red[/bold]"
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    a, b = str(folder / "a.jsonl"), str(folder / "b.jsonl")
+    assert main(["eval", a, b]) == 0
+    printed = capsys.readouterr().out
+    assert "[bold]red[/bold]" in printed
+    assert main(["eval", a, b, "--json"]) == 0
+    assert "not shown to be better" in json.dumps(json.loads(capsys.readouterr().out))
+    assert main(["eval", a]) == 2
+    assert "second run" in capsys.readouterr().err
+    assert main(["eval", a, b, "--out", "x.jsonl"]) == 2
