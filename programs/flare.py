@@ -8,7 +8,8 @@ sentence without its tokens below beta (`queries` = masked), or a question about
 section 3.2.1 drafts without any (`forget`).
 Differs: a last call takes the short answer from the draft (`finish` = short); at most `sentences`
 sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier one ends
-the draft and is dropped; a query left empty by beta becomes the whole sentence; a sentence whose
+the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains found
+other things ("etano" of Donizetti); a query left empty by beta becomes the whole sentence; a sentence whose
 probabilities cannot be told (its reply was mended) is looked up whole. With `uncertainty` = spans the
 model names the doubtful words itself and how sure it is of each.
 """
@@ -26,7 +27,7 @@ from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import FlareKnobs
 from ragc.programs.field_logprobs import field_tokens
-from ragc.programs.flare_queries import Part, doubtful, merged, surer
+from ragc.programs.flare_queries import Part, doubtful, merged, surer, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -140,12 +141,12 @@ class Flare(RagProgram):
 
     @staticmethod
     def _measured(draft: Any) -> list[Part]:
-        """The tokens of the sentence and their probabilities; the whole at 0 when they cannot be told."""
+        """The words of the sentence and their probabilities; the whole at 0 when they cannot be told."""
         tokens = field_tokens(draft.logprobs, "sentence", draft.sentence)
         if not tokens:
             record(Note("unsure", "no probabilities for this sentence"))
             return [(draft.sentence, 0.0)]
-        return [(token.token, math.exp(token.logprob)) for token in tokens]
+        return list(whole_words([(token.token, math.exp(token.logprob)) for token in tokens]))
 
     async def _named(self, question: str, sentence: str) -> list[Part]:
         """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""

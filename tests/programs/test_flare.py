@@ -85,7 +85,7 @@ def test_looks_up_an_unsure_sentence_without_its_worst_tokens() -> None:
     )
     said = made(target)(question="When?")
     queries = [e.query for e in said.trace if isinstance(e, Search)]
-    assert queries == ["When?", "Ann was born in."]
+    assert queries == ["When?", "Ann was born in"]
     assert (said.answer, target.left, target.steps) == ("1910", 0, 5)
     assert "Draft: Ann was born in 1910. She sang." in target.requests[-1].messages[-1].content
     assert [r.logprobs for r in target.requests] == [True] * 4 + [False]

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
+from ragc.programs.flare_queries import doubtful, surer, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Hit, Passage
@@ -94,3 +97,27 @@ def test_questions_about_one_sentence_are_bounded() -> None:
     program(question="Q?")
     assert [output(request) for request in target.requests].count("query") == 4
     assert len(target.requests) == program.most_calls() == 7
+
+
+def test_words_are_left_out_whole() -> None:
+    tokens = [
+        ("G", 0.9),
+        ("aet", 0.1),
+        ("ano", 0.9),
+        (" Donizetti", 0.9),
+        (" ", 0.9),
+        ("wrote", 0.2),
+        (".", 0.9),
+    ]
+    words = whole_words(tokens)
+    assert words == (("Gaetano", 0.1), (" Donizetti", 0.9), (" ", 0.9), ("wrote.", 0.2))
+    assert surer(words, 0.4) == "Donizetti"
+    assert doubtful(words, 0.4) == ("Gaetano", "wrote.")
+    assert whole_words([("東", 0.1), ("京", 0.9)]) == (("東", 0.1), ("京", 0.9))
+
+
+@given(st.lists(st.tuples(st.text(max_size=4), st.floats(0, 1))))
+def test_words_are_the_tokens_joined(tokens: list[tuple[str, float]]) -> None:
+    words = whole_words(tokens)
+    assert "".join(text for text, _ in words) == "".join(text for text, _ in tokens)
+    assert min((p for _, p in words), default=1.0) == min((p for _, p in tokens), default=1.0)
