@@ -22,6 +22,7 @@ from ragc import loop, recipe
 from ragc.errors import RagcError
 from ragc.optimizers.compile import open_store
 from ragc.optimizers.evaluation import Row, evaluate, means
+from ragc.optimizers.fitting import fit
 from ragc.optimizers.task import Task, prepare
 from ragc.programs import METHODS, method
 
@@ -60,9 +61,8 @@ async def answered(task: Task, settings: dict[str, int], questions: int) -> tupl
     for target in task.runtime.targets.values():
         await target.open(None)
     program = task.method.build(task.runtime, {**task.recipe.knobs, **settings})
-    return await evaluate(
-        program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight)
-    )
+    await fit(program, task)
+    return await evaluate(program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight))
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ class Entry:
 
 
 SOURCES: tuple[Entry, ...] = (
-    Entry("bm25", "keyword search over a corpus file, indexed in memory, scored as Lucene does"),
+    Entry("bm25", "keyword search over a corpus file, scored as Lucene does; a large one is indexed on disk"),
     Entry("given", "the passages that come with each question (`context_ids`), ranked by BM25"),
     Entry("lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),
     Entry("dense", "search by meaning: an ONNX or sentence-transformers model and FAISS (extra `dense`)"),
@@ -32,6 +32,7 @@ SOURCES: tuple[Entry, ...] = (
 )
 
 DATASETS: tuple[Entry, ...] = (
-    Entry("jsonl", "your own files: questions with answers, and a corpus; JSON lines, may be gzipped"),
+    Entry("jsonl", "your own files of any shape: JSON, JSON lines, CSV, TSV, Parquet, with a field map"),
+    Entry("hf:ORG/NAME", "a data set of the Hugging Face Hub, or a folder in its format (extra `hub`)"),
     Entry("pydocs", "questions about Python, answered from the language reference inside the interpreter"),
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -40,7 +40,7 @@ BLOCK = 1 << 22
 
 _GROUP = 256  # scores whose greatest is found first, to skip most of them
 _SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
-_NOTHING = np.empty((0, 2), dtype=np.uint32)
+_NOTHING = np.empty(0, dtype=np.uint32)
 
 
 class Vocabulary(Protocol):
@@ -108,6 +108,8 @@ def hold(passages: Sequence[Passage], k1: float, b: float) -> Bm25Index:
 def open_index(folder: Path, passages: Sequence[Passage], rank: NDArray[Any]) -> Bm25Index:
     """The index written to `folder`, over the same `passages`; nothing of it is read yet."""
     model = _bm25s().BM25.load(folder, mmap=True, load_vocab=False, show_progress=False)
+    for name in ("data", "indices", "indptr"):
+        model.scores[name] = np.asarray(model.scores[name])  # still mapped; numpy's own class slices slowly
     return Bm25Index(passages, rank, _Terms(folder), model)
 
 
@@ -115,38 +117,43 @@ def write(
     folder: Path, passages: Iterable[Passage], k1: float, b: float, step: Callable[[int], None]
 ) -> None:
     """Write the index of `passages`, read one at a time; `step` counts them."""
-    spilled = folder / "postings.tmp"
-    with spilled.open("wb", buffering=1 << 20) as out:
-        vocabulary, lengths, distinct = _spill(passages, out, step)
+    spilled = folder / "numbers.tmp", folder / "times.tmp"
+    with (
+        spilled[0].open("wb", buffering=1 << 20) as numbers,
+        spilled[1].open("wb", buffering=1 << 20) as times,
+    ):
+        vocabulary, lengths, distinct = _spill(passages, numbers, times, step)
     terms = sorted(vocabulary)
     renumbered = np.empty(len(terms), dtype=np.uint32)
     renumbered[[vocabulary[term] for term in terms]] = np.arange(len(terms), dtype=np.uint32)
     del vocabulary
     _write_terms(folder, terms)
-    postings = np.memmap(spilled, dtype=np.uint32, mode="r").reshape(-1, 2) if terms else _NOTHING
-    _sort(folder, postings, renumbered, distinct, _Scores(lengths, k1, b))
-    spilled.unlink()
+    numbered, counted = (
+        np.memmap(path, dtype=np.uint32, mode="r") if terms else _NOTHING for path in spilled
+    )
+    _sort(folder, numbered, counted, renumbered, distinct, _Scores(lengths, k1, b))
+    for path in spilled:
+        path.unlink()
     settings = {**_SETTINGS, "k1": k1, "b": b, "num_docs": len(lengths), "version": _bm25s().__version__}
     (folder / "params.index.json").write_text(pretty(settings), encoding="utf-8")
 
 
 def _spill(
-    passages: Iterable[Passage], out: BinaryIO, step: Callable[[int], None]
+    passages: Iterable[Passage], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
 ) -> tuple[dict[str, int], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Write (term, times) of every posting, passage by passage.
+    """Write the term's number and its times of every posting, passage by passage.
 
     The numbers of the terms, and of each passage how many terms and how many different ones it has.
     """
-    vocabulary: dict[str, int] = {}
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+    number = vocabulary.__getitem__
     lengths, distinct = array("I"), array("I")
     for passage in passages:
         found = indexed(passage)
         counts = Counter(found)
-        pairs = array("I")
-        for term, times in counts.items():
-            pairs.append(vocabulary.setdefault(term, len(vocabulary)))
-            pairs.append(times)
-        out.write(pairs.tobytes())
+        numbers.write(array("I", map(number, counts)))
+        times.write(array("I", counts.values()))
         lengths.append(len(found))
         distinct.append(len(counts))
         step(1)
@@ -170,16 +177,17 @@ class _Scores:
 
 def _sort(
     folder: Path,
-    postings: NDArray[np.uint32],
+    numbers: NDArray[np.uint32],
+    times: NDArray[np.uint32],
     renumbered: NDArray[np.uint32],
     distinct: NDArray[np.uint32],
     scores: _Scores,
 ) -> None:
     """Write the postings term by term, those of a term in the order of the passages."""
-    total = len(postings)
+    total = len(numbers)
     df = np.zeros(len(renumbered), dtype=np.int64)
     for start, end in _blocks(total):
-        df += np.bincount(renumbered[postings[start:end, 0]], minlength=len(df))
+        df += np.bincount(renumbered[numbers[start:end]], minlength=len(df))
     indptr = np.concatenate([[0], np.cumsum(df)])
     np.save(folder / "indptr.csc.index.npy", indptr)
     data = open_memmap(folder / "data.csc.index.npy", mode="w+", dtype=np.float64, shape=(total,))
@@ -187,15 +195,14 @@ def _sort(
     free = indptr[:-1].copy()
     ends = np.cumsum(distinct, dtype=np.int64)
     for start, end in _blocks(total):
-        terms = renumbered[postings[start:end, 0]]
+        terms = renumbered[numbers[start:end]]
         passages = np.searchsorted(ends, np.arange(start, end), side="right").astype(np.int32)
         order = np.argsort(terms, kind="stable")
         terms, passages = terms[order], passages[order]
-        times = postings[start:end, 1][order]
         seen, first, count = np.unique(terms, return_index=True, return_counts=True)
         place = np.repeat(free[seen] - first, count) + np.arange(len(terms))
         free[seen] += count
-        data[place] = scores.of(df[terms], times, passages)
+        data[place] = scores.of(df[terms], times[start:end][order], passages)
         indices[place] = passages
     data.flush()
     indices.flush()
@@ -227,15 +234,14 @@ class _Terms(Sequence[bytes]):
     """The terms in `folder`, found by a binary search on disk."""
 
     def __init__(self, folder: Path) -> None:
-        self._text = np.asarray(np.memmap(folder / "terms.bin", dtype=np.uint8, mode="r"))
-        self._ends = mapped(folder / "ends.npy")
+        self._text = np.memmap(folder / "terms.bin", dtype=np.uint8, mode="r").data
+        self._ends = mapped(folder / "ends.npy").data
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __getitem__(self, at: Any) -> Any:
-        start = int(self._ends[at - 1]) if at else 0
-        return bytes(self._text[start : int(self._ends[at])])
+        return bytes(self._text[self._ends[at - 1] if at else 0 : self._ends[at]])
 
     def get(self, term: str, /) -> int | None:
         """The number of a term; None when no passage has it."""

@@ -10,7 +10,7 @@ Passages are told apart by their ids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ragc.corpora.source import Source
@@ -98,6 +98,20 @@ class HybridSource:
 
     def __deepcopy__(self, memo: object) -> HybridSource:
         return self
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: what the searched sources say, else nothing.
+
+        Whoever keeps results of this source must key them by it too. Raises SourceError when they do.
+        """
+        only: dict[float, list[Source]] = (
+            {1: [self.dense], 0: [self.sparse]} if self.fusion == "share" else {}
+        )
+        parts = []
+        for source in only.get(self.share, [self.dense, self.sparse]):
+            said: Callable[[], str] | None = getattr(source, "scope", None)
+            parts.append(said() if said is not None else "")
+        return digest(parts) if any(parts) else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first. Raises SourceError when either source does."""

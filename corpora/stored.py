@@ -128,8 +128,8 @@ class StoredPassages(Sequence[Passage]):
         self.rank = mapped(folder / "rank.npy")
         self._order = mapped(folder / "order.npy")
         # As views: a single number or text of an array of numpy takes several times as long.
-        self._ends = memoryview(mapped(folder / "ends.npy"))
-        self._text = memoryview(np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r"))
+        self._ends = mapped(folder / "ends.npy").data
+        self._text = np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r").data
 
     def __len__(self) -> int:
         return len(self._order)

@@ -15,6 +15,8 @@ that it finds few; here the case of both is ignored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ragc.corpora.source import Source
 from ragc.errors import UsageError
 from ragc.fingerprint import digest
@@ -58,6 +60,14 @@ class TitleSource:
 
     def __deepcopy__(self, memo: object) -> TitleSource:
         return self
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: what `source` says, else nothing.
+
+        Whoever keeps results of this source must key them by it too. Raises SourceError when `source` does.
+        """
+        said: Callable[[], str] | None = getattr(self.source, "scope", None)
+        return said() if said is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id. Raises SourceError when `source` does."""

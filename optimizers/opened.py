@@ -54,9 +54,25 @@ class Evaluation:
             "metrics": intervals(self.metrics),
             "failures": sum(bool(row.failure) for row in self.rows),
             "counters": dict(self.counters),
-            **({"backends": dict(self.backends), "judging": self.judging} if self.backends else {}),
+            **self._assessed(),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
+
+    def _assessed(self) -> dict[str, Any]:
+        if not self.backends:
+            return {}
+        return {"backends": dict(self.backends), "judging": self.judging, "decided": self.decided}
+
+    @property
+    def decided(self) -> dict[str, dict[str, int]]:
+        """By family, how many questions each rule decided: exact, judge, unreadable and so on."""
+        tallies: dict[str, dict[str, int]] = {}
+        for row in self.rows:
+            for family, finding in row.found.items():
+                if isinstance(finding.value, dict) and "by" in finding.value:
+                    tally = tallies.setdefault(family, {})
+                    tally[finding.value["by"]] = tally.get(finding.value["by"], 0) + 1
+        return tallies
 
     @property
     def judging(self) -> dict[str, float]:

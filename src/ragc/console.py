@@ -126,7 +126,8 @@ def evaluated(found: Evaluation) -> None:
     for name, value in found.metrics.items():
         sys.stdout.write(f"{name:<12} {_interval(value)}  n={value.n}\n")
     for family, backend in found.backends.items():
-        sys.stdout.write(f"{family}: {backend}\n")
+        tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
+        sys.stdout.write(f"{family}: {backend}" + (f" ({tally})" if tally else "") + "\n")
     cost = found.counters
     _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
     sys.stdout.write(

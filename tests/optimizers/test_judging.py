@@ -61,6 +61,7 @@ def test_a_judge_is_asked_once_a_question_and_its_cost_is_not_the_programs(folde
     said = found.to_json()
     assert said["judging"]["lm_calls"] == 1
     assert said["backends"]["crag"].startswith("judge ")
+    assert said["decided"]["crag"] == {"exact": 1, "judge": 1, "missing": 1}
     assert {row.question.id: row.to_json()["found"]["crag"]["by"] for row in found.rows} == {
         "one": "exact",
         "two": "judge",

@@ -1,0 +1,59 @@
+"""`bm25` finds the gold passages of real questions as often as the data's own baseline, or more."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora import corpus as corpora
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.readers import read_questions
+from ragc.metrics.outcome import Outcome
+from ragc.metrics.retrieval import at
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+K = 5
+RECALL = at("recall", K)
+
+# recall@5 of the baseline: k1 = 1.2, b = 0.75, title and text, no stemming, a short list of stop words.
+BASELINE = {
+    "hotpotqa": ("corpus.jsonl.gz", "questions_dev.jsonl", 769, 0.731),
+    "2wikimultihopqa": ("corpus.jsonl.gz", "questions_dev.jsonl", 164, 0.689),
+    "musique": ("corpus.jsonl.gz", "questions_dev.jsonl", 200, 0.484),
+    "nq": ("corpus.jsonl.gz", "questions.jsonl", 2655, 0.811),
+    "bioasq": ("corpus_snippets.jsonl.gz", "questions_yesno.jsonl", 618, 0.534),
+}
+SETTINGS = {"our defaults": {}, "those of the baseline": {"k1": 1.2, "b": 0.75}}
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"the data sets are not in {DATA}"),
+]
+
+
+def recall(corpus: Path, questions: Path, home: Path, **settings: Any) -> tuple[int, float]:
+    """How many questions name gold passages, and the mean recall@5 of those."""
+    source = Bm25Source(corpora.read(corpus, home=home), home=home, **settings)
+
+    async def scored() -> list[float | None]:
+        return [
+            RECALL.score(Outcome.of(question, None, [hit.passage for hit in hits]))
+            for question in read_questions(questions)
+            for hits in [await source.search(question.question, K)]
+        ]
+
+    values = [value for value in asyncio.run(scored()) if value is not None]
+    return len(values), sum(values) / len(values)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("name", BASELINE)
+def test_recall_is_at_least_that_of_the_baseline(name: str, settings: str, tmp_path: Path) -> None:
+    corpus, questions, asked, least = BASELINE[name]
+    n, found = recall(DATA / name / corpus, DATA / name / questions, tmp_path, **SETTINGS[settings])
+    print(f"{name}, {settings}: recall@{K} = {found:.4f} of {n} questions, baseline {least}")
+    assert n == asked
+    assert found >= least
