@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._disk, "set", full)
+    monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
     with pytest.raises(StoreError, match=r"disk is full.*free space.*RAGC_HOME"):
         store.put("k", "1")
 

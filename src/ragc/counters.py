@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+
+_OF_THE_STORE = ("sent", "replayed", "memo")
+_lock = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -18,6 +22,7 @@ class Counters:
     cut by the token limit, `trimmed` passages left out because they did not fit the context,
     `failed_searches` searches that could not be made and gave nothing, `dropped` parts of typed
     outputs that speak of something that is not there (an unknown id, words that are not in the text).
+    `memo` counts typed calls that were replayed whole, without a prompt being formatted.
     """
 
     lm_calls: int = 0
@@ -32,6 +37,7 @@ class Counters:
     dropped: int = 0
     sent: int = 0
     replayed: int = 0
+    memo: int = 0
 
     @property
     def tokens(self) -> int:
@@ -53,7 +59,7 @@ class Counters:
 
     def invariant(self) -> dict[str, float]:
         """The amounts that do not depend on what the store already held."""
-        return {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed")}
+        return {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
 
 
 current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=())
@@ -61,9 +67,10 @@ current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=
 
 
 def count(**amounts: float) -> None:
-    """Add `amounts` to every counter of the present context."""
-    for counters in current.get():
-        counters.add(**amounts)
+    """Add `amounts` to every counter of the present context; safe in any thread."""
+    with _lock:
+        for counters in current.get():
+            counters.add(**amounts)
 
 
 @contextmanager

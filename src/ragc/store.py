@@ -1,109 +1,120 @@
 """The call store: what was asked and answered once is never asked again.
 
-Keys are SHA-256 digests, values JSON texts; nothing is ever pickled. diskcache keeps the rows in
-SQLite, safe across processes and across a kill. Failures are not stored.
+Keys are SHA-256 digests, values JSON texts; nothing is ever pickled, and failures are not stored.
+A keeper holds the rows: files on one machine (`store_disk`), or Redis for several (`store_redis`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-import diskcache
+from ragc.errors import UsageError
+from ragc.store_disk import DiskKeeper
 
-from ragc.errors import StoreError
+ADDRESSES = ("redis://", "rediss://", "unix://")
+"""How the address of a store that is not a folder may begin."""
 
-_KEEP_IN_SQLITE = 2**30
 
+class Keeper(Protocol):
+    """Where the rows of a call store are. Everything raises StoreError when they cannot be reached.
 
-class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
-    """diskcache's row format, restricted to text keys and text values.
-
-    diskcache's own JSONDisk still unpickles rows of one mode; this one refuses them.
+    `where` names the place and `remedy` says how to begin with an empty one, both for people and without
+    secrets. A `near` keeper answers `get` in microseconds, so that it may be called on the loop.
     """
 
-    def put(self, key: Any) -> tuple[Any, bool]:
-        if not isinstance(key, str):
-            raise TypeError(f"store keys are text, found {type(key).__name__}")
-        return key, True
+    where: str
+    remedy: str
+    near: bool
 
-    def get(self, key: Any, raw: bool) -> str:
-        if not raw or not isinstance(key, str):
-            raise StoreError("a key of the call store is not text; the row is refused")
-        return key
+    def get(self, key: str) -> str | None:
+        """The text under `key`, or None; what is not text counts as absent. Waits; safe in any thread."""
+        ...
 
-    def store(self, value: Any, read: bool, key: Any = diskcache.UNKNOWN) -> Any:
-        if read or not isinstance(value, str):
-            raise TypeError(f"store values are JSON text, found {type(value).__name__}")
-        return super().store(value, read, key)
+    def put(self, key: str, text: str) -> None:
+        """Keep `text` under `key`; it is kept when this returns. Waits; safe in any thread."""
+        ...
 
-    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> str | None:
-        if mode != diskcache.core.MODE_RAW or read or not isinstance(value, str):
-            return None
-        return value
+    async def find(self, key: str) -> str | None:
+        """As `get`, awaited on the process's loop."""
+        ...
+
+    async def keep(self, key: str, text: str) -> None:
+        """As `put`, awaited on the process's loop."""
+        ...
+
+    def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
+        """Hold the right to make the text under `key`; what another process made meanwhile, else None."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held; the keeper can no longer be used."""
+        ...
 
 
 class CallStore:
-    """JSON texts by digest, in memory and on disk, with single flight.
+    """JSON texts by digest, in memory and with a keeper, with single flight.
 
-    `directory` None keeps everything in memory. `memory` bounds the entries held in memory.
+    `directory` keeps rows on disk, `keeper` where it says, neither keeps them in memory only. `memory`
+    bounds the entries held in memory.
     """
 
-    def __init__(self, directory: Path | None, *, memory: int = 20_000) -> None:
+    def __init__(self, directory: Path | None, *, memory: int = 20_000, keeper: Keeper | None = None) -> None:
+        if directory is not None and keeper is not None:
+            raise ValueError("a call store has a directory or a keeper, not both")
         self.directory = directory
         self._limit = memory
         self._memory: dict[str, str] = {}
-        self._flying: dict[str, asyncio.Task[str]] = {}
-        self._disk: Any = None
-        if directory is not None:
-            try:
-                directory.mkdir(parents=True, exist_ok=True)
-                self._disk = diskcache.Cache(
-                    str(directory),
-                    disk=_JsonDisk,
-                    disk_min_file_size=_KEEP_IN_SQLITE,
-                    eviction_policy="none",
-                    cull_limit=0,
-                    size_limit=2**50,
-                    timeout=60,
-                )
-            except (OSError, sqlite3.Error, diskcache.Timeout) as error:
-                raise StoreError(
-                    f"The call store at {directory} cannot be opened ({error}); free space, check its "
-                    "permissions, or set RAGC_HOME to another folder."
-                ) from error
+        self._flying: dict[str, asyncio.Task[tuple[str, bool]]] = {}
+        self._keeper = DiskKeeper(directory) if directory is not None else keeper
+
+    @classmethod
+    def at(cls, address: str, directory: Path) -> CallStore:
+        """The store at `address`, such as `redis://host:6379/0`; in `directory` when it is empty.
+
+        Raises UsageError for another kind of address, StoreError when the store cannot be opened.
+        """
+        if not address:
+            return cls(directory)
+        if not address.startswith(ADDRESSES):
+            kind = address.partition(":")[0] if ":" in address else "no kind"
+            raise UsageError(
+                f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, found "
+                f"{kind}; write redis://HOST:PORT/NUMBER, or leave it out to keep calls on this machine."
+            )
+        from ragc.store_redis import RedisKeeper
+
+        return cls(None, keeper=RedisKeeper(address))
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
 
+    @property
+    def where(self) -> str:
+        """Where the rows are, for people: a folder, an address without its password, or `memory`."""
+        return self._keeper.where if self._keeper else "memory"
+
+    @property
+    def remedy(self) -> str:
+        """How to begin with an empty store, as the end of a sentence."""
+        return self._keeper.remedy if self._keeper else "start again"
+
     def get(self, key: str) -> str | None:
         """The text kept under `key`, or None. A row that is not plain text counts as absent."""
         found = self._memory.get(key)
-        if found is None and self._disk is not None:
-            try:
-                found = self._disk.get(key, retry=True)
-            except sqlite3.Error as error:
-                raise StoreError(
-                    f"The call store at {self.directory} cannot be read ({error}); move the folder away "
-                    "to start a new one."
-                ) from error
+        if found is None and self._keeper is not None:
+            found = self._keeper.get(key)
             if found is not None:
                 self._remember(key, found)
         return found
 
     def put(self, key: str, text: str) -> None:
-        """Keep `text` under `key`, on disk before it is handed out. Raises StoreError."""
-        if self._disk is not None:
-            try:
-                self._disk.set(key, text, retry=True)
-            except (OSError, sqlite3.Error) as error:
-                raise StoreError(
-                    f"The call store at {self.directory} could not keep a reply ({error}); free space "
-                    "there or set RAGC_HOME to another folder. What was stored before is kept."
-                ) from error
+        """Keep `text` under `key`, with the keeper before it is handed out. Raises StoreError."""
+        if self._keeper is not None:
+            self._keeper.put(key, text)
         self._remember(key, text)
 
     def _remember(self, key: str, text: str) -> None:
@@ -111,13 +122,27 @@ class CallStore:
         if len(self._memory) > self._limit:
             self._memory.pop(next(iter(self._memory)))
 
+    async def read(self, key: str) -> str | None:
+        """The text that the keeper has under `key`, for callers that hold in memory what they made of it.
+
+        None without a keeper. To be awaited on the process's loop.
+        """
+        return None if self._keeper is None else await self._keeper.find(key)
+
+    async def write(self, key: str, text: str) -> None:
+        """Give `text` to the keeper alone; nothing happens without one. On the process's loop."""
+        if self._keeper is not None:
+            await self._keeper.keep(key, text)
+
     async def fetch(self, key: str, call: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
         """The text under `key`, made by `call` when absent, and whether it was replayed.
 
-        Any number of callers at once make one call. It goes on when its callers are cancelled,
-        so that a request once sent is kept.
+        Any number of callers at once make one call; with a shared keeper, so do several processes. It
+        goes on when its callers are cancelled, so that a request once sent is kept. To be awaited on the
+        process's loop.
         """
-        found = self.get(key)
+        near = self._keeper is None or self._keeper.near
+        found = self.get(key) if near else self._memory.get(key)
         if found is not None:
             return found, True
         task = self._flying.get(key)
@@ -126,14 +151,33 @@ class CallStore:
             task = asyncio.ensure_future(self._make(key, call))
             self._flying[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))
-        return await asyncio.shield(task), not first
+        text, replayed = await asyncio.shield(task)
+        return text, replayed or not first
 
-    async def _make(self, key: str, call: Callable[[], Awaitable[str]]) -> str:
-        text = await call()
-        self.put(key, text)
-        return text
+    async def _make(self, key: str, call: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
+        """The text under `key`, found with a keeper that is not near, or made."""
+        keeper = self._keeper
+        if keeper is None:
+            text, replayed = await call(), False
+        else:
+            text, replayed = await self._found_or_made(keeper, key, call)
+        self._remember(key, text)
+        return text, replayed
 
-    def _landed(self, key: str, done: asyncio.Task[str]) -> None:
+    async def _found_or_made(
+        self, keeper: Keeper, key: str, call: Callable[[], Awaitable[str]]
+    ) -> tuple[str, bool]:
+        found = None if keeper.near else await keeper.find(key)
+        if found is not None:
+            return found, True
+        async with keeper.alone(key) as made:
+            if made is not None:
+                return made, True
+            text = await call()
+            await keeper.keep(key, text)
+        return text, False
+
+    def _landed(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
         self._flying.pop(key, None)
         if not done.cancelled():
             done.exception()  # every waiter may be gone; a failure is theirs, not the loop's, to report
@@ -149,6 +193,6 @@ class CallStore:
             await asyncio.wait(list(self._flying.values()))
 
     def close(self) -> None:
-        """Close the files; the store can no longer be used."""
-        if self._disk is not None:
-            self._disk.close()
+        """Close the rows; the store can no longer be used."""
+        if self._keeper is not None:
+            self._keeper.close()

@@ -35,7 +35,8 @@ def rows_of(*values: dict[str, Any]) -> list[Row]:
 
 
 def questions(*values: dict[str, Any], **more: Any) -> tuple[Question, ...]:
-    return questions_of(rows_of(*values), "rows", **({"fields": FLAT} | more))[0]
+    told: dict[str, Any] = {"fields": FLAT} | more
+    return questions_of(rows_of(*values), "rows", **told)[0]
 
 
 def problems(*values: dict[str, Any], **more: Any) -> tuple[str, ...]:

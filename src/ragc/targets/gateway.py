@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
 from ragc.errors import StoreError
@@ -33,6 +34,14 @@ class Ledger(Protocol):
         ...
 
 
+class Answer(NamedTuple):
+    """A reply, the store's key of its request, and whether it was replayed."""
+
+    key: str
+    reply: Reply
+    replayed: bool = True
+
+
 def request_key(target: Target, request: ChatRequest) -> str:
     """The store's key: what answers, and everything that shapes the answer."""
     body: dict[str, Any] = {
@@ -50,12 +59,14 @@ def request_key(target: Target, request: ChatRequest) -> str:
 class Gateway:
     """Answers requests from the store, else from the target.
 
-    Calls must come from the process's loop. Equal requests at the same time make one call.
+    Equal requests at the same time make one call. `memo` says whether typed calls may be replayed whole
+    (`ragc.programs.memo`), which changes no result.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
         self.store = store
         self.ledger = ledger
+        self.memo = True
         self._limits: dict[str, asyncio.Semaphore] = {}
 
     def __deepcopy__(self, memo: object) -> Gateway:
@@ -67,9 +78,13 @@ class Gateway:
         Raises BudgetExhausted before sending, TargetError or TargetUnavailable from the target, and
         StoreError when the reply cannot be kept.
         """
-        return await loop.bridge(self._complete(target, request))
+        return (await self.ask(target, request)).reply
 
-    async def _complete(self, target: Target, request: ChatRequest) -> Reply:
+    async def ask(self, target: Target, request: ChatRequest) -> Answer:
+        """As `complete`, with the key of the request. May be awaited on any loop."""
+        return await loop.bridge(self._ask(target, request))
+
+    async def _ask(self, target: Target, request: ChatRequest) -> Answer:
         key = request_key(target, request)
 
         async def call() -> str:
@@ -90,22 +105,39 @@ class Gateway:
             reply = Reply.from_json(json.loads(text))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"The call store holds something that is not a reply under {key[:12]}… ({error}); "
-                f"move {self.store.directory} away to start a new one."
+                f"The call store at {self.store.where} holds something that is not a reply under {key[:12]}… "
+                f"({error}); {self.store.remedy}."
             ) from error
-        tokens = reply.usage.prompt + reply.usage.completion
+        self._charge(Answer(key, reply, replayed))
+        return Answer(key, reply, replayed)
+
+    @property
+    def charges_anywhere(self) -> bool:
+        """Whether `replay` may be called in any thread: a ledger is used on the process's loop only."""
+        return self.ledger is None or loop.inside()
+
+    def replay(self, answers: Sequence[Answer]) -> None:
+        """Charge `answers` that were kept with a recording of theirs, as if each had been asked for again.
+
+        Without `charges_anywhere` this must be called on the process's loop.
+        """
+        for answer in answers:
+            self._charge(answer)
+
+    def _charge(self, answer: Answer) -> None:
+        """Settle and count one answer; a request that was charged before costs the ledger nothing."""
+        reply = answer.reply
         if self.ledger is not None:
-            self.ledger.settle(key, tokens, reply.usd)
+            self.ledger.settle(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
             completion_tokens=reply.usage.completion,
             usd=reply.usd,
             truncated=reply.finish == "length",
-            sent=not replayed,
-            replayed=replayed,
+            sent=not answer.replayed,
+            replayed=answer.replayed,
         )
-        return reply
 
     def _limit(self, target: Target) -> asyncio.Semaphore:
         limit = self._limits.get(target.identity)

@@ -155,7 +155,8 @@ def test_what_json_does_not_have_is_named_wherever_it_stands(
 ) -> None:
     if EXAMPLES[name]["file"].endswith(".tsv"):
         pytest.skip("the file is no JSON")
-    for field in (asking(name, "PLACE"), {"unread": "PLACE"}):
+    fields: tuple[dict[str, Any], ...] = (asking(name, "PLACE"), {"unread": "PLACE"})
+    for field in fields:
         text = official(name, **field).replace('"PLACE"', spelled)
         found = read(folder, name, text.encode("utf-8"))
         assert isinstance(found, str)
