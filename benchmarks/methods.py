@@ -60,7 +60,7 @@ async def answered(task: Task, settings: dict[str, int], questions: int) -> tupl
     """The first dev questions, answered by the recipe's program."""
     for target in task.runtime.targets.values():
         await target.open(None)
-    program = task.method.build(task.runtime, {**task.recipe.knobs, **settings})
+    program = task.method.build(task.runtime, {**task.recipe.fixed(task.method), **settings})
     await fit(program, task)
     return await evaluate(program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight))
 

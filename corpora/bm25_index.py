@@ -90,11 +90,12 @@ def _near(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return near
 
 
-def hold(passages: Sequence[Passage], k1: float, b: float) -> Bm25Index:
+def hold(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
     """The index of `passages` in memory, computed by bm25s."""
     vocabulary: dict[str, int] = {}
     documents = [
-        [vocabulary.setdefault(term, len(vocabulary)) for term in indexed(passage)] for passage in passages
+        [vocabulary.setdefault(term, len(vocabulary)) for term in indexed(passage, title_boost)]
+        for passage in passages
     ]
     by_id = sorted(range(len(passages)), key=lambda at: passages[at].id)
     rank = np.empty(len(passages), dtype=np.int64)
@@ -114,15 +115,15 @@ def open_index(folder: Path, passages: Sequence[Passage], rank: NDArray[Any]) ->
 
 
 def write(
-    folder: Path, passages: Iterable[Passage], k1: float, b: float, step: Callable[[int], None]
+    folder: Path, documents: Iterable[list[str]], k1: float, b: float, step: Callable[[int], None]
 ) -> None:
-    """Write the index of `passages`, read one at a time; `step` counts them."""
+    """Write the index of `documents`, each given as its terms and read one at a time; `step` counts them."""
     spilled = folder / "numbers.tmp", folder / "times.tmp"
     with (
         spilled[0].open("wb", buffering=1 << 20) as numbers,
         spilled[1].open("wb", buffering=1 << 20) as times,
     ):
-        vocabulary, lengths, distinct = _spill(passages, numbers, times, step)
+        vocabulary, lengths, distinct = _spill(documents, numbers, times, step)
     terms = sorted(vocabulary)
     renumbered = np.empty(len(terms), dtype=np.uint32)
     renumbered[[vocabulary[term] for term in terms]] = np.arange(len(terms), dtype=np.uint32)
@@ -139,9 +140,9 @@ def write(
 
 
 def _spill(
-    passages: Iterable[Passage], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
+    documents: Iterable[list[str]], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
 ) -> tuple[dict[str, int], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Write the term's number and its times of every posting, passage by passage.
+    """Write the term's number and its times of every posting, document by document.
 
     The numbers of the terms, and of each passage how many terms and how many different ones it has.
     """
@@ -149,8 +150,7 @@ def _spill(
     vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
     number = vocabulary.__getitem__
     lengths, distinct = array("I"), array("I")
-    for passage in passages:
-        found = indexed(passage)
+    for found in documents:
         counts = Counter(found)
         numbers.write(array("I", map(number, counts)))
         times.write(array("I", counts.values()))

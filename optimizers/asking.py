@@ -7,14 +7,12 @@ study that was killed and resumed asks for what an unbroken one does.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Container, Sequence
-from pathlib import Path
 
 import optuna
 
-from ragc.errors import StoreError
-from ragc.optimizers.suggest import Candidate, sampler
+from ragc.optimizers.space import Candidate, Spaces
+from ragc.optimizers.suggest import enqueued, sampler, suggest
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, best
 
@@ -25,15 +23,15 @@ Asked = tuple[optuna.Trial, Candidate]
 
 
 class Asking:
-    """Asks `study` for the trials of `task`, batch by batch."""
+    """Asks `study` for the trials of `task` in `space`, batch by batch."""
 
-    def __init__(self, study: optuna.Study, task: Task) -> None:
-        self._study, self._task = study, task
-        self._first = task.space.screening(math.ceil(task.trials * 2 / 3))
+    def __init__(self, study: optuna.Study, task: Task, space: Spaces) -> None:
+        self._study, self._task, self._space = study, task, space
+        self._first = space.screening(math.ceil(task.trials * 2 / 3))
 
     def baseline(self) -> list[Asked]:
         """The declared defaults, alone."""
-        return [self._given(self._task.space.baseline(), 0, 0)]
+        return [self._given(self._space.baseline(), 0, 0)]
 
     def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
         """The next trials after `trials`, the baseline among them, of `wanted` in all.
@@ -48,7 +46,7 @@ class Asking:
             place = done - 1 + position
             candidate = self._first[place] if place < len(self._first) else None
             if candidate is None and shown and (place - len(self._first)) % 3 < 2:
-                candidate = self._task.space.another_set(shown[0], tried)
+                candidate = self._space.another_set(shown[0], tried)
             if candidate is None:
                 asked.append(self._drawn(done, position, tried))
             else:
@@ -57,7 +55,7 @@ class Asking:
         return asked
 
     def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
-        self._study.enqueue_trial(self._task.space.enqueued(candidate))
+        self._study.enqueue_trial(enqueued(self._space, candidate))
         trial, _ = self._ask(done, position)
         return trial, candidate
 
@@ -68,30 +66,10 @@ class Asking:
             if candidate.mark not in tried:
                 return trial, candidate
             self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-        other = self._task.space.another_set(candidate, tried)
+        other = self._space.another_set(candidate, tried)
         return self._given(other or candidate, done, position)
 
     def _ask(self, done: int, place: int, *, explore: bool = False) -> Asked:
         self._study.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
         trial = self._study.ask()
-        return trial, self._task.space.suggest(trial)
-
-
-def storage(directory: Path, objectives: int) -> optuna.Study:
-    """The study kept in `directory`, made if it is not there. Raises StoreError."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return optuna.create_study(
-                storage=f"sqlite:///{directory / 'study.db'}",
-                study_name="ragc",
-                directions=["maximize"] * objectives,
-                load_if_exists=True,
-            )
-    except Exception as error:
-        raise StoreError(
-            f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
-            "may hold it, or the disk may be full."
-        ) from error
+        return trial, suggest(self._space, trial)

@@ -25,15 +25,15 @@ from ragc.fingerprint import digest, pretty
 from ragc.metrics.significance import Interval
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
-from ragc.optimizers.study import Study
+from ragc.optimizers.search import Found, search
 from ragc.optimizers.task import Task, prepare
-from ragc.optimizers.trials import Tried
 from ragc.paths import cache_home
 from ragc.progress import Progress, Silent
 from ragc.recipe import Recipe
 from ragc.store import CallStore
-from ragc.targets.base import Role, Target
+from ragc.targets.base import Target
 
 SILENT = Silent()
 
@@ -84,7 +84,7 @@ def compile(
     *,
     resume: bool = False,
     store: CallStore | None = None,
-    targets: Mapping[Role, Target] | None = None,
+    targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Compiled:
     """Search, measure and write the compiled program of `recipe` to the directory `out`.
@@ -142,36 +142,30 @@ def _first_difference(before: str, after: str) -> str:
 
 
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
-    # What the program lacks is said before a model is loaded.
-    await asyncio.to_thread(task.method.build, task.runtime, dict(task.recipe.knobs))
+    # What the programs lack is said before a model is loaded.
+    for part in task.space.parts:
+        knobs = dict(part.baseline().knobs)
+        built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
+        give_prompts(built, task.recipe)
     progress.phase("opening the model", None)
     for target in task.runtime.targets.values():
         await target.open(progress.download)
     limit = asyncio.Semaphore(task.in_flight)
     started = time.monotonic()
     with counting(Counters()) as spent:
-        study = Study(task, directory, limit, progress)
-        winner = await study.run()
-        base = study.trials[0]
-        best = await study.program(winner.candidate)
-        before, after = await _look_at_test(task, study, winner, limit, progress)
+        found = await search(task, directory, limit, progress)
+        before, after = await _look_at_test(task, found, limit, progress)
     seconds = time.monotonic() - started
     rows = {"baseline": before, "winner": after}
-    scored = {name: summaries(task, [row.scores for row in found]) for name, found in rows.items()}
+    scored = {name: summaries(task, [row.scores for row in held]) for name, held in rows.items()}
     differences, decided, note = compare(task, before, after)
-    dev = {
-        "baseline": intervals(summaries(task, base.scores)),
-        "winner": intervals(summaries(task, winner.scores)),
-    }
     provenance = {
         **task.facts,
-        "dev": {**dev, "candidate": winner.candidate.to_json()},
-        "test": {name: intervals(found) for name, found in scored.items()} | {"differences": differences},
+        "dev": {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()},
+        "test": {name: intervals(held) for name, held in scored.items()} | {"differences": differences},
         "verdict": decided,
-        "trials": len(study.trials) - 1,
-        "stopped": sum(not tried.complete for tried in study.trials),
-        "budget": study.spent,
-        "counters": _invariant(study, (*before, *after)),
+        "search": dict(found.facts),
+        "counters": _invariant(found, (*before, *after)),
     }
     run = {
         "sent": spent.sent,
@@ -181,9 +175,9 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
     }
-    compiled = CompiledProgram.of(best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
-    compiled.save(out, best)
-    (directory / "trials.json").write_text(pretty([t.to_json() for t in study.trials]), "utf-8")
+    compiled = CompiledProgram.of(found.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
+    compiled.save(out, found.best)
+    (directory / "trials.json").write_text(pretty(list(found.trials)), "utf-8")
     progress.close()
     cost = {
         "sent": spent.sent,
@@ -199,31 +193,28 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
 
 
 async def _look_at_test(
-    task: Task, study: Study, winner: Tried, limit: asyncio.Semaphore, progress: Progress
+    task: Task, found: Found, limit: asyncio.Semaphore, progress: Progress
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Baseline and winner on the test split; empty when there is none or the budget is spent."""
     if not task.test:
         return (), ()
-    found: list[tuple[Row, ...]] = []
+    rows: list[tuple[Row, ...]] = []
     try:
-        for name, tried in (("baseline", study.trials[0]), ("winner", winner)):
+        for name, program in (("baseline", found.baseline), ("winner", found.best)):
             progress.phase(f"{name} on test", len(task.test))
-            program = await study.program(tried.candidate)
-            found.append(
+            rows.append(
                 await evaluate(program, task.test, task.scorer, limit=limit, done=lambda row: progress.step())
             )
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")
         return (), ()
-    return found[0], found[1]
+    return rows[0], rows[1]
 
 
-def _invariant(study: Study, rows: Sequence[Row]) -> dict[str, float]:
-    """What the study cost, replayed or not: trials, demonstrations and the look at test."""
+def _invariant(found: Found, rows: Sequence[Row]) -> dict[str, float]:
+    """What the search and the look at test cost, replayed or not."""
     total = Counters()
-    for tried in study.trials:
-        total.add(**tried.counters)
-    for cost in study.demo_costs():
+    for cost in found.costs:
         total.add(**cost)
     for row in rows:
         total.merge(row.spent)

@@ -52,6 +52,7 @@ class ProgramState(pydantic.BaseModel):
     knobs: dict[str, bool | int | float | str]
     predictors: dict[str, PredictorState]
     learned: dict[str, Any] = {}
+    targets: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,14 @@ class CompiledProgram:
             knobs=program.knobs.to_json(),
             predictors=predictors,
             learned=program.learned,
+            targets=program.runtime.players,
         )
         return cls(state, provenance, recipe, run)
 
     def build(self, runtime: Runtime) -> RagProgram:
         """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
         try:
-            program = method(self.state.method).build(runtime, self.state.knobs)
+            program = method(self.state.method).build(runtime.playing(self.state.targets), self.state.knobs)
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         found = dict(program.named_predictors())

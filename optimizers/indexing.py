@@ -24,7 +24,7 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
     UsageError and SourceError.
     """
     task = prepare(recipe, store=open_store(), questions=False, progress=progress)
-    program = task.method.build(task.runtime, dict(recipe.knobs))
+    program = task.method.build(task.runtime, recipe.fixed(task.method))
     cut = list(_leaves(vars(program), []))
     rows: dict[str, dict[str, Any]] = {}
     for name, root in task.runtime.sources.items():

@@ -17,6 +17,7 @@ from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, load
 from ragc.optimizers.evaluation import Row, answer, evaluate
 from ragc.optimizers.fitting import fit
+from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
@@ -24,7 +25,7 @@ from ragc.programs.trace import by_call
 from ragc.progress import Progress, Silent
 from ragc.records import Question
 from ragc.store import CallStore
-from ragc.targets.base import Role, Target
+from ragc.targets.base import Target
 
 SILENT = Silent()
 
@@ -89,7 +90,7 @@ def open_program(
     *,
     questions: bool = True,
     store: CallStore | None = None,
-    targets: Mapping[Role, Target] | None = None,
+    targets: Mapping[str, Target] | None = None,
 ) -> Opened:
     """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
@@ -105,7 +106,8 @@ def open_program(
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
     task = prepare(recipe.load(where, sets), store=store, questions=questions, targets=targets)
-    return Opened(task, task.method.build(task.runtime, dict(task.recipe.knobs)), None)
+    program = task.method.build(task.runtime, task.recipe.fixed(task.method))
+    return Opened(task, give_prompts(program, task.recipe), None)
 
 
 def _recipe_of(compiled: CompiledProgram, sets: Sequence[str]) -> recipe.Recipe:

@@ -26,7 +26,7 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     early stops, racing, replay and shared prefixes make the real cost smaller.
     """
     task = prepare(recipe, store=CallStore(None))
-    program: RagProgram = task.method.build(task.runtime, dict(recipe.knobs))
+    program: RagProgram = task.method.build(task.runtime, recipe.fixed(task.method))
     calls = program.most_calls()
     knobs = program.knobs.to_json()
     chunk = int(knobs.get("chunk_size", PASSAGE))

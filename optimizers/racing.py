@@ -27,6 +27,9 @@ from itertools import accumulate
 
 from ragc.errors import UsageError
 
+ALPHA = 0.1
+"""How often, at most, a trial is stopped that would have won."""
+
 STAKES = (0.05, 0.1, 0.2, 0.4, 0.7)
 PRIOR_SLOPE, PRIOR_WEIGHT = 0.6, 5.0
 
@@ -35,7 +38,7 @@ def hopeless(
     trial_scores: Sequence[float],
     incumbent_scores: Sequence[float],
     *,
-    alpha: float = 0.1,
+    alpha: float = ALPHA,
     best: float = 1.0,
 ) -> bool:
     """Whether the trial can be given up: True stays True as more scores arrive.
@@ -45,8 +48,9 @@ def hopeless(
     (costs: pass them negated, with `best=0.0`; no least score is needed). A trial that beats the incumbent
     on all N is given up with probability at most `alpha`, over the random order and all looks together.
 
-    With several objectives, give a trial up when it is hopeless in each of them against the same incumbent:
-    one that beats it in any is then stopped with probability at most `alpha`.
+    With several objectives, give a trial up when it is hopeless in each of them against the same trial of
+    the front, with `alpha` divided by the size of the front: a trial that would enter the front beats every
+    one of its trials in some objective, so it is stopped with probability at most `alpha`.
 
     Raises UsageError when there are more trial scores than incumbent scores or a score exceeds `best`.
     """
@@ -73,6 +77,12 @@ def hopeless(
         slope.add(score, peer)
         trial_sum, incumbent_left = trial_sum + score, incumbent_left - peer
     return trial_sum + (questions - len(trial_scores)) * best <= total + 1e-9
+
+
+def beaten(mine: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether `other` is at least as good in every value and better in one."""
+    pairs = list(zip(mine, other, strict=True))
+    return all(b >= a for a, b in pairs) and any(b > a for a, b in pairs)
 
 
 def standing(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:

@@ -9,52 +9,41 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import optuna
 
 from ragc.errors import BudgetExhausted
-from ragc.fingerprint import digest
-from ragc.optimizers.asking import Asked, Asking, storage
-from ragc.optimizers.demos import Pool, collect, show
-from ragc.optimizers.evaluation import Row, evaluate
-from ragc.optimizers.fitting import fit
-from ragc.optimizers.racing import hopeless
-from ragc.optimizers.suggest import Candidate
-from ragc.optimizers.task import DEMO_SETS, Task
-from ragc.optimizers.trials import Tried, best, finished
-from ragc.programs.base import RagProgram
+from ragc.optimizers.asking import Asked, Asking
+from ragc.optimizers.heats import Local, Runner, looks
+from ragc.optimizers.journal import Journal
+from ragc.optimizers.making import Maker
+from ragc.optimizers.space import Candidate, Spaces
+from ragc.optimizers.storage import StudyKept, storage
+from ragc.optimizers.task import Task
+from ragc.optimizers.trials import Tried, best
+from ragc.optimizers.winner import front, winner
 from ragc.progress import Progress
-
-BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
-"""Shares of the dev questions after which a trial may be stopped."""
 
 
 class Study:
     """One search for the best candidate of a task.
 
-    `directory` holds Optuna's storage. `limit` bounds the questions in flight.
+    `directory` holds Optuna's storage and the log. `limit` bounds the questions in flight. `maker` makes the
+    programs of candidates and `runner` runs trials. `spent` says which budget ended the search, "" for none.
     """
 
     def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self.limit, self.progress = task, limit, progress
-        self.order = list(task.dev)
-        random.Random(f"dev {task.seed}").shuffle(self.order)
         self.trials: list[Tried] = []
         self.spent = ""
-        self._pools: dict[str, asyncio.Task[Pool]] = {}
         self._study = storage(directory, len(task.objectives))
-        self._asking = Asking(self._study, task)
+        self._journal = Journal(directory, task)
+        self.maker = Maker(task, StudyKept(self._study), limit, progress)
+        self.runner: Runner = Local(self.maker, lambda row: progress.step())
         self._take_up()
-
-    @property
-    def looks(self) -> list[int]:
-        """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
-        n = len(self.order)
-        return sorted({max(1, round(n * share)) for share in BLOCKS} | {n})
 
     def _take_up(self) -> None:
         """Finish what a killed process left: tell recorded batches, fail trials that were running."""
@@ -71,29 +60,48 @@ class Study:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
     async def run(self) -> Tried:
-        """Search until the trials or the budget are spent; the best complete trial."""
+        """Search until the trials or the budget are spent; the trial to compile."""
+        self._journal.begins(len(self.trials))
+        space = self.task.space
         if not self.trials:
-            self.progress.phase("baseline on dev", len(self.order))
-            await self._batch(self._asking.baseline())
-        calls = self.trials[0].counters["lm_calls"] / max(1, len(self.order))
+            self.progress.phase("baseline on dev", len(self.task.dev))
+            await self._batch(Asking(self._study, self.task, space).baseline())
+        calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
         self.task.ledger.hold(round(2 * calls * len(self.task.test)))
-        wanted = self.task.trials + 1 if self.task.space.size else 1
         try:
+            space = await self._instructed(space)
+            wanted = self.task.trials + 1 if space.size else 1
+            asking = Asking(self._study, self.task, space)
             while len(self.trials) < wanted:
-                await self._batch(self._asking.batch(self.trials, wanted))
+                await self._batch(asking.batch(self.trials, wanted))
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
         self.task.ledger.hold(0)
-        return best(self.trials)
+        chosen = winner(self.trials, self.task.objectives, self.task.pick)
+        self._journal.ends(chosen, len(self.trials), self.spent)
+        return chosen
+
+    @property
+    def front(self) -> list[Tried]:
+        """The complete trials that none other beats, where there are several objectives."""
+        return front(self.trials) if len(self.task.objectives) > 1 else []
+
+    async def _instructed(self, space: Spaces) -> Spaces:
+        """`space` with the instructions that were found for each program, where the recipe wants any."""
+        if self.task.recipe.search.instructions:
+            for part in space.parts:
+                found = await self.maker.proposals(part.program)
+                space = space.instructed(part.program, found.counts)
+        return space
 
     async def _batch(self, asked: Sequence[Asked]) -> None:
         """Race and tell one batch."""
         done = len(self.trials)
-        incumbent = best(self.trials) if self.trials else None
-        abreast = asyncio.Semaphore(math.ceil(self.task.in_flight / self.looks[0]))
+        rivals = self._rivals()
+        abreast = asyncio.Semaphore(math.ceil(self.task.in_flight / looks(len(self.task.dev))[0]))
         races = [
-            asyncio.ensure_future(self._race(trial.number, candidate, incumbent, done + place, abreast))
+            asyncio.ensure_future(self._race(trial.number, candidate, rivals, done + place, abreast))
             for place, (trial, candidate) in enumerate(asked)
         ]
         try:
@@ -107,119 +115,44 @@ class Study:
         for tried in results:
             self._study.tell(tried.number, list(tried.values))
         self.trials.extend(results)
+        self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
+
+    def _rivals(self) -> list[Tried]:
+        """Whom a trial must beat: the leader, or with several objectives each trial of the front."""
+        if not self.trials:
+            return []
+        return [best(self.trials)] if len(self.task.objectives) == 1 else front(self.trials)
 
     async def _race(
         self,
         number: int,
         candidate: Candidate,
-        incumbent: Tried | None,
+        rivals: Sequence[Tried],
         index: int,
         abreast: asyncio.Semaphore,
     ) -> Tried:
-        """Evaluate `candidate` block by block until it is done or cannot win.
+        """Run a trial and tell whoever watches.
 
         Only as many trials run `abreast` as fill the requests in flight: each has a prompt prefix of
         its own, and a model in this process holds few of them.
         """
-        async with abreast:
-            return await self._evaluated(number, candidate, incumbent, index)
-
-    async def _evaluated(
-        self, number: int, candidate: Candidate, incumbent: Tried | None, index: int
-    ) -> Tried:
         for earlier in self.trials:
             if earlier.candidate.mark == candidate.mark and earlier.complete:
-                return Tried(number, candidate, earlier.scores, earlier.values, True, earlier.counters)
-        program = await self.program(candidate)
-        rows: list[Row] = []
-        task, stopped = self.task, False
-        for end in self.looks:
-            block = self.order[len(rows) : end]
-            rows += await evaluate(
-                program, block, task.scorer, limit=self.limit, done=lambda row: self.progress.step()
-            )
-            if end < len(self.order) and self._hopeless(rows, incumbent):
-                stopped = True
-                break
-        tried = finished(number, candidate, rows, task.objectives, incumbent, complete=not stopped)
+                return replace(earlier, number=number)
+        async with abreast:
+            tried = await self.runner.run(number, candidate, rivals)
         top = max([t.values[0] for t in (*self.trials, tried) if t.complete], default=tried.values[0])
-        about = self.describe(candidate) + (f", stopped after {len(rows)}" if stopped else "")
-        self.progress.trial(index, task.trials, tried.values[0], top, about)
+        about = self.describe(candidate) + ("" if tried.complete else f", stopped after {len(tried.scores)}")
+        self.progress.trial(index, self.task.trials, tried.values[0], top, about)
         return tried
 
-    def _hopeless(self, rows: Sequence[Row], incumbent: Tried | None) -> bool:
-        """Whether `rows` show that their trial cannot beat `incumbent`; never with several objectives."""
-        if incumbent is None or len(self.task.objectives) > 1:
-            return False
-        objective = self.task.objectives[0]
-        mine = [objective.of(row.scores) for row in rows]
-        return hopeless(mine, incumbent.series(objective), best=1.0 if objective.sign > 0 else 0.0)
-
     def describe(self, candidate: Candidate) -> str:
-        """How `candidate` differs from the baseline, in a few words."""
-        base = self.task.space.baseline().knobs
-        parts = [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
+        """How `candidate` differs from the baseline of its program, in a few words."""
+        base = self.task.space.part(candidate).baseline().knobs
+        parts = [candidate.program] if candidate.program != self.task.space.first.program else []
+        parts += [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
         if candidate.demos:
             parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
+        parts += [f"instructions.{name}={number}" for name, number in candidate.instructions.items()]
+        parts += [f"{role}={name}" for role, name in candidate.targets.items()]
         return " ".join(parts) or "baseline"
-
-    async def demos(self, candidate: Candidate, *, whole: bool = False) -> Mapping[str, Any]:
-        """The demonstrations of `candidate`, by predictor: as many as it shows, or `whole` sets."""
-        if not candidate.demos:
-            return {}
-        pool = await self._pool(candidate)
-        chosen = pool.sets(DEMO_SETS, pool.size if whole else candidate.demos, self.task.seed)
-        return chosen[candidate.demo_set]
-
-    async def program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, with its demonstrations and what it learned from train questions.
-
-        One that chooses its demonstrations by the question gets all that were collected.
-        """
-        built = await self._built(candidate.knobs)
-        if built.chooses_demos and candidate.demos:
-            shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
-            built = await self._built({**candidate.knobs, "icl_n": shown})
-        await fit(built, self.task)
-        return show(built, await self.demos(candidate, whole=built.chooses_demos))
-
-    async def _built(self, knobs: Mapping[str, Any]) -> RagProgram:
-        return await asyncio.to_thread(self.task.method.build, self.task.runtime, knobs)
-
-    async def _pool(self, candidate: Candidate) -> Pool:
-        """The demonstrations collected under the setting that fits `candidate`, made once a study."""
-        method = self.task.method
-        shape = {name: candidate.knobs[name] for name in method.shaping}
-        setting = {**self.task.space.baseline().knobs, **method.demo_knobs, **shape}
-        name = f"pool:{digest(setting)[:16]}"
-        if name not in self._pools:
-            self._pools[name] = asyncio.ensure_future(self._collected(name, setting))
-        return await asyncio.shield(self._pools[name])
-
-    async def _collected(self, name: str, setting: Mapping[str, Any]) -> Pool:
-        kept = self._study.user_attrs.get(name)
-        if kept is not None:
-            return Pool.of(kept)
-        task = self.task
-        built = await asyncio.to_thread(task.method.build, task.runtime, setting)
-        pool = await collect(
-            built,
-            task.train,
-            task.scorer.only([task.demo_metric]),
-            wanted=max(8, task.space.demos + 2),
-            filled=max(8, task.space.demos * DEMO_SETS),
-            threshold=task.demo_threshold,
-            limit=self.limit,
-            done=lambda row: self.progress.step(),
-        )
-        kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
-        self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
-        self._study.set_user_attr(name, pool.to_json())
-        return pool
-
-    def demo_costs(self) -> list[Mapping[str, float]]:
-        """What each collection of demonstrations cost."""
-        kept = sorted(
-            (name, value) for name, value in self._study.user_attrs.items() if name.startswith("pool:")
-        )
-        return [Pool.of(value).counters for _, value in kept]

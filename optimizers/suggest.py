@@ -1,4 +1,4 @@
-"""The search space: from declared knobs to Optuna's distributions and back to a candidate.
+"""From the search space to Optuna's distributions and back to a candidate.
 
 This is the only file that knows Optuna's distributions.
 """
@@ -6,119 +6,72 @@ This is the only file that knows Optuna's distributions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 import optuna
 
 from ragc.errors import UsageError
 from ragc.fingerprint import digest
-from ragc.programs.knobs import Knob, Knobs, Value
+from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.programs.knobs import Knob, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One point of the search space: knob values, and which demonstrations are shown.
+def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
+    """A candidate for `trial`; a knob whose condition does not hold keeps its default."""
+    several = len(spaces.parts) > 1
+    chosen = spaces.first.program
+    if several:
+        chosen = str(trial.suggest_categorical("program", [part.program for part in spaces.parts]))
+    part = next(part for part in spaces.parts if part.program == chosen)
+    values, prefix = dict(part.baseline().knobs), _prefix(part)
+    searched = {knob.name: knob for knob in part.knobs}
+    for declared in part.kind.declared():
+        knob = searched.get(declared.name)
+        if knob is not None and part.kind.matters(knob, values):
+            values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
+    demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
+    sets = range(part.demo_sets) if demos and part.demo_sets > 1 else ()
+    demo_set = int(trial.suggest_categorical(f"{prefix}demo_set", sets)) if sets else 0
+    numbers = {
+        name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
+        for name, count in part.instructed.items()
+    }
+    players = {
+        role: str(trial.suggest_categorical(f"target.{role}", names))
+        for role, names in spaces.targets.items()
+    }
+    return Candidate(
+        values,
+        demos,
+        demo_set,
+        {name: number for name, number in numbers.items() if number},
+        {role: name for role, name in players.items() if name != role},
+        chosen,
+    )
 
-    `demos` is how many (0 for none), taken from the front of demonstration set number `demo_set`.
-    """
 
-    knobs: Mapping[str, Value] = field(default_factory=dict)
-    demos: int = 0
-    demo_set: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
-        return {"knobs": dict(self.knobs), "demos": self.demos, "demo_set": self.demo_set}
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Candidate:
-        """The candidate that `to_json` described."""
-        return cls(dict(value["knobs"]), int(value["demos"]), int(value["demo_set"]))
-
-    @property
-    def mark(self) -> str:
-        """A short digest; equal candidates have equal marks."""
-        return digest(self.to_json())[:12]
+def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
+    """`candidate` as Optuna parameters; a value outside the searched range is left out."""
+    part = spaces.part(candidate)
+    values, prefix = dict(candidate.knobs), _prefix(part)
+    out: dict[str, Any] = {"program": candidate.program} if len(spaces.parts) > 1 else {}
+    for knob in part.knobs:
+        if part.kind.matters(knob, values) and _inside(knob, values[knob.name]):
+            out[f"{prefix}knob.{knob.name}"] = values[knob.name]
+    if part.demos:
+        out[f"{prefix}demos"] = candidate.demos
+        if candidate.demos and part.demo_sets > 1:
+            out[f"{prefix}demo_set"] = candidate.demo_set
+    for name in part.instructed:
+        out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
+    for role in spaces.targets:
+        out[f"target.{role}"] = candidate.targets.get(role, role)
+    return out
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
-    """What may vary: some declared knobs, and demonstrations.
-
-    `fixed` are values that hold for every candidate. `demos` is the most demonstrations shown,
-    drawn from `demo_sets` sets; 0 searches none.
-    """
-
-    knobs: tuple[Knob, ...]
-    kind: type[Knobs]
-    fixed: Mapping[str, Value] = field(default_factory=dict)
-    demos: int = 0
-    demo_sets: int = 1
-
-    @property
-    def size(self) -> int:
-        """The number of dimensions; 0 when nothing varies."""
-        return len(self.knobs) + (1 if self.demos else 0) + (1 if self.demos and self.demo_sets > 1 else 0)
-
-    def baseline(self) -> Candidate:
-        """The declared defaults with `fixed` over them, and no demonstrations."""
-        values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
-        return Candidate(values)
-
-    def screening(self, most: int) -> list[Candidate]:
-        """At most `most` candidates to begin with, chosen by rule and not by chance.
-
-        The baseline with all demonstrations, then the same with one choice or switch moved to one of
-        its other options, in the order of declaration. Empty without demonstrations.
-        """
-        if not self.demos:
-            return []
-        base = replace(self.baseline(), demos=self.demos)
-        made = [base]
-        for knob in self.knobs:
-            options = (False, True) if knob.kind == "switch" else knob.options
-            active = self.kind.matters(knob, base.knobs)
-            others = [option for option in options if active and option != base.knobs[knob.name]]
-            made += [replace(base, knobs={**base.knobs, knob.name: option}) for option in others]
-        return made[:most]
-
-    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with the first other demonstration set whose mark is not among those `tried`.
-
-        None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
-        most knobs do, and a sampler learns nothing about one set from another.
-        """
-        sets = range(self.demo_sets) if candidate.demos else ()
-        others = (replace(candidate, demo_set=number) for number in sets)
-        return next((other for other in others if other.mark not in tried), None)
-
-    def suggest(self, trial: optuna.Trial) -> Candidate:
-        """A candidate for `trial`; a knob whose condition does not hold keeps its default."""
-        values = dict(self.baseline().knobs)
-        searched = {knob.name: knob for knob in self.knobs}
-        for declared in self.kind.declared():
-            knob = searched.get(declared.name)
-            if knob is not None and self.kind.matters(knob, values):
-                values[knob.name] = _one(trial, knob)
-        demos = trial.suggest_int("demos", 0, self.demos) if self.demos else 0
-        several = demos > 0 and self.demo_sets > 1
-        demo_set = trial.suggest_categorical("demo_set", range(self.demo_sets)) if several else 0
-        return Candidate(values, demos, int(demo_set))
-
-    def enqueued(self, candidate: Candidate) -> dict[str, Any]:
-        """`candidate` as Optuna parameters; a value outside the searched range is left out."""
-        values = dict(candidate.knobs)
-        out: dict[str, Any] = {}
-        for knob in self.knobs:
-            if self.kind.matters(knob, values) and _inside(knob, values[knob.name]):
-                out[f"knob.{knob.name}"] = values[knob.name]
-        if self.demos:
-            out["demos"] = candidate.demos
-            if candidate.demos and self.demo_sets > 1:
-                out["demo_set"] = candidate.demo_set
-        return out
+def _prefix(part: Space) -> str:
+    """Two programs may declare one knob with different ranges, which are then two parameters."""
+    return f"{part.program}." if part.program else ""
 
 
 def _inside(knob: Knob, value: Value) -> bool:
@@ -129,8 +82,7 @@ def _inside(knob: Knob, value: Value) -> bool:
     return True
 
 
-def _one(trial: optuna.Trial, knob: Knob) -> Value:
-    name = f"knob.{knob.name}"
+def _one(trial: optuna.Trial, name: str, knob: Knob) -> Value:
     least, most = knob.bounds
     match knob.kind:
         case "int":

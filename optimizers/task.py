@@ -19,18 +19,19 @@ from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.judge import Judge
+from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
-from ragc.optimizers.suggest import Space
+from ragc.optimizers.space import Space, Spaces
 from ragc.optimizers.trials import Objective
-from ragc.programs import Method
+from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.progress import Progress
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets import build as build_target
-from ragc.targets.base import Role, Target
+from ragc.targets.base import Target
 from ragc.version import __version__
 
 DEMO_SETS = 4
@@ -50,7 +51,7 @@ class Task:
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
-    space: Space
+    space: Spaces
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -61,8 +62,17 @@ class Task:
 
     @property
     def method(self) -> Method:
-        """The method that is compiled."""
+        """The recipe's own program."""
         return self.recipe.method
+
+    def method_of(self, program: str) -> Method:
+        """The program of a candidate: "" is the recipe's own."""
+        return method(program) if program else self.recipe.method
+
+    @property
+    def pick(self) -> Objective:
+        """The objective that chooses among trials none of which beats the other in all."""
+        return next(o for o in self.objectives if o.name == self.recipe.search.pick)
 
     @property
     def train(self) -> tuple[Question, ...]:
@@ -115,7 +125,7 @@ def prepare(
     store: CallStore,
     charges: Path | None = None,
     questions: bool = True,
-    targets: Mapping[Role, Target] | None = None,
+    targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
 ) -> Task:
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
@@ -125,7 +135,6 @@ def prepare(
     told of a large corpus that is written to disk for the first time.
     Raises DataError and UsageError.
     """
-    _check_search(recipe)
     data = RecipeData(recipe, progress)
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
@@ -136,18 +145,13 @@ def prepare(
     }
     ledger = FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)
-    runtime.require(recipe.method)
+    for program in recipe.methods:
+        runtime.require(program)
     signed = [(name.removeprefix("-"), name.startswith("-")) for name in recipe.search.objectives]
     objectives = tuple(_objective(name, minus) for name, minus in signed)
     wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
     scorer = _scorer(wanted, recipe, runtime, store)
-    space = Space(
-        recipe.space(),
-        recipe.method.knobs,
-        fixed=dict(recipe.knobs),
-        demos=recipe.search.demos,
-        demo_sets=DEMO_SETS,
-    )
+    space = _spaces(recipe)
     if questions and space.demos and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
     return Task(
@@ -158,8 +162,25 @@ def prepare(
         scorer,
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made) | data.notes | _judged(scorer),
+        facts=_facts(recipe.seed, splits, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
     )
+
+
+def _spaces(recipe: Recipe) -> Spaces:
+    """What `recipe` lets vary."""
+    several = len(recipe.methods) > 1
+    parts = tuple(
+        Space(
+            recipe.space(chosen),
+            chosen.knobs,
+            fixed=recipe.fixed(chosen),
+            demos=recipe.search.demos,
+            demo_sets=DEMO_SETS,
+            program=chosen.id if several else "",
+        )
+        for chosen in recipe.methods
+    )
+    return Spaces(parts, recipe.search.targets)
 
 
 def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
@@ -174,19 +195,12 @@ def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: C
     return Scorer(tuple(whole), found)
 
 
+def _prompted(recipe: Recipe) -> dict[str, Any]:
+    return {"prompts": fingerprints(recipe)} if recipe.prompts else {}
+
+
 def _judged(scorer: Scorer) -> dict[str, Any]:
     return {"backends": scorer.backends} if scorer.backends else {}
-
-
-def _check_search(recipe: Recipe) -> None:
-    """Refuse what recipes may say and this version cannot do yet."""
-    if recipe.search.optimizer != "ragc":
-        raise UsageError(
-            f"search.optimizer = {recipe.search.optimizer!r} is not built in this version; use 'ragc', or "
-            "hand the program to that optimizer in Python."
-        )
-    if recipe.search.instructions:
-        raise UsageError("search.instructions is not searched in this version; leave it out or set it to 0.")
 
 
 def _objective(name: str, minus: bool) -> Objective:
@@ -201,7 +215,7 @@ def _facts(
     seed: int,
     splits: Mapping[str, tuple[Question, ...]],
     sources: Mapping[str, Source],
-    made: Mapping[Role, Target],
+    made: Mapping[str, Target],
 ) -> dict[str, Any]:
     """What provenance says of the inputs: fingerprints and names, no secrets and no absolute paths."""
     libraries = {name: version(name) for name in ("dspy", "optuna")}

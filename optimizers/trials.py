@@ -10,7 +10,7 @@ from ragc.counters import Counters
 from ragc.metrics import Metric
 from ragc.optimizers.evaluation import Row
 from ragc.optimizers.racing import standing
-from ragc.optimizers.suggest import Candidate
+from ragc.optimizers.space import Candidate
 
 Scores = Mapping[str, float | None]
 
@@ -21,6 +21,19 @@ class Objective:
 
     metric: Metric
     sign: int
+
+    @property
+    def name(self) -> str:
+        """As a recipe writes it: `-` before what should be small."""
+        return self.metric.id if self.sign > 0 else f"-{self.metric.id}"
+
+    @property
+    def best(self) -> float | None:
+        """The greatest signed score that a question can get; None when there is no end to it."""
+        bounds = self.metric.bounds
+        if self.sign < 0:
+            return -bounds[0] if bounds else 0.0
+        return bounds[1] if bounds else None
 
     def of(self, scores: Scores) -> float:
         """The signed score of one question; a metric that does not apply counts 0."""
@@ -66,6 +79,11 @@ class Tried:
             dict(value["counters"]),
         )
 
+    @property
+    def tokens(self) -> float:
+        """All tokens of its calls, replayed or not."""
+        return self.counters.get("prompt_tokens", 0) + self.counters.get("completion_tokens", 0)
+
     def series(self, objective: Objective) -> list[float]:
         """The signed scores of `objective`, question by question."""
         return [objective.of(scores) for scores in self.scores]
@@ -76,13 +94,11 @@ def finished(
     candidate: Candidate,
     rows: Sequence[Row],
     objectives: Sequence[Objective],
-    incumbent: Tried | None,
-    *,
-    complete: bool,
+    victor: Tried | None,
 ) -> Tried:
-    """The trial that ended with `rows`.
+    """The trial that ended with `rows`; `victor` is the trial that it cannot beat, None when it is complete.
 
-    A stopped trial is told as the incumbent's mean plus its paired difference on the questions seen.
+    A stopped trial is told as the victor's mean plus its paired difference on the questions seen.
     """
     scores = tuple(row.scores for row in rows)
     cost = Counters()
@@ -92,20 +108,19 @@ def finished(
     for objective in objectives:
         mine = [objective.of(s) for s in scores]
         mean = sum(mine) / len(mine)
-        if not complete and incumbent is not None:
-            mean = standing(mine, incumbent.series(objective))
+        if victor is not None:
+            mean = standing(mine, victor.series(objective))
         values.append(mean)
-    return Tried(number, candidate, scores, tuple(values), complete, cost.invariant())
+    return Tried(number, candidate, scores, tuple(values), victor is None, cost.invariant())
 
 
 def best(trials: Sequence[Tried]) -> Tried:
-    """The winner: the highest first value among complete trials.
+    """The leader: the highest first value among complete trials; `winner` chooses what is compiled.
 
     Ties go to fewer tokens a question, then to the earlier trial.
     """
 
     def rank(trial: Tried) -> tuple[float, float, int]:
-        tokens = trial.counters.get("prompt_tokens", 0) + trial.counters.get("completion_tokens", 0)
-        return (-trial.values[0], tokens, trial.number)
+        return (-trial.values[0], trial.tokens, trial.number)
 
     return min((t for t in trials if t.complete), key=rank)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ragc.corpora.source import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store import CallStore
-from ragc.targets.base import Role, Target
+from ragc.targets.base import Target
 from ragc.targets.gateway import Gateway, Ledger
 
 if TYPE_CHECKING:
@@ -16,31 +17,49 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """Targets and sources by role. Copying a program shares its runtime."""
+    """Targets and sources by role. Copying a program shares its runtime.
+
+    `players` says which of the targets plays a role where it is not the role's own.
+    """
 
     def __init__(
         self,
-        targets: Mapping[Role, Target],
+        targets: Mapping[str, Target],
         sources: Mapping[str, Source] | None = None,
         *,
         store: CallStore | None = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.targets = dict(targets)
+        self.players: dict[str, str] = {}
         self.sources = dict(sources or {})
         self.gateway = Gateway(store or CallStore(None), ledger)
 
     def __deepcopy__(self, memo: object) -> Runtime:
         return self
 
-    def target(self, role: Role) -> Target:
-        """The target with `role`; raises UsageError naming the roles that are configured."""
-        if role not in self.targets:
+    def playing(self, players: Mapping[str, str]) -> Runtime:
+        """The same runtime with `players`, a target's name by role, in their roles; the rest is shared.
+
+        Raises UsageError when a target is not configured.
+        """
+        if dict(players) == self.players:
+            return self
+        other = copy.copy(self)
+        other.players = dict(players)
+        for role in players:
+            other.target(role)
+        return other
+
+    def target(self, role: str) -> Target:
+        """The target that plays `role`; raises UsageError naming the targets that are configured."""
+        name = self.players.get(role, role)
+        if name not in self.targets:
             found = ", ".join(self.targets) or "none"
             raise UsageError(
-                f"A target with the role {role!r} is needed, found {found}; add [targets.{role}]."
+                f"A target with the role {name!r} is needed, found {found}; add [targets.{name}]."
             )
-        return self.targets[role]
+        return self.targets[name]
 
     def source(self, name: str) -> Source:
         """The source called `name`; raises UsageError naming the sources that are configured."""

@@ -5,7 +5,7 @@ Importing this package is quick; DSPy, Optuna and the rest are imported by what 
 
 from __future__ import annotations
 
-from ragc.api import ask, compile, evaluate, load, plan
+from ragc.api import ask, compile, evaluate, export, load, objective, plan, study
 from ragc.errors import RagcError
 from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
@@ -19,6 +19,9 @@ __all__ = [
     "ask",
     "compile",
     "evaluate",
+    "export",
     "load",
+    "objective",
     "plan",
+    "study",
 ]

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import optuna
+
+    from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison
     from ragc.metrics.runs import Run
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.compiled import CompiledProgram
     from ragc.optimizers.evaluation import Row
     from ragc.optimizers.opened import Evaluation
+    from ragc.optimizers.optuna_bridge import Objective
     from ragc.progress import Progress
 
 
@@ -104,3 +108,50 @@ def index(
     from ragc.optimizers import indexing
 
     return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)
+
+
+def export(
+    path: str | Path,
+    format: str,
+    out: str | Path,
+    *,
+    force: bool = False,
+    questions: int = 0,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the prompts of the compiled program at `path` to `out`, in one format or "all".
+
+    With `questions` that many dev questions go along as cases and the first as a worked example, where the
+    format has a place for them; otherwise no model is called. Raises RagcError.
+    """
+    from ragc.exports import base, opened
+
+    base.refuse(format, out, force=force)
+    program = opened.opened(path, questions=questions, progress=progress)
+    return base.export(program, format, out, force=force)
+
+
+def check_export(path: str | Path, exported: str | Path, *, questions: int = 0) -> str:
+    """Render the compiled program at `path` again and compare it with what was `exported`; the formats' ids.
+
+    Raises ArtefactError with the first difference.
+    """
+    from ragc.exports import base, opened
+
+    return base.check(opened.opened(path, questions=questions), exported)
+
+
+def study(recipe: str | Path, *, sets: Sequence[str] = ()) -> optuna.Study:
+    """An Optuna study for the recipe file `recipe`, to be optimized with `objective`."""
+    from ragc import recipe as recipes
+    from ragc.optimizers import optuna_bridge
+
+    return optuna_bridge.study(recipes.load(recipe, sets))
+
+
+def objective(recipe: str | Path, *, sets: Sequence[str] = ()) -> Objective:
+    """The recipe file `recipe` as an objective for `study.optimize`. Nothing is sent before it is called."""
+    from ragc import recipe as recipes
+    from ragc.optimizers import optuna_bridge
+
+    return optuna_bridge.Objective(recipes.load(recipe, sets))

@@ -16,7 +16,7 @@ from ragc import console, console_watch
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
-KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets")
+KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,6 +51,21 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
     scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
     scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+
+    exporting = _command(commands, "export", "write a compiled program's prompts for other systems", _export)
+    exporting.add_argument("program", metavar="COMPILED")
+    does = exporting.add_mutually_exclusive_group(required=True)
+    does.add_argument("--to", metavar="FORMAT|all", help="the format; see: ragc list exports")
+    does.add_argument("--check", metavar="PATH", help="compare an export with the compiled program")
+    exporting.add_argument("--out", metavar="PATH", help="with --to: the file or folder to write")
+    exporting.add_argument("--force", action="store_true", help="replace an export that is there")
+    exporting.add_argument(
+        "--questions",
+        type=int,
+        default=0,
+        metavar="N",
+        help="dev questions to go along as cases, answered first",
+    )
 
     indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
     indexing.add_argument("recipe", metavar="RECIPE")
@@ -154,6 +169,27 @@ def _compare(args: argparse.Namespace) -> int:
             args.program, args.other, split=args.split, sets=args.sets, by=args.by, progress=progress
         )
     _emit(found.to_json()) if args.json else console.compared(found)
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.questions < 0:
+        raise UsageError(f"--questions must be 0 or more, found {args.questions}.")
+    if args.check:
+        formats = api.check_export(args.program, args.check, questions=args.questions)
+        _emit({"checked": args.check, "formats": formats.split(", ")}) if args.json else console.checked(
+            args.check, formats
+        )
+        return 0
+    if not args.out:
+        raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
+    with console_watch.watching() as progress:
+        found = api.export(
+            args.program, args.to, args.out, force=args.force, questions=args.questions, progress=progress
+        )
+    _emit(found.to_json()) if args.json else console.exported(found)
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragc.doctor import Check
+    from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison
     from ragc.metrics.significance import Interval
     from ragc.optimizers.compile import Compiled
@@ -86,6 +87,19 @@ def compiled(result: Compiled) -> None:
     if result.example is not None:
         out.print("\nOne question of the test split, answered by the compiled program:")
         answered(result.example, trace=False)
+
+
+def exported(found: Exported) -> None:
+    """What an export wrote, and which formats cannot say the program."""
+    for id, path in found.written.items():
+        sys.stdout.write(f"{id:<14} {path}\n")
+    for id, why in found.refused.items():
+        sys.stdout.write(f"{id:<14} left out: {why}\n")
+
+
+def checked(path: str, formats: str) -> None:
+    """An export that was found to be what the compiled program gives."""
+    sys.stdout.write(f"{path} is what the compiled program gives ({formats}).\n")
 
 
 def _interval(value: Interval) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from ragc import corpora, metrics, targets
 from ragc.corpora import datasets
 from ragc.errors import UsageError
+from ragc.exports import base
 from ragc.programs import METHODS, method
 
 
@@ -27,6 +28,8 @@ def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     if kind == "datasets":
         cards = [datasets.card(id) for id in datasets.FILES]
         return [_entry(entry) for entry in corpora.DATASETS] + [card.to_json() for card in cards]
+    if kind == "exports":
+        return [base.format_of(id).to_json() for id in base.FORMATS]
     return [_entry(entry) for entry in corpora.SOURCES]
 
 

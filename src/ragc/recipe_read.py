@@ -18,10 +18,11 @@ from ragc.corpora.where import Where, flat
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
-from ragc.recipe_search import read_knobs, read_metrics, read_search
+from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
 from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
+from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
-from ragc.targets.base import ROLES, Role, TargetSpec
+from ragc.targets.base import ROLES, TargetSpec
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 """Kinds of sources that search a corpus file."""
@@ -38,7 +39,9 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
     chosen = _program(table)
     seed = table.integer("seed", 0, low=0, high=_MAX_SEED)
     concurrency = table.integer("concurrency", None, low=1)
-    knobs = read_knobs(table.table("knobs"), chosen)
+    search = table.table("search")
+    methods = read_programs(search, chosen)
+    knobs = read_knobs(table.table("knobs"), methods)
     report, assessing = read_metrics(table.table("metrics"))
     data = _data(table.table("data"), found)
     recipe = Recipe(
@@ -46,18 +49,26 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         seed=seed,
         concurrency=concurrency,
         knobs=knobs,
-        search=read_search(table.table("search"), chosen, knobs, report),
+        search=read_search(search, methods, knobs, report),
         data=data,
         sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
-        targets=_targets(table.table("targets"), found),
+        targets=_targets(table.table("targets"), found, named_players(search)),
         report=report,
         assessing=assessing,
         budget=_budget(table.table("budget")),
+        study=read_study(table.table("study")),
+        prompts=_prompts(table.table("prompts"), found),
         base=base,
     )
     table.close()
-    if chosen:
-        _note_needs(table, chosen)
+    for needing in methods:
+        _note_needs(table, needing)
+    for role, names in recipe.search.targets.items():
+        for index, name in enumerate(names):
+            if name not in recipe.targets:
+                search.note(
+                    "targets", f"there is no [targets.{name}] for the role {role!r}; add it", role, index
+                )
     return recipe
 
 
@@ -177,11 +188,12 @@ def _kind(table: Table, known: list[str], kind: str) -> str:
     return table.one_of("kind", known, kind)
 
 
-def _targets(table: Table, base: Path | None) -> dict[Role, TargetSpec]:
-    found: dict[Role, TargetSpec] = {}
+def _targets(table: Table, base: Path | None, players: Collection[str]) -> dict[str, TargetSpec]:
+    """The targets by name: a role, or one of the `players` that may stand in for a role."""
+    found: dict[str, TargetSpec] = {}
     for name, inner in table.tables():
         spec = _target(inner, base)
-        if name in ROLES:
+        if name in ROLES or name in players:
             found[name] = spec
         else:
             table.note(name, str(UnknownName("target role", name, ROLES)))
@@ -216,6 +228,11 @@ def _try_build(table: Table, spec: TargetSpec) -> None:
         if (error.name or "").startswith("ragc"):
             raise
         # The extra is not installed: opening the target says so, and a recipe may be checked elsewhere.
+
+
+def _prompts(table: Table, base: Path | None) -> dict[str, str]:
+    """Files by predictor; whether a predictor is one of the program's is seen when that is built."""
+    return {name: file for name in table.values if (file := table.path(name, base))}
 
 
 def _budget(table: Table) -> Budget:

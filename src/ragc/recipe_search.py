@@ -9,38 +9,57 @@ from collections.abc import Mapping
 from ragc import metrics
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.assessing import CRAG_JUDGES, Assessing
-from ragc.programs import Method
+from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe_spec import Search
 from ragc.recipe_table import Table
+from ragc.targets.base import ROLES
 
 OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
 
 
-def read_knobs(table: Table, chosen: Method | None) -> dict[str, Value]:
+Methods = tuple[Method, ...]
+"""The programs of a recipe, its own first; empty when that is wrong."""
+
+
+def read_programs(table: Table, chosen: Method | None) -> Methods:
+    """The recipe's own program and the others that `search.programs` compares with it."""
+    listed = table.texts("programs", (), empty=True)
+    known = [entry.id for entry in METHODS]
+    for index, name in enumerate(listed):
+        if name not in known:
+            table.note("programs", str(UnknownName("program", name, known)), index)
+    others = [method(name) for name in listed if name in known and (not chosen or name != chosen.id)]
+    return (chosen, *others) if chosen else ()
+
+
+def read_knobs(table: Table, methods: Methods) -> dict[str, Value]:
     """The fixed knobs, in the order of declaration."""
-    if chosen is None:
+    if not methods:
         return {}
     fixed: dict[str, Value] = {}
     for name, value in table.values.items():
-        if knob := _find(table, chosen, name, name):
+        for knob in _find(table, methods, name, name):
             try:
                 fixed[name] = _checked(knob, value)
             except UsageError as error:
                 table.note(name, str(error))
-    try:
-        chosen.knobs.of(fixed)
-    except UsageError as error:  # values that cannot hold together
-        table.notes.add(table.keys, str(error))
-    return {knob.name: fixed[knob.name] for knob in chosen.knobs.declared() if knob.name in fixed}
+                break
+    for chosen in methods:
+        own = {knob.name for knob in chosen.knobs.declared()}
+        try:
+            chosen.knobs.of({name: value for name, value in fixed.items() if name in own})
+        except UsageError as error:  # values that cannot hold together
+            table.notes.add(table.keys, str(error))
+    return {name: fixed[name] for name in _declared(methods) if name in fixed}
 
 
 def read_search(
-    table: Table, chosen: Method | None, fixed: Mapping[str, Value], report: tuple[str, ...]
+    table: Table, methods: Methods, fixed: Mapping[str, Value], report: tuple[str, ...]
 ) -> Search:
     """What may vary. A knob with a range of its own is searched whether it is listed or not."""
-    ranges = _ranges(table.table("ranges"), chosen)
-    knobs = _searched(table, chosen, fixed, ranges)
+    ranges = _ranges(table.table("ranges"), methods)
+    knobs = _searched(table, methods, fixed, ranges)
     objectives = _objectives(table, report)
     search = Search(
         knobs=knobs,
@@ -52,9 +71,33 @@ def read_search(
         objectives=objectives,
         optimizer=table.one_of("optimizer", OPTIMIZERS, "optimizer", "ragc"),
         pick=table.one_of("pick", objectives, "objective of this recipe", objectives[0]),
+        programs=tuple(entry.id for entry in methods[1:]),
+        targets=_players(table.table("targets")),
     )
+    table.get("programs")
     table.close()
     return search
+
+
+def named_players(search: Table) -> set[str]:
+    """The names of targets in `search.targets`, whatever else is wrong there."""
+    listed = search.values.get("targets")
+    lists = listed.values() if isinstance(listed, dict) else ()
+    return {name for names in lists if isinstance(names, list) for name in names if isinstance(name, str)}
+
+
+def _players(table: Table) -> dict[str, tuple[str, ...]]:
+    """The targets that may play each role, its own first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for role in table.values:
+        names = table.texts(role, (), wanted="a list of names of [targets.NAME]")
+        if role not in ROLES:
+            table.note(role, str(UnknownName("target role", role, ROLES)))
+        elif role not in names:
+            table.note(role, f"{table.name(role)} must list {role!r}, the target that plays it at first")
+        else:
+            found[role] = (role, *(name for name in names if name != role))
+    return found
 
 
 def read_metrics(table: Table) -> tuple[tuple[str, ...], Assessing]:
@@ -74,16 +117,18 @@ def read_metrics(table: Table) -> tuple[tuple[str, ...], Assessing]:
     return report, assessing
 
 
-def _declared(chosen: Method | None) -> tuple[Knob, ...]:
-    return chosen.knobs.declared() if chosen else ()
+def _declared(methods: Methods) -> tuple[str, ...]:
+    """The names of all knobs, each once, in the order of declaration."""
+    return tuple(dict.fromkeys(knob.name for chosen in methods for knob in chosen.knobs.declared()))
 
 
-def _find(table: Table, chosen: Method, name: str, *inside: str | int) -> Knob | None:
-    """The knob called `name`; None, and a note at what stands `inside` the table, when there is none."""
-    known = {knob.name: knob for knob in chosen.knobs.declared()}
-    if name not in known:
-        table.notes.add((*table.keys, *inside), str(UnknownName(f"knob of {chosen.id}", name, known)))
-    return known.get(name)
+def _find(table: Table, methods: Methods, name: str, *inside: str | int) -> list[Knob]:
+    """The knob called `name` in every program that has it; a note at what stands `inside` if none has."""
+    found = [knob for chosen in methods for knob in chosen.knobs.declared() if knob.name == name]
+    if not found:
+        kind = f"knob of {' or '.join(chosen.id for chosen in methods)}"
+        table.notes.add((*table.keys, *inside), str(UnknownName(kind, name, _declared(methods))))
+    return found
 
 
 def _checked(knob: Knob, value: object) -> Value:
@@ -94,35 +139,35 @@ def _checked(knob: Knob, value: object) -> Value:
 
 
 def _searched(
-    table: Table, chosen: Method | None, fixed: Mapping[str, Value], ranges: Mapping[str, object]
+    table: Table, methods: Methods, fixed: Mapping[str, Value], ranges: Mapping[str, object]
 ) -> tuple[str, ...]:
     """The names of the knobs to vary, in the order of declaration."""
     if table.values.get("knobs") == "all":
         table.get("knobs")
-        names = {knob.name for knob in _declared(chosen) if knob.searched and knob.name not in fixed}
+        every = (knob for chosen in methods for knob in chosen.knobs.declared())
+        names = {knob.name for knob in every if knob.searched and knob.name not in fixed}
     else:
         listed = table.texts("knobs", (), wanted='"all" or a list of knob names', empty=True)
         names = set(listed)
         for index, name in enumerate(listed):
-            if chosen and _find(table, chosen, name, "knobs", index) and name in fixed:
+            if methods and _find(table, methods, name, "knobs", index) and name in fixed:
                 table.note("knobs", f"knob {name} is fixed in [knobs] and searched here; keep one", index)
     for name in ranges:
         if name in fixed and name not in names:
             table.note("ranges", f"knob {name} is fixed in [knobs] and has a range here; keep one", name)
-    return tuple(knob.name for knob in _declared(chosen) if knob.name in names or knob.name in ranges)
+    return tuple(name for name in _declared(methods) if name in names or name in ranges)
 
 
-def _ranges(table: Table, chosen: Method | None) -> dict[str, tuple[Value, ...]]:
+def _ranges(table: Table, methods: Methods) -> dict[str, tuple[Value, ...]]:
     """The user's own ranges: [low, high] of numbers, options of choices and switches."""
     found: dict[str, tuple[Value, ...]] = {}
-    if chosen is None:
-        return found
-    for name, value in table.values.items():
-        if knob := _find(table, chosen, name, name):
+    for name, value in table.values.items() if methods else ():
+        for knob in _find(table, methods, name, name):
             try:
                 found[name] = _range(knob, value)
             except UsageError as error:
                 table.note(name, str(error))
+                break
     return found
 
 

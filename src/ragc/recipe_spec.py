@@ -13,7 +13,8 @@ from typing import Any
 from ragc.metrics.assessing import Assessing
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
-from ragc.targets.base import Role, TargetSpec
+from ragc.recipe_study import StudySpec
+from ragc.targets.base import TargetSpec
 from ragc.toml_text import document
 
 
@@ -23,8 +24,9 @@ class Search:
 
     `knobs` are names in the order of declaration ("all" is already spelt out). `ranges` narrows some of
     them: (low, high) of a number, the options of a choice or switch. `demos` and `instructions` are the
-    most per predictor; 0 keeps what the program has. `objectives` are metric ids, with `-` before those
-    where less is better; `pick` is the one that decides among equals of the front.
+    most per predictor, beside what the program has; 0 keeps that. `programs` are compared with the recipe's
+    own. `targets` are the names that a role may be played by, its own first. `objectives` are metric ids,
+    with `-` before those where less is better; `pick` is the one that decides among equals of the front.
     """
 
     knobs: tuple[str, ...] = ()
@@ -36,6 +38,8 @@ class Search:
     objectives: tuple[str, ...] = ("em",)
     optimizer: str = "ragc"
     pick: str = "em"
+    programs: tuple[str, ...] = ()
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Recipe:
 
     `concurrency` is the number of questions in flight, None: what the targets answer at once. `knobs`
     holds only what the recipe fixes. `report` is never empty; `assessing` says how the
-    findings are made that some metrics read.
+    findings are made that some metrics read. `prompts` are files by predictor, imported before the search.
     """
 
     program: str
@@ -100,10 +104,12 @@ class Recipe:
     search: Search = field(default_factory=Search)
     data: Data = field(default_factory=Data)
     sources: Mapping[str, SourceSpec] = field(default_factory=dict)
-    targets: Mapping[Role, TargetSpec] = field(default_factory=dict)
+    targets: Mapping[str, TargetSpec] = field(default_factory=dict)
     report: tuple[str, ...] = ("em", "f1")
     assessing: Assessing = field(default_factory=Assessing)
     budget: Budget = field(default_factory=Budget)
+    study: StudySpec = field(default_factory=StudySpec)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     base: Path = field(default=Path(), compare=False)
 
     @property
@@ -111,33 +117,52 @@ class Recipe:
         """The record of the program."""
         return method(self.program)
 
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The records of the program and of those that are compared with it."""
+        return tuple(method(name) for name in (self.program, *self.search.programs))
+
     def path(self, text: str) -> Path:
         """Where the path `text` of this recipe leads."""
         return self.base / text
 
-    def target_specs(self) -> dict[Role, TargetSpec]:
-        """The targets, ready to be built: the weights of embedded ones lead from here, not from `base`."""
+    def target_specs(self) -> dict[str, TargetSpec]:
+        """The targets by name, ready to be built.
+
+        The weights of embedded ones lead from here, not from `base`.
+        """
         return {
-            role: replace(spec, model=str(self.path(spec.model)))
+            name: replace(spec, model=str(self.path(spec.model)))
             if spec.kind == "embedded" and spec.model
             else spec
-            for role, spec in self.targets.items()
+            for name, spec in self.targets.items()
         }
 
     def settings(self) -> Knobs:
         """The program's knobs: what is fixed here over the declared defaults."""
-        knobs: Knobs = self.method.knobs.of(self.knobs)
+        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
         return knobs
 
-    def space(self) -> tuple[Knob, ...]:
-        """The knobs to vary, in the order of declaration, with the recipe's ranges over the declared."""
+    def fixed(self, chosen: Method) -> dict[str, Value]:
+        """What the recipe fixes of the knobs that the program `chosen` has."""
+        own = {knob.name for knob in chosen.knobs.declared()}
+        return {name: value for name, value in self.knobs.items() if name in own}
+
+    def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
+        """The knobs to vary of the recipe's program or of `chosen`, in the order of declaration.
+
+        The recipe's ranges stand over the declared ones.
+        """
+        knobs, ranges = (chosen or self.method).knobs.declared(), self.search.ranges
         return tuple(
-            narrowed(self.method.knobs.knob(name), self.search.ranges.get(name)) for name in self.search.knobs
+            narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
         )
 
     def to_toml(self) -> str:
         """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
-        search = {name: value for name, value in asdict(self.search).items() if name != "ranges"}
+        search = {
+            name: value for name, value in asdict(self.search).items() if name not in ("ranges", "targets")
+        }
         data, maps = asdict(self.data), ("fields", "corpus_fields", "where")
         top = {"program": self.program, "seed": self.seed, "concurrency": self.concurrency}
         tables: dict[tuple[str, ...], Mapping[str, object]] = {
@@ -145,6 +170,8 @@ class Recipe:
             ("knobs",): self.knobs,
             ("search",): search,
             ("search", "ranges"): self.search.ranges,
+            ("search", "targets"): self.search.targets,
+            ("prompts",): dict(sorted(self.prompts.items())),
             ("data",): {name: value for name, value in data.items() if value != "" and name not in maps},
             **{("data", name): data[name] for name in maps},
         }
@@ -160,6 +187,7 @@ class Recipe:
             tables[*path, "fields"] = fields
         tables["metrics",] = {"report": self.report} | asdict(self.assessing)
         tables["budget",] = asdict(self.budget)
+        tables["study",] = {name: address for name, address in asdict(self.study).items() if address}
         return document(tables)
 
 

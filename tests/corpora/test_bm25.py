@@ -170,3 +170,14 @@ def test_many_first_searches_build_one_index_quietly(capfd: pytest.CaptureFixtur
     assert all(result == results[0] for result in results)
     assert len(results[0]) == 2
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_title_may_count_more_than_once() -> None:
+    passages = [Passage("a", "Dog", "cat cat bird"), Passage("b", "", "dog dog cat bird tree")]
+    assert [hit.passage.id for hit in found(Bm25Source(passages), "dog")] == ["b", "a"]
+    boosted = Bm25Source(passages, title_boost=3)
+    assert [hit.passage.id for hit in found(boosted, "dog")] == ["a", "b"]
+    assert boosted.fingerprint != Bm25Source(passages).fingerprint
+    assert boosted.rechunked(50, 0.0).title_boost == 3
+    with pytest.raises(UsageError, match="title_boost = 0"):
+        Bm25Source(passages, title_boost=0)

@@ -3,110 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc import recipe as recipes
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import IDENTICAL, load
+from ragc.optimizers.compiled import load
 from ragc.optimizers.opened import open_program, score
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-
-COLOURS = ("red", "green", "blue", "black", "white")
-
-
-def write_data(folder: Path, n: int = 60) -> None:
-    corpus = [
-        {
-            "id": f"d{i}",
-            "title": f"Thing {i}",
-            "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}.",
-        }
-        for i in range(n)
-    ]
-    asked = [
-        {
-            "id": f"q{i}",
-            "question": f"What colour is thing number{i}?",
-            "answers": [COLOURS[i % 5]],
-            "gold_ids": [f"d{i}"],
-            "split": "train" if i < 15 else "dev" if i < 35 else "test",
-        }
-        for i in range(n)
-    ]
-    for name, rows in (("corpus", corpus), ("questions", asked)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos"]
-demos = 2
-trials = 6
-batch = 2
-objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1", "recall@5"]
-"""
-
-
-def colour_of(request: ChatRequest) -> str:
-    said = request.messages[-1].content
-    asked = re.findall(r"thing (number\d+)\?", said)[-1]
-    return next((c for c in COLOURS if f"{asked} is {c}." in said), "unknown")
-
-
-def needs_demos(request: ChatRequest) -> dict[str, Any]:
-    """Right when it was shown how, or for every third question; wrong otherwise."""
-    right = colour_of(request)
-    shown = len(request.messages) > 2
-    lucky = sum(map(ord, request.messages[-1].content)) % 3 == 0
-    return {"answer": right if shown or lucky else "I think it may be " + right}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_data(tmp_path)
-    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
-    return tmp_path
-
-
-Run = Callable[..., compiling.Compiled]
-
-
-@pytest.fixture
-def run(folder: Path) -> Run:
-    def go(
-        out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
-    ) -> Any:
-        store = more.pop("store", None) or CallStore(folder / "store")
-        made = target or ScriptedTarget(needs_demos)
-        found = recipes.load(folder / "recipe.toml", sets)
-        return compiling.compile(found, folder / out, store=store, targets={"main": made}, **more)
-
-    return go
-
-
-def identical(one: Path, other: Path) -> bool:
-    names = [*IDENTICAL, *(f"prompts/{p.name}" for p in (one / "prompts").iterdir())]
-    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+from tests.optimizers.colours import COLOURS, Run, colour_of, identical, needs_demos
 
 
 def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run: Run, folder: Path) -> None:
@@ -115,7 +24,7 @@ def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run:
     assert result.test["em"].mean > result.baseline["em"].mean
     assert load(folder / "out").state.predictors["answer"].demos
     provenance = json.loads((folder / "out" / "provenance.json").read_text())
-    assert provenance["dev"]["candidate"]["demos"] > 0
+    assert provenance["search"]["candidate"]["demos"] > 0
     assert str(folder) not in json.dumps(provenance) + (folder / "out" / "recipe.toml").read_text()
 
 
@@ -204,12 +113,6 @@ def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> No
     result = run(sets=("search.demos=0", "search.knobs=[]"))
     assert result.verdict == "not shown to be better"
     assert result.differences["em"]["mean"] == 0
-
-
-@pytest.mark.parametrize("sets", ["search.instructions=3", "search.optimizer=mipro"])
-def test_what_this_version_cannot_search_is_refused_not_ignored(run: Run, sets: str) -> None:
-    with pytest.raises(UsageError, match="this version"):
-        run(sets=(sets,), target=ScriptedTarget([]))
 
 
 def test_a_weak_model_gets_labelled_demonstrations(run: Run, folder: Path) -> None:

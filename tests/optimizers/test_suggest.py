@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragc.optimizers.suggest import Space
+from ragc.optimizers.space import Space, Spaces
 from ragc.programs import method
 
 
@@ -16,16 +16,16 @@ def test_screening_shows_demonstrations_and_moves_one_choice_at_a_time() -> None
     base = space().baseline()
     moved = [
         {name: value for name, value in tried.knobs.items() if base.knobs[name] != value}
-        for tried in space().screening(9)
+        for tried in list(space().screening())
     ]
     assert moved == [{}, {"cot": True}, {"query_pos": "after"}, {"query_pos": "both"}]
-    assert all(tried.demos == 4 for tried in space().screening(9))
-    assert len(space().screening(2)) == 2
-    assert space(demos=0).screening(9) == []
+    assert all(tried.demos == 4 for tried in list(space().screening()))
+    assert len(Spaces((space(),)).screening(2)) == 2
+    assert list(space(demos=0).screening()) == []
 
 
 def test_another_set_is_the_first_untried_and_there_is_an_end() -> None:
-    first = space().screening(1)[0]
+    first = next(space().screening())
     second = space().another_set(first, {first.mark})
     assert second is not None
     assert (second.demo_set, second.knobs) == (1, first.knobs)

@@ -1,0 +1,77 @@
+"""One trial: its candidate answers the dev questions block by block until it is done or cannot win."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.making import Maker
+from ragc.optimizers.racing import ALPHA, hopeless
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task
+from ragc.optimizers.trials import Tried, finished
+from ragc.records import Question
+
+BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+"""Shares of the dev questions after which a trial may be stopped."""
+
+
+class Runner(Protocol):
+    """Whoever runs trials: this process, or another one."""
+
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+        """Trial `number`, raced against `rivals`, all of them complete."""
+        ...
+
+
+class Local:
+    """Runs trials in this process; `step` is told of every question answered."""
+
+    def __init__(self, maker: Maker, step: Callable[[Row], None] = lambda row: None) -> None:
+        self._maker, self._step = maker, step
+
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+        """As `Runner.run`."""
+        task = self._maker.task
+        order = shuffled(task)
+        program = await self._maker.program(candidate)
+        rows: list[Row] = []
+        victor = None
+        for end in looks(len(order)):
+            block = order[len(rows) : end]
+            rows += await evaluate(program, block, task.scorer, limit=self._maker.limit, done=self._step)
+            victor = beaten_by(task, rows, rivals) if end < len(order) else None
+            if victor is not None:
+                break
+        return finished(number, candidate, rows, task.objectives, victor)
+
+
+def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried | None:
+    """The first of `rivals` that a trial with `rows` cannot beat in any objective; None for none."""
+    for rival in rivals:
+        if all(
+            objective.best is not None
+            and hopeless(
+                [objective.of(row.scores) for row in rows],
+                rival.series(objective),
+                best=objective.best,
+                alpha=ALPHA / len(rivals),
+            )
+            for objective in task.objectives
+        ):
+            return rival
+    return None
+
+
+def looks(questions: int) -> list[int]:
+    """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
+    return sorted({max(1, round(questions * share)) for share in BLOCKS} | {questions})
+
+
+def shuffled(task: Task) -> list[Question]:
+    """The dev questions in the one order that every trial of a study sees."""
+    order = list(task.dev)
+    random.Random(f"dev {task.seed}").shuffle(order)
+    return order

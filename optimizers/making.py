@@ -1,0 +1,148 @@
+"""Programs of candidates: built, shown their demonstrations, given their instructions and their targets.
+
+What took LM calls to find, demonstrations and instruction candidates, is found once a study and kept with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from ragc.fingerprint import digest
+from ragc.optimizers.demos import Pool, collect, show
+from ragc.optimizers.fitting import fit
+from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.proposals import Proposals, propose
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import DEMO_SETS, Task
+from ragc.programs.base import RagProgram
+from ragc.progress import Progress
+
+
+class Kept(Protocol):
+    """Where a study keeps JSON values by name; `pool:` and `proposals:` begin the names used here."""
+
+    def get(self, name: str) -> Any:
+        """What is kept under `name`, or None."""
+        ...
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep `value` under `name`."""
+        ...
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        ...
+
+
+class Maker:
+    """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight."""
+
+    def __init__(self, task: Task, kept: Kept, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        self._kept = kept
+        self._making: dict[str, asyncio.Task[Any]] = {}
+
+    async def program(self, candidate: Candidate) -> RagProgram:
+        """The program of `candidate`, with its demonstrations and what it learned from train questions.
+
+        One that chooses its demonstrations by the question gets all that were collected.
+        """
+        built = await self._instructed(candidate, candidate.knobs)
+        if built.chooses_demos and candidate.demos:
+            shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
+            built = await self._instructed(candidate, {**candidate.knobs, "icl_n": shown})
+        await fit(built, self.task)
+        if not candidate.demos:
+            return built
+        return show(built, await self.demos(candidate, whole=built.chooses_demos))
+
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> Mapping[str, Any]:
+        """The demonstrations of a `candidate` that shows any, by predictor: as many, or `whole` sets."""
+        pool = await self._pool(candidate)
+        chosen = pool.sets(DEMO_SETS, pool.size if whole else candidate.demos, self.task.seed)
+        return chosen[candidate.demo_set]
+
+    async def proposals(self, program: str) -> Proposals:
+        """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""
+        part = next(part for part in self.task.space.parts if part.program == program)
+
+        async def found() -> Proposals:
+            built = await self._built(part.baseline())
+            made = await propose(built, self.task, limit=self.limit, progress=self.progress)
+            self._kept.put(name, made.to_json())
+            return made
+
+        name = f"proposals:{program}"
+        kept = self._kept.get(name)
+        return Proposals.of(kept) if kept is not None else await self._once(name, found)
+
+    def costs(self) -> list[Mapping[str, float]]:
+        """What each collection of demonstrations, and each search for instructions, cost."""
+        kinds: dict[str, Callable[[Any], Pool | Proposals]] = {"pool": Pool.of, "proposals": Proposals.of}
+        names = [(name, name.partition(":")[0]) for name in self._kept.names()]
+        return [kinds[kind](self._kept.get(name)).counters for name, kind in names if kind in kinds]
+
+    async def _built(self, candidate: Candidate, knobs: Mapping[str, Any] | None = None) -> RagProgram:
+        runtime = self.task.runtime.playing(candidate.targets)
+        chosen = self.task.method_of(candidate.program)
+        values = dict(candidate.knobs if knobs is None else knobs)
+        built = await asyncio.to_thread(chosen.build, runtime, values)
+        return give_prompts(built, self.task.recipe)
+
+    async def _instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
+        built = await self._built(candidate, knobs)
+        if candidate.instructions:
+            texts = (await self.proposals(candidate.program)).texts
+            for name, predictor in built.named_predictors():
+                if number := candidate.instructions.get(name):
+                    predictor.signature = predictor.signature.with_instructions(texts[name][number])
+        return built
+
+    async def _pool(self, candidate: Candidate) -> Pool:
+        """The demonstrations collected under the setting that fits `candidate`, made once a study.
+
+        They are the answers of the roles' own targets: what a demonstration shows does not depend on who
+        is shown it.
+        """
+        method = self.task.method_of(candidate.program)
+        part = self.task.space.part(candidate)
+        shape = {name: candidate.knobs[name] for name in method.shaping}
+        setting = {**part.baseline().knobs, **method.demo_knobs, **shape}
+        name = f"pool:{digest([candidate.program, setting] if candidate.program else setting)[:16]}"
+
+        async def collected() -> Pool:
+            built = await self._built(Candidate(setting, program=candidate.program))
+            pool = await self._collected(built)
+            self._kept.put(name, pool.to_json())
+            return pool
+
+        kept = self._kept.get(name)
+        return Pool.of(kept) if kept is not None else await self._once(name, collected)
+
+    async def _collected(self, built: RagProgram) -> Pool:
+        task = self.task
+        pool = await collect(
+            built,
+            task.train,
+            task.scorer.only([task.demo_metric]),
+            wanted=max(8, task.space.demos + 2),
+            filled=max(8, task.space.demos * DEMO_SETS),
+            threshold=task.demo_threshold,
+            limit=self.limit,
+            done=lambda row: self.progress.step(),
+        )
+        kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
+        self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
+        return pool
+
+    async def _once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+        """What `make` gives, made once however many ask; a waiter that is cancelled does not stop it."""
+        if name not in self._making:
+            self._making[name] = asyncio.ensure_future(_awaited(make))
+        return await asyncio.shield(self._making[name])
+
+
+async def _awaited(make: Callable[[], Awaitable[Any]]) -> Any:
+    return await make()

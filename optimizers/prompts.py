@@ -1,0 +1,30 @@
+"""Prompts that a recipe brings along: imported, and given to the program that is compiled."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ragc.programs.base import RagProgram
+from ragc.recipe import Recipe
+
+
+def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
+    """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
+
+    Only the recipe's own program gets them. Raises UsageError and its kin when a file is no prompt, or not
+    one of the predictor it is named for.
+    """
+    if recipe.prompts and program.method.id == recipe.program:
+        from ragc.exports.imported import imported
+
+        for name, file in recipe.prompts.items():
+            imported(recipe.path(file)).apply(program, name)
+    return program
+
+
+def fingerprints(recipe: Recipe) -> dict[str, str]:
+    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe."""
+    return {
+        name: hashlib.sha256(recipe.path(file).read_bytes()).hexdigest()[:16]
+        for name, file in recipe.prompts.items()
+    }

@@ -1,0 +1,114 @@
+"""The search of a compile, by ragc's own study or by one of its peers: what it found, and what that cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc.errors import BudgetExhausted
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.heats import shuffled
+from ragc.optimizers.making import Maker
+from ragc.optimizers.storage import Memory
+from ragc.optimizers.study import Study
+from ragc.optimizers.task import Task
+from ragc.optimizers.trials import Objective, Scores, Tried
+from ragc.optimizers.winner import expected
+from ragc.programs.base import RagProgram
+from ragc.progress import Progress
+
+OWN = "ragc"
+"""The name of the study of this package in `search.optimizer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The program that the search began with and the one that it chose.
+
+    `dev` are the scores of both on all dev questions, `facts` what provenance says of the search, `costs` the
+    counters of each part of it and `trials` all that was tried, as JSON values.
+    """
+
+    baseline: RagProgram
+    best: RagProgram
+    dev: Mapping[str, Sequence[Scores]]
+    facts: Mapping[str, Any]
+    costs: Sequence[Mapping[str, float]]
+    trials: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+async def search(task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> Found:
+    """What the recipe's optimizer finds for `task`; its state is kept in `directory`."""
+    if task.recipe.search.optimizer == OWN:
+        return await _studied(task, directory, limit, progress)
+    return await _by_peer(task, limit, progress)
+
+
+async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> Found:
+    study = Study(task, directory, limit, progress)
+    chosen = await study.run()
+    base, hope = study.trials[0], expected(study.trials, task.pick)[chosen.number]
+    facts: dict[str, Any] = {
+        "candidate": chosen.candidate.to_json(),
+        "expected": {task.pick.metric.id: _unsigned(task.pick, hope.to_json())},
+        "trials": len(study.trials) - 1,
+        "stopped": sum(not tried.complete for tried in study.trials),
+        "budget": study.spent,
+    }
+    if study.front:
+        facts["front"] = [_on_front(task, tried) for tried in study.front]
+    return Found(
+        await study.maker.program(base.candidate),
+        await study.maker.program(chosen.candidate),
+        {"baseline": base.scores, "winner": chosen.scores},
+        facts,
+        [*(tried.counters for tried in study.trials), *study.maker.costs()],
+        [tried.to_json() for tried in study.trials],
+    )
+
+
+def _unsigned(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
+    return {name: objective.sign * value for name, value in values.items()}
+
+
+def _on_front(task: Task, tried: Tried) -> dict[str, Any]:
+    pairs = zip(task.objectives, tried.values, strict=True)
+    values = {objective.metric.id: objective.sign * value for objective, value in pairs}
+    return {"trial": tried.number, "values": values, "candidate": tried.candidate.to_json()}
+
+
+async def _by_peer(task: Task, limit: asyncio.Semaphore, progress: Progress) -> Found:
+    from ragc.optimizers.peers import optimise
+
+    maker, order = Maker(task, Memory(), limit, progress), shuffled(task)
+
+    async def scored(program: RagProgram) -> tuple[Row, ...]:
+        return await evaluate(program, order, task.scorer, limit=limit)
+
+    progress.phase("baseline on dev", len(order))
+    baseline = await maker.program(task.space.baseline())
+    before = await scored(baseline)
+    calls = sum(row.counters.get("lm_calls", 0) for row in before) / max(1, len(order))
+    task.ledger.hold(round(2 * calls * len(task.test)))
+    peer = await optimise(task.recipe.search.optimizer, task, limit=limit, progress=progress)
+    for note in peer.notes:
+        progress.note(note)
+    best = await peer.program(task)
+    dev = {"baseline": [row.scores for row in before]}
+    budget = ""
+    try:
+        dev["winner"] = [row.scores for row in await scored(best)]
+    except BudgetExhausted as error:
+        budget = str(error)
+    task.ledger.hold(0)
+    facts = {
+        "optimizer": peer.name,
+        "trials": max(0, len(peer.trials) - 1),
+        "stopped": 0,
+        "budget": budget,
+        "notes": list(peer.notes),
+    }
+    return Found(baseline, best, dev, facts, [peer.counters])

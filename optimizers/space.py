@@ -1,0 +1,185 @@
+"""The search space: declared knobs, demonstrations, instructions, targets and programs, and a point in it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragc.fingerprint import digest
+from ragc.programs.knobs import Knob, Knobs, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One point of the search space.
+
+    `demos` is how many demonstrations are shown (0 for none), taken from the front of demonstration set
+    number `demo_set`. `instructions` are numbers of instruction candidates by predictor; a predictor that
+    is not named keeps its own. `targets` says which target plays a role, where not the role's own.
+    `program` is "" where the study has one program.
+    """
+
+    knobs: Mapping[str, Value] = field(default_factory=dict)
+    demos: int = 0
+    demo_set: int = 0
+    instructions: Mapping[str, int] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse. What only some studies vary stands there only if it was."""
+        some = {
+            "instructions": dict(sorted(self.instructions.items())),
+            "targets": dict(sorted(self.targets.items())),
+            "program": self.program,
+        }
+        made = {"knobs": dict(self.knobs), "demos": self.demos, "demo_set": self.demo_set}
+        return made | {name: value for name, value in some.items() if value}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Candidate:
+        """The candidate that `to_json` described."""
+        return cls(
+            dict(value["knobs"]),
+            int(value["demos"]),
+            int(value["demo_set"]),
+            {name: int(number) for name, number in value.get("instructions", {}).items()},
+            dict(value.get("targets", {})),
+            str(value.get("program", "")),
+        )
+
+    @property
+    def mark(self) -> str:
+        """A short digest; equal candidates have equal marks."""
+        return digest(self.to_json())[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What may vary in one program: some declared knobs, demonstrations, instructions.
+
+    `fixed` are values that hold for every candidate. `demos` is the most demonstrations shown,
+    drawn from `demo_sets` sets; 0 searches none. `instructions` is how many candidates each predictor has,
+    its present instructions, number 0, among them. `program` is "" where the study has one program.
+    """
+
+    knobs: tuple[Knob, ...]
+    kind: type[Knobs]
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    demos: int = 0
+    demo_sets: int = 1
+    instructions: Mapping[str, int] = field(default_factory=dict)
+    program: str = ""
+
+    @property
+    def size(self) -> int:
+        """The number of dimensions; 0 when nothing varies."""
+        sets = 1 if self.demos and self.demo_sets > 1 else 0
+        return len(self.knobs) + (1 if self.demos else 0) + sets + len(self.instructed)
+
+    @property
+    def instructed(self) -> dict[str, int]:
+        """The predictors that have a choice of instructions, and of how many."""
+        return {name: count for name, count in self.instructions.items() if count > 1}
+
+    def baseline(self) -> Candidate:
+        """The declared defaults with `fixed` over them, and no demonstrations."""
+        values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
+        return Candidate(values, program=self.program)
+
+    def screening(self) -> Iterator[Candidate]:
+        """Candidates to begin with, chosen by rule and not by chance.
+
+        The baseline with all demonstrations, then the same with one choice or switch moved to one of
+        its other options, in the order of declaration; none without demonstrations. Then the first new
+        instructions of each predictor.
+        """
+        base = replace(self.baseline(), demos=self.demos)
+        if self.demos:
+            yield base
+            for knob in self.knobs:
+                options = (False, True) if knob.kind == "switch" else knob.options
+                active = self.kind.matters(knob, base.knobs)
+                others = [option for option in options if active and option != base.knobs[knob.name]]
+                yield from (replace(base, knobs={**base.knobs, knob.name: option}) for option in others)
+        yield from (replace(base, instructions={name: 1}) for name in self.instructed)
+
+    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """`candidate` with the first other demonstration set whose mark is not among those `tried`.
+
+        None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
+        most knobs do, and a sampler learns nothing about one set from another.
+        """
+        sets = range(self.demo_sets) if candidate.demos else ()
+        others = (replace(candidate, demo_set=number) for number in sets)
+        return next((other for other in others if other.mark not in tried), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """What a study may vary: which program, what varies in it, and which target plays a role.
+
+    The first of `parts` holds the baseline. `targets` are the names that each role may be played by, the
+    role's own first.
+    """
+
+    parts: tuple[Space, ...]
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Space:
+        """The space of the recipe's own program."""
+        return self.parts[0]
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """What is searched of the knobs of the recipe's own program."""
+        return self.first.knobs
+
+    @property
+    def kind(self) -> type[Knobs]:
+        """The knobs of the recipe's own program."""
+        return self.first.kind
+
+    @property
+    def demos(self) -> int:
+        """The most demonstrations shown."""
+        return self.first.demos
+
+    @property
+    def size(self) -> int:
+        """The number of dimensions; 0 when nothing varies."""
+        return sum(part.size for part in self.parts) + (len(self.parts) > 1) + len(self.targets)
+
+    def part(self, candidate: Candidate) -> Space:
+        """The space of the candidate's program."""
+        return next(part for part in self.parts if part.program == candidate.program)
+
+    def baseline(self) -> Candidate:
+        """The declared defaults of the recipe's own program, with what the recipe fixes over them."""
+        return self.first.baseline()
+
+    def screening(self, most: int) -> list[Candidate]:
+        """At most `most` candidates to begin with: each other program as it is, then what `Space` begins
+        with in the first program, then each role played by another target, then the other programs' rest.
+        """
+        first, *others = self.parts
+        made = [part.baseline() for part in others]
+        made += first.screening()
+        base = replace(first.baseline(), demos=first.demos)
+        made += [
+            replace(base, targets={role: name}) for role, names in self.targets.items() for name in names[1:]
+        ]
+        for part in others:
+            made += part.screening()
+        return made[:most]
+
+    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """As `Space.another_set`, in the candidate's program."""
+        return self.part(candidate).another_set(candidate, tried)
+
+    def instructed(self, program: str, counts: Mapping[str, int]) -> Spaces:
+        """These spaces with `counts` instruction candidates by predictor in `program`."""
+        parts = [replace(p, instructions=dict(counts)) if p.program == program else p for p in self.parts]
+        return replace(self, parts=tuple(parts))

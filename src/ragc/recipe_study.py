@@ -1,0 +1,60 @@
+"""The `[study]` table of a recipe: where a study's state is kept, and who runs its trials."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from ragc.recipe_table import Table
+from ragc.store import ADDRESSES
+
+STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
+"""Variables of the environment that hold whole addresses, with a password where one is needed."""
+
+_STORAGE = re.compile(r"(postgresql|mysql|mariadb)(\+\w+)?://\S+")
+_WORKERS = re.compile(r"ray|[^\s/@:]+:[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class StudySpec:
+    """Where a study is; "" for the folders of this machine and for this process.
+
+    `storage` is the address of Optuna's storage, `store` that of the call store, `workers` that of a Ray
+    cluster, HOST:PORT, or "ray": the one in RAY_ADDRESS, else one that is started here. None of them holds a
+    password: an address with one goes into the environment, `RAGC_STORAGE` and `RAGC_STORE`, which stand
+    before what the recipe says; a PostgreSQL password may also stand in PGPASSWORD.
+    """
+
+    storage: str = ""
+    store: str = ""
+    workers: str = ""
+
+
+def read_study(table: Table) -> StudySpec:
+    """The addresses of a study; what is wrong with them is noted."""
+    found = StudySpec(table.text("storage"), table.text("store"), table.text("workers"))
+    table.close()
+    for key, variable in (("storage", STORAGE_ENV), ("store", STORE_ENV), ("workers", "RAY_ADDRESS")):
+        if has_password(getattr(found, key)):
+            name = table.name(key)
+            table.note(
+                key, f"{name} must not hold a password: recipes are passed on; put the address into {variable}"
+            )
+            return StudySpec()
+    if found.storage and not _STORAGE.fullmatch(found.storage):
+        table.wrong("storage", "an address such as postgresql+psycopg://HOST/DATABASE")
+    if found.store and not found.store.startswith(ADDRESSES):
+        table.wrong("store", "an address such as redis://HOST:PORT/0")
+    if found.workers and not _WORKERS.fullmatch(found.workers):
+        table.wrong("workers", '"ray" or the address of a Ray cluster, HOST:PORT')
+    return found
+
+
+def has_password(address: str) -> bool:
+    """Whether `address` has a password, or cannot be read and so may have one."""
+    try:
+        parts = urlsplit(address)
+        return parts.password is not None or any("pass" in name.lower() for name in parse_qs(parts.query))
+    except ValueError:
+        return True

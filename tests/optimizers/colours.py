@@ -1,0 +1,82 @@
+"""A data set of coloured things, a recipe over it, and a model that answers better when shown how."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import IDENTICAL
+from ragc.targets.base import ChatRequest
+
+COLOURS = ("red", "green", "blue", "black", "white")
+
+
+def write_data(folder: Path, n: int = 60) -> None:
+    corpus = [
+        {
+            "id": f"d{i}",
+            "title": f"Thing {i}",
+            "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}.",
+        }
+        for i in range(n)
+    ]
+    asked = [
+        {
+            "id": f"q{i}",
+            "question": f"What colour is thing number{i}?",
+            "answers": [COLOURS[i % 5]],
+            "gold_ids": [f"d{i}"],
+            "split": "train" if i < 15 else "dev" if i < 35 else "test",
+        }
+        for i in range(n)
+    ]
+    for name, rows in (("corpus", corpus), ("questions", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+RECIPE = """
+program = "vanilla"
+seed = 3
+concurrency = 8
+[search]
+knobs = ["top_k", "query_pos"]
+demos = 2
+trials = 6
+batch = 2
+objectives = ["em"]
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["em", "f1", "recall@5"]
+"""
+
+
+def colour_of(request: ChatRequest) -> str:
+    said = request.messages[-1].content
+    asked = re.findall(r"thing (number\d+)\?", said)[-1]
+    return next((c for c in COLOURS if f"{asked} is {c}." in said), "unknown")
+
+
+def needs_demos(request: ChatRequest) -> dict[str, Any]:
+    """Right when it was shown how, or for every third question; wrong otherwise."""
+    right = colour_of(request)
+    shown = len(request.messages) > 2
+    lucky = sum(map(ord, request.messages[-1].content)) % 3 == 0
+    return {"answer": right if shown or lucky else "I think it may be " + right}
+
+
+def identical(one: Path, other: Path) -> bool:
+    names = [*IDENTICAL, *(f"prompts/{p.name}" for p in (one / "prompts").iterdir())]
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+Run = Callable[..., compiling.Compiled]

@@ -1,0 +1,93 @@
+"""A recipe inside somebody's own Optuna script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import UsageError
+from ragc.optimizers.compiled import load
+from ragc.optimizers.optuna_bridge import Objective, study
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import colour_of
+
+SETS = ("search.demos=0", 'search.knobs=["top_k"]', "search.ranges.top_k=[1, 4]")
+
+
+def needs_three(request: ChatRequest) -> dict[str, Any]:
+    return {"answer": colour_of(request) if "[3]" in request.messages[-1].content else "no"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def objective(folder: Path, target: ScriptedTarget, *sets: str) -> Objective:
+    made = recipes.load(folder / "recipe.toml", (*SETS, *sets))
+    return Objective(made, store=CallStore(folder / "store"), targets={"main": target})
+
+
+def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -> None:
+    target = ScriptedTarget(needs_three)
+    score = objective(folder, target)
+    made = study(score.task.recipe)
+    made.optimize(score, n_trials=8)
+    assert made.best_value == 1
+    assert made.trials[0].params == {"knob.top_k": score.task.space.baseline().knobs["top_k"]}
+    assert made.best_trial.params["knob.top_k"] >= 3
+    assert score.candidate(made.best_trial).knobs["top_k"] == made.best_trial.params["knob.top_k"]
+    compiled = score.save(made.best_trial, folder / "best")
+    assert load(folder / "best").state == compiled.state
+    assert compiled.provenance["dev"]["winner"]["em"]["mean"] == 1
+    assert str(folder) not in (folder / "best" / "provenance.json").read_text("utf-8")
+    seen = len(target.requests)
+    again = study(score.task.recipe)
+    assert len(again.trials) == 8
+    again.optimize(objective(folder, target), n_trials=1, n_jobs=1)
+    assert len(target.requests) <= seen + 20
+
+
+def test_any_pruner_and_sampler_may_be_used(home: Path, folder: Path) -> None:
+    score = objective(folder, ScriptedTarget(needs_three))
+    made = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.GridSampler({"knob.top_k": [4, 1, 2]}, seed=1),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=1, n_warmup_steps=0),
+    )
+    made.enqueue_trial({"knob.top_k": 4})
+    made.optimize(score, n_trials=4, n_jobs=2)
+    assert made.best_params == {"knob.top_k": 4}
+    assert {t.state.name for t in made.trials} <= {"COMPLETE", "PRUNED"}
+
+
+def test_several_objectives_are_told_signed(home: Path, folder: Path) -> None:
+    score = objective(folder, ScriptedTarget(needs_three), 'search.objectives=["em", "-tokens"]')
+    made = study(score.task.recipe)
+    made.optimize(score, n_trials=4)
+    assert all(trial.values[1] < 0 for trial in made.trials)
+    assert len(made.best_trials) >= 1
+
+
+def test_a_spent_budget_stops_the_study(home: Path, folder: Path) -> None:
+    target = ScriptedTarget(needs_three)
+    score = objective(folder, target, "budget.lm_calls=30", "search.ranges.top_k=[1, 9]")
+    made = study(score.task.recipe)
+    made.optimize(score, n_trials=50)
+    assert len(target.requests) <= 30
+    assert made.trials[-1].state is optuna.trial.TrialState.PRUNED
+    assert len(made.trials) < 50
+
+
+def test_a_foreign_trial_is_refused(home: Path, folder: Path) -> None:
+    score = objective(folder, ScriptedTarget([]))
+    made = optuna.create_study()
+    with pytest.raises(UsageError, match="not run by this objective"):
+        score.save(made.ask(), folder / "out")

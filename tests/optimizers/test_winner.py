@@ -1,0 +1,95 @@
+"""Choosing the winner: shrinkage, the front, and the winner's curse in a simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc import metrics
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.trials import Objective, Tried
+from ragc.optimizers.winner import expected, front, winner
+
+F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
+
+
+def tried(number: int, scores: list[float], tokens: float = 0.0, *, complete: bool = True) -> Tried:
+    rows = tuple({"f1": score, "tokens": tokens} for score in scores)
+    values = (sum(scores) / len(scores), -tokens)
+    return Tried(number, Candidate({"top_k": number}), rows, values, complete, {"prompt_tokens": tokens})
+
+
+def only(trial: Tried) -> Tried:
+    return Tried(
+        trial.number, trial.candidate, trial.scores, trial.values[:1], trial.complete, trial.counters
+    )
+
+
+def test_a_lead_that_all_questions_agree_on_is_left_alone() -> None:
+    trials = [tried(0, [0.2] * 20), tried(1, [0.5] * 20), tried(2, [0.3] * 20)]
+    assert {n: round(e.value, 9) for n, e in expected(trials, F1).items()} == {0: 0.2, 1: 0.5, 2: 0.3}
+    assert winner([only(t) for t in trials], [F1], F1).number == 1
+
+
+def test_where_all_is_noise_nothing_is_expected_and_the_baseline_stays() -> None:
+    base = [0.0, 1.0] * 10
+    worse = [[1.0 - s if i % 7 == n else s for i, s in enumerate(base)] for n in range(4)]
+    trials = [tried(0, base), *(tried(n + 1, scores) for n, scores in enumerate(worse))]
+    hopes = expected(trials, F1)
+    means = [float(np.mean(t.series(F1))) for t in trials]
+    spread = max(means) - min(means)
+    assert max(abs(hopes[n].value - hopes[1].value) for n in range(1, 5)) < spread / 2
+    assert hopes[0].value == pytest.approx(0.5)
+    assert hopes[0].shrunk == 0
+
+
+def test_stopped_trials_never_win_and_equals_go_to_the_cheaper() -> None:
+    trials = [
+        only(tried(0, [0.1, 0.3], 50)),
+        only(tried(1, [1.0], 1, complete=False)),
+        only(tried(2, [0.5, 0.7], 40)),
+        only(tried(3, [0.5, 0.7], 30)),
+    ]
+    assert winner(trials, [F1], F1).number == 3
+
+
+def test_the_front_has_what_no_other_trial_beats_and_pick_chooses_in_it() -> None:
+    trials = [
+        tried(0, [0.2, 0.2], 50),
+        tried(1, [0.6, 0.6], 80),
+        tried(2, [0.1, 0.1], 60),
+        tried(3, [0.2, 0.2], 50),
+        tried(4, [0.0, 0.0], 10),
+    ]
+    assert [t.number for t in front(trials)] == [0, 1, 4]
+    assert winner(trials, [F1, COST], F1).number == 1
+    assert winner(trials, [F1, COST], COST).number == 4
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=6))
+def test_what_is_expected_lies_within_the_means_and_only_shrinks(scores: list[list[float]]) -> None:
+    trials = [tried(n, line) for n, line in enumerate(scores)]
+    means = [sum(line) / 6 for line in scores]
+    for number, hope in expected(trials, F1).items():
+        assert min(means) - 1e-9 <= hope.value <= max(means) + 1e-9
+        assert hope.value + hope.shrunk == pytest.approx(means[number], abs=1e-9)
+
+
+def test_the_expected_score_of_the_winner_is_nearer_the_truth_than_its_mean() -> None:
+    """Simulated: 12 trials of 40 questions, true differences small beside the noise of a question."""
+    rng = np.random.default_rng(5)
+    raw, shrunk = [], []
+    for _ in range(150):
+        truth = np.concatenate([[0.0], rng.normal(0.0, 0.03, 12)]) + 0.5
+        ease = rng.normal(0, 0.3, 40)
+        seen = np.clip(truth[:, None] + ease + rng.normal(0, 0.25, (13, 40)), 0, 1)
+        trials = [only(tried(n, line.tolist())) for n, line in enumerate(seen)]
+        chosen = winner(trials, [F1], F1)
+        centre = truth[chosen.number] + np.mean(ease)
+        raw.append(chosen.values[0] - centre)
+        shrunk.append(expected(trials, F1)[chosen.number].value - centre)
+    assert np.mean(raw) > 0.03  # the curse
+    assert abs(np.mean(shrunk)) < np.mean(raw) / 2
+    assert np.mean(np.square(shrunk)) < np.mean(np.square(raw))
