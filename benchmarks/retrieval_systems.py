@@ -46,6 +46,7 @@ class System(Protocol):
 
     def search(self, queries: list[str], at_once: int) -> int:
         """The hits of all queries, `at_once` of them in flight."""
+        ...
 
 
 class Ours:
@@ -61,6 +62,8 @@ class Ours:
         if self.kind == "lucene":
             import ragc.corpora.lucene
         else:
+            import bm25s  # noqa: F401
+
             import ragc.corpora.bm25  # noqa: F401
 
     def read(self) -> None:

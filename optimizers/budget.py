@@ -9,10 +9,49 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ragc.errors import BudgetExhausted
 from ragc.recipe import Budget
+from ragc.targets.gateway import Ledger
+
+_WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes": "minutes"}
+
+
+class StudyLedger(Ledger, Protocol):
+    """The ledger of a study: `ragc.targets.gateway.Ledger`, with what the study itself asks of it.
+
+    `calls`, `tokens`, `usd` and `minutes` are what was charged so far.
+    """
+
+    @property
+    def calls(self) -> int: ...  # noqa: D102 - said above
+
+    @property
+    def tokens(self) -> int: ...  # noqa: D102
+
+    @property
+    def usd(self) -> float: ...  # noqa: D102
+
+    @property
+    def minutes(self) -> float: ...  # noqa: D102
+
+    def hold(self, calls: int) -> None:
+        """Keep `calls` LM calls back for later; 0 frees them."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held open."""
+        ...
+
+
+def exhausted(what: str, limits: Budget) -> BudgetExhausted:
+    """The error of a request that would pass `limits`; `what` is lm_calls, tokens, usd or minutes."""
+    limit = getattr(limits, what)
+    return BudgetExhausted(
+        f"The budget of {limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]} is spent; "
+        f"raise budget.{what} to go on."
+    )
 
 
 class FileLedger:
@@ -70,22 +109,14 @@ class FileLedger:
         limits = self.budget
         calls = self.calls + len(self._reserved) + self._held + 1
         if limits.lm_calls is not None and calls > limits.lm_calls:
-            raise BudgetExhausted(
-                f"The budget of {limits.lm_calls} LM calls is spent; raise budget.lm_calls to go on."
-            )
+            raise exhausted("lm_calls", limits)
         due = self.tokens + sum(self._reserved.values()) + tokens
         if limits.tokens is not None and due > limits.tokens:
-            raise BudgetExhausted(
-                f"The budget of {limits.tokens} tokens is spent; raise budget.tokens to go on."
-            )
+            raise exhausted("tokens", limits)
         if limits.usd is not None and self.usd >= limits.usd:
-            raise BudgetExhausted(
-                f"The budget of {limits.usd:g} dollars is spent; raise budget.usd to go on."
-            )
+            raise exhausted("usd", limits)
         if limits.minutes is not None and self.minutes >= limits.minutes:
-            raise BudgetExhausted(
-                f"The budget of {limits.minutes:g} minutes is spent; raise budget.minutes to go on."
-            )
+            raise exhausted("minutes", limits)
         self._reserved[key] = tokens
 
     def settle(self, key: str, tokens: int, usd: float) -> None:

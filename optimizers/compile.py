@@ -28,14 +28,17 @@ from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
+from ragc.optimizers.sharing import forget, ledger_of, store_address
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
 from ragc.progress import Progress, Silent
 from ragc.recipe import Recipe
+from ragc.recipe_study import StudySpec
 from ragc.store import CallStore
 from ragc.targets.base import Target
 
 SILENT = Silent()
+HERE = StudySpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,12 @@ class Compiled:
         }
 
 
-def open_store() -> CallStore:
-    """The call store of this user."""
-    return CallStore(cache_home() / "store")
+def open_store(spec: StudySpec = HERE) -> CallStore:
+    """The call store of this user: on the server that RAGC_STORE or `spec` names, else in a folder.
+
+    Raises UsageError for an address that cannot be used, StoreError when the store cannot be opened.
+    """
+    return CallStore.at(store_address(spec), cache_home() / "store")
 
 
 def study_directory(out: Path) -> Path:
@@ -95,9 +101,13 @@ def compile(
     """
     target = Path(out)
     refuse_foreign(target)
+    if recipe.study.workers and (store or targets):
+        raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     with _study_of(target, recipe, resume) as directory:
-        kept = store or open_store()
-        task = prepare(recipe, store=kept, charges=directory / "charges.jsonl", targets=targets)
+        ledger = ledger_of(recipe, directory)
+        kept = store or open_store(recipe.study)
+        charges = directory / "charges.jsonl"
+        task = prepare(recipe, store=kept, charges=charges, ledger=ledger, targets=targets)
         try:
             return loop.run(_compile(task, target, directory, progress))
         finally:
@@ -111,7 +121,7 @@ def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{directory}.lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
     except Timeout:
         raise UsageError(
             f"Another process is compiling to {out}; wait for it or choose another --out."
@@ -120,6 +130,7 @@ def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
         if not resume:
+            forget(directory)
             shutil.rmtree(directory, ignore_errors=True)
         elif written.exists() and written.read_text("utf-8") != text:
             change = _first_difference(written.read_text("utf-8"), text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -19,7 +20,10 @@ BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 
 
 class Runner(Protocol):
-    """Whoever runs trials: this process, or another one."""
+    """Whoever runs trials: this process, or others. `abreast` is how many may run at a time."""
+
+    @property
+    def abreast(self) -> int: ...  # noqa: D102 - said above
 
     async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
         """Trial `number`, raced against `rivals`, all of them complete."""
@@ -31,6 +35,14 @@ class Local:
 
     def __init__(self, maker: Maker, step: Callable[[Row], None] = lambda row: None) -> None:
         self._maker, self._step = maker, step
+
+    @property
+    def abreast(self) -> int:
+        """As many as fill the requests in flight: each trial has a prompt prefix of its own, and a model in
+        this process holds few of them.
+        """
+        task = self._maker.task
+        return math.ceil(task.in_flight / looks(len(task.dev))[0])
 
     async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
         """As `Runner.run`."""

@@ -12,6 +12,7 @@ from ragc.errors import BudgetExhausted
 from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.heats import shuffled
 from ragc.optimizers.making import Maker
+from ragc.optimizers.ray_runner import on_workers
 from ragc.optimizers.storage import Memory
 from ragc.optimizers.study import Study
 from ragc.optimizers.task import Task
@@ -49,7 +50,9 @@ async def search(task: Task, directory: Path, limit: asyncio.Semaphore, progress
 
 async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> Found:
     study = Study(task, directory, limit, progress)
-    chosen = await study.run()
+    async with on_workers(task, directory, progress) as runner:
+        study.runner = runner or study.runner
+        chosen = await study.run()
     base, hope = study.trials[0], expected(study.trials, task.pick)[chosen.number]
     facts: dict[str, Any] = {
         "candidate": chosen.candidate.to_json(),

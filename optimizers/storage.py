@@ -3,35 +3,99 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import optuna
 
-from ragc.errors import StoreError
+from ragc.errors import StoreError, UsageError
 
 NAME = "ragc"
 """The name of the one study in a directory's storage."""
 
 
-def storage(directory: Path, objectives: int) -> optuna.Study:
-    """The study kept in `directory`, made if it is not there. Raises StoreError."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+def storage(directory: Path, objectives: int, address: str = "", name: str = NAME) -> optuna.Study:
+    """The study kept in `directory`, or as `name` on the server at `address`, made if it is not there.
+
+    Raises StoreError, and UsageError when the library for the server is missing.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    with _told(address or str(directory)):
+        return optuna.create_study(
+            storage=_storage(address or file_address(directory)),
+            study_name=name,
+            directions=["maximize" for _ in range(objectives)],
+            load_if_exists=True,
+        )
+
+
+def file_address(directory: Path) -> str:
+    """The address of the storage that is a file in `directory`."""
+    return f"sqlite:///{directory / 'study.db'}"
+
+
+def opened(address: str, name: str) -> optuna.Study:
+    """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
+    with _told(address):
+        return optuna.load_study(storage=_storage(address), study_name=name)
+
+
+def delete(address: str, name: str) -> None:
+    """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
+    with _told(address), suppress(KeyError):
+        optuna.delete_study(storage=_storage(address), study_name=name)
+
+
+def _storage(address: str) -> optuna.storages.RDBStorage:
+    """A connection that has dropped is made again."""
+    engine = {} if address.startswith("sqlite") else {"pool_pre_ping": True}
+    return optuna.storages.RDBStorage(address, engine_kwargs=engine)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What Optuna and the database raise, as one sentence without the password."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return optuna.create_study(
-                storage=f"sqlite:///{directory / 'study.db'}",
-                study_name=NAME,
-                directions=["maximize" for _ in range(objectives)],
-                load_if_exists=True,
-            )
+            yield
+    except ImportError as error:
+        raise UsageError(
+            f"The storage of the study needs a library that is not installed ({error}); run: pip install "
+            "'ragc[postgres]' for PostgreSQL."
+        ) from error
     except Exception as error:
         raise StoreError(
-            f"The study at {directory} cannot be opened ({type(error).__name__}: {error}); another process "
-            "may hold it, or the disk may be full."
-        ) from error
+            f"The study at {_described(where)} cannot be opened ({_said(error, where)}); another process "
+            "may hold it, its server may be down, or the disk may be full."
+        ) from None
+
+
+def _described(where: str) -> str:
+    """`where` without a password."""
+    if "://" not in where:
+        return where
+    from sqlalchemy.engine import make_url
+
+    with suppress(Exception):  # an address that cannot be read may have its password anywhere
+        url = make_url(where)
+        return url.set(password=None, query={}).render_as_string()
+    return "the address of its storage"
+
+
+def _said(error: Exception, where: str) -> str:
+    """The first line of the root cause, without the password of `where`."""
+    root: BaseException = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    text = (str(root).strip() or type(root).__name__).splitlines()[0]
+    if "://" in where and "@" in where:
+        secret = where.partition("://")[2].rpartition("@")[0].partition(":")[2]
+        text = text.replace(secret, "[redacted]") if secret else text
+    return f"{type(root).__name__}: {text}"
 
 
 class StudyKept:

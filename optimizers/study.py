@@ -8,7 +8,6 @@ process died are failed and asked again, with the same outcome.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +16,12 @@ import optuna
 
 from ragc.errors import BudgetExhausted
 from ragc.optimizers.asking import Asked, Asking
-from ragc.optimizers.heats import Local, Runner, looks
+from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
 from ragc.optimizers.making import Maker
+from ragc.optimizers.sharing import study_in
 from ragc.optimizers.space import Candidate, Spaces
-from ragc.optimizers.storage import StudyKept, storage
+from ragc.optimizers.storage import StudyKept
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, best
 from ragc.optimizers.winner import front, winner
@@ -39,7 +39,7 @@ class Study:
         self.task, self.limit, self.progress = task, limit, progress
         self.trials: list[Tried] = []
         self.spent = ""
-        self._study = storage(directory, len(task.objectives))
+        self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = Journal(directory, task)
         self.maker = Maker(task, StudyKept(self._study), limit, progress)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
@@ -51,10 +51,12 @@ class Study:
         records = sorted((k, v) for k, v in self._study.user_attrs.items() if k.startswith("batch:"))
         for _, record in records:
             for value in record:
-                tried = Tried.of(value)
-                self.trials.append(tried)
-                if tried.number not in told:
-                    self._study.tell(tried.number, list(tried.values))
+                self.trials.append(Tried.of(value))
+                if value["trial"] not in told:
+                    self._study.tell(value["trial"], list(self.trials[-1].values))
+        states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
+        for _ in range(states.count(optuna.trial.TrialState.WAITING)):
+            self._study.ask()  # only a trial that is running can be failed
         for trial in self._study.get_trials(deepcopy=False):
             if not trial.state.is_finished():
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
@@ -99,10 +101,10 @@ class Study:
         """Race and tell one batch."""
         done = len(self.trials)
         rivals = self._rivals()
-        abreast = asyncio.Semaphore(math.ceil(self.task.in_flight / looks(len(self.task.dev))[0]))
+        abreast = asyncio.Semaphore(self.runner.abreast)
         races = [
-            asyncio.ensure_future(self._race(trial.number, candidate, rivals, done + place, abreast))
-            for place, (trial, candidate) in enumerate(asked)
+            asyncio.ensure_future(self._race(done + place, candidate, rivals, abreast))
+            for place, (_, candidate) in enumerate(asked)
         ]
         try:
             results = await asyncio.gather(*races)
@@ -111,9 +113,11 @@ class Study:
                 race.cancel()
             await asyncio.gather(*races, return_exceptions=True)
             raise
-        self._study.set_user_attr(f"batch:{done:06d}", [tried.to_json() for tried in results])
-        for tried in results:
-            self._study.tell(tried.number, list(tried.values))
+        pairs = [(trial.number, tried) for (trial, _), tried in zip(asked, results, strict=True)]
+        record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
+        self._study.set_user_attr(f"batch:{done:06d}", record)
+        for number, tried in pairs:
+            self._study.tell(number, list(tried.values))
         self.trials.extend(results)
         self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
 
@@ -128,13 +132,12 @@ class Study:
         number: int,
         candidate: Candidate,
         rivals: Sequence[Tried],
-        index: int,
         abreast: asyncio.Semaphore,
     ) -> Tried:
-        """Run a trial and tell whoever watches.
+        """Run a trial, when few enough run `abreast`, and tell whoever watches.
 
-        Only as many trials run `abreast` as fill the requests in flight: each has a prompt prefix of
-        its own, and a model in this process holds few of them.
+        Its `number` is its place in the study, the baseline's 0; Optuna also counts those that were asked
+        for and given up, of which a study that was killed has more.
         """
         for earlier in self.trials:
             if earlier.candidate.mark == candidate.mark and earlier.complete:
@@ -143,7 +146,7 @@ class Study:
             tried = await self.runner.run(number, candidate, rivals)
         top = max([t.values[0] for t in (*self.trials, tried) if t.complete], default=tried.values[0])
         about = self.describe(candidate) + ("" if tried.complete else f", stopped after {len(tried.scores)}")
-        self.progress.trial(index, self.task.trials, tried.values[0], top, about)
+        self.progress.trial(number, self.task.trials, tried.values[0], top, about)
         return tried
 
     def describe(self, candidate: Candidate) -> str:

@@ -16,7 +16,7 @@ from ragc.fingerprint import digest
 from ragc.metrics import Metric, assessors
 from ragc.metrics.assessing import families
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.judge import Judge
 from ragc.optimizers.prompts import fingerprints
@@ -47,7 +47,7 @@ class Task:
 
     recipe: Recipe
     runtime: Runtime
-    ledger: FileLedger
+    ledger: StudyLedger
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
@@ -124,15 +124,16 @@ def prepare(
     *,
     store: CallStore,
     charges: Path | None = None,
+    ledger: StudyLedger | None = None,
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
 ) -> Task:
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
-    `charges` is the file of the budget's ledger. `questions` False leaves every split empty, for
-    answering questions that are not in the data. `targets` stand in for those of the recipe. `progress` is
-    told of a large corpus that is written to disk for the first time.
+    `charges` is the file of the budget's ledger, or `ledger` stands in for it. `questions` False leaves
+    every split empty, for answering questions that are not in the data. `targets` stand in for those of the
+    recipe. `progress` is told of a large corpus that is written to disk for the first time.
     Raises DataError and UsageError.
     """
     data = RecipeData(recipe, progress)
@@ -143,7 +144,7 @@ def prepare(
     sources = {
         name: build_source(recipe, spec, corpora.get(name), store) for name, spec in recipe.sources.items()
     }
-    ledger = FileLedger(charges, recipe.budget)
+    ledger = ledger or FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)
     for program in recipe.methods:
         runtime.require(program)

@@ -1,153 +1,65 @@
 """RagPredict: DSPy's predictor on a target of ours.
 
-It renders what does not change (instructions, demonstrations, reply schema) once, sends requests
-through the gateway, and gives back typed outputs. A reply that does not parse is asked for once
-more, and counted.
+It sends requests through the gateway and gives back typed outputs. A reply that does not parse is asked
+for once more, and counted. A call that was made before is replayed whole, see `ragc.programs.memo`.
 """
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
 from ragc import counters, loop
 from ragc.errors import ParseFailure
-from ragc.fingerprint import digest
 from ragc.programs import trace
 from ragc.programs.cutting import cut_to_fit
-from ragc.programs.demos import FrozenDemos, plain
 from ragc.programs.forced import forced
-from ragc.programs.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.runtime import Runtime
-from ragc.programs.typed import read_json, reply_schema
-from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, TokenLogprob
+from ragc.programs.memo import Memo, Outcome, Recording, fresh, key_of, mark, memo_of, shown
+from ragc.programs.prompted import Prompted
+from ragc.targets.base import ChatRequest, Sampling
+from ragc.targets.gateway import Answer
 
-GREEDY = Sampling()
-
-_AGAIN = (
-    "That reply could not be read: {error} "
-    "Reply again with only a JSON object that has exactly these fields: {fields}."
-)
+_SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rendered:
-    """What stays the same between calls: the messages before the last one, and the fingerprint."""
+@dataclass(slots=True)
+class _Asked:
+    """One call: its place in the trace, its inputs, how its reply is drawn, and its key in the memo."""
 
-    prefix: tuple[Message, ...]
-    fingerprint: str
+    spot: tuple[trace.Run, tuple[int, ...]] | None
+    inputs: dict[str, Any]
+    sampling: Sampling
+    sample: int
+    key: str | None = None
 
 
-class RagPredict(dspy.Predict):
-    """A typed call with the role, sampling and layout of its program.
-
-    Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
-    shown, in order.
-    """
-
-    def __init__(
-        self,
-        signature: Any,
-        runtime: Runtime,
-        *,
-        role: Role = "main",
-        layout: str = "minimal",
-        sampling: Sampling = GREEDY,
-        max_demos: int = 16,
-        logprobs: bool = False,
-    ) -> None:
-        self._rendered: _Rendered | None = None
-        self.runtime, self.role, self.layout = runtime, role, layout
-        self.sampling, self.max_demos, self.logprobs = sampling, max_demos, logprobs
-        self.name = ""
-        super().__init__(signature)
+class RagPredict(Prompted):
+    """A typed call with the role, sampling and layout of its program."""
 
     @property
-    def demos(self) -> Any:
-        """The demonstrations, a list that refuses changes."""
-        return self._demos
+    def _memo(self) -> Memo:
+        return memo_of(self.runtime.gateway.store)
 
-    @demos.setter
-    def demos(self, value: Any) -> None:
-        self._demos = FrozenDemos(value)
-        self._rendered = None
-
-    @property
-    def signature(self) -> Any:
-        """The typed contract of the call."""
-        return self._signature
-
-    @signature.setter
-    def signature(self, value: Any) -> None:
-        self._signature = value
-        self._rendered = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RagPredict:
-        twin = copy.copy(self)
-        memo[id(self)] = twin
-        twin.__dict__ = {**self.__dict__, "traces": list(self.traces), "train": list(self.train)}
-        return twin
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of all that shapes the prompt apart from the inputs."""
-        return self._render().fingerprint
-
-    def _render(self) -> _Rendered:
-        if self._rendered is None:
-            style, signature = adapter(self.layout), self._signature
-            shown = [self._echoed(plain(demo)) for demo in self._demos[: self.max_demos]]
-            messages = [{"role": "system", "content": style.format_system_message(signature)}]
-            messages += style.format_demos(signature, shown)
-            prefix = tuple(Message(m["role"], m["content"]) for m in messages)
-            fields = [[name, str(info.annotation)] for name, info in signature.fields.items()]
-            mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, self.layout])
-            self._rendered = _Rendered(prefix, mark)
-        return self._rendered
-
-    def _echoed(self, values: dict[str, Any]) -> dict[str, Any]:
-        """`values` with every input that repeats another filled in."""
-        extra = [
-            (name, (info.json_schema_extra or {}).get("echo"))
-            for name, info in self._signature.input_fields.items()
-        ]
-        return values | {name: values[of] for name, of in extra if of in values}
-
-    def messages(self, **inputs: Any) -> tuple[Message, ...]:
-        """The chat messages that a call with `inputs` sends; no model is called."""
-        style = adapter(self.layout)
-        content = style.format_user_message_content(self._signature, self._echoed(inputs), main_request=True)
-        return (*self._render().prefix, Message("user", content))
-
-    def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
-        """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        target = self.runtime.target(self.role)
-        enforced = self.layout in JSON_LAYOUTS and "schema" in target.capabilities
-        chosen = {**self.config, **(config or {})}
-        sample = int(chosen.pop("rollout_id", None) or 0)
-        known = {
-            name: value for name, value in chosen.items() if name in Sampling.__slots__ and value is not None
-        }
-        return ChatRequest(
-            messages=self.messages(**inputs),
-            schema=reply_schema(self._signature) if enforced else None,
-            sampling=replace(self.sampling, **known),
-            logprobs=self.logprobs,
-            sample=sample,
-        )
-
-    def size(self, **inputs: Any) -> int:
-        """About how many tokens a call with `inputs` takes, its longest reply included."""
-        target = self.runtime.target(self.role)
-        text = "\n".join(m.content for m in self.messages(**inputs))
-        return target.count_tokens(text) + self.sampling.max_tokens
+    def _key(self, inputs: dict[str, Any], sampling: Sampling, sample: int) -> str | None:
+        """The memo's key of a call; None when it must go the long way."""
+        runtime = self.runtime
+        if not runtime.gateway.memo:
+            return None
+        wording, target = self.rendered.wording, runtime.target(self.role)
+        return key_of(mark(self.printed, wording, sampling, self.logprobs, target), sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
         """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
-        return self.size(**inputs) <= self.runtime.target(self.role).context_tokens
+        key = self._key(inputs, self.sampling, 0)
+        size = self._memo.sizes.get(key) if key else None
+        if size is None:
+            size = self.size(**inputs)
+            if key:
+                self._memo.sized(key, size)
+        return size <= self.runtime.target(self.role).context_tokens
 
     async def attempt(self, **inputs: Any) -> Any:
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
@@ -158,72 +70,162 @@ class RagPredict(dspy.Predict):
             trace.record(trace.Note(self.name, f"unreadable: {error}"))
             return None
 
+    def __call__(self, *args: Any, **inputs: Any) -> dspy.Prediction:
+        """Call and wait; for use outside the process's loop."""
+        if args or _watched(self):
+            return super().__call__(*args, **inputs)
+        return self.forward(**inputs)
+
+    async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
+        """One typed call, as `aforward`. May be awaited on any loop."""
+        if args or _watched(self):
+            return await super().acall(*args, **inputs)
+        return await self.aforward(**inputs)
+
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
-        return loop.run(self.aforward(**kwargs))
+        if loop.inside():
+            return loop.run(self.aforward(**kwargs))
+        asked = self._asked(kwargs)
+        known = self._at_once(asked)
+        return loop.run(self._answered(asked)) if known is None else known
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
         """One typed call. Raises ParseFailure when the second reply cannot be read either."""
+        asked = self._asked(kwargs)
+        known = self._at_once(asked)
+        return await self._answered(asked) if known is None else known
+
+    def _asked(self, kwargs: dict[str, Any]) -> _Asked:
         spot = trace.place()
         config = kwargs.pop("config", None)
-        for special in ("lm", "signature", "demos", "_trace"):
-            kwargs.pop(special, None)
-        known = forced(self._signature.output_fields)
+        for special in _SPECIAL & kwargs.keys():
+            del kwargs[special]
+        return _Asked(spot, kwargs, *self.drawn(config))
+
+    def _at_once(self, asked: _Asked) -> dspy.Prediction | None:
+        """What is known without waiting: forced outputs, or a call that memory holds.
+
+        Whoever has callbacks is shown everything, and so nothing is replayed whole.
+        """
+        known = forced(self.rendered.outputs)
         if known is not None:
-            return self._recorded(spot, kwargs, known, logprobs=())
-        kwargs = cut_to_fit(self, kwargs)
-        request = self.request(config=config, **kwargs)
-        reply = await self.runtime.gateway.complete(self.runtime.target(self.role), request)
-        outputs, last = await self._read(request, reply)
-        replies = [reply] if last is reply else [reply, last]
-        marks = {
-            "truncated": last.finish == "length",
-            "repaired": last is not reply,
-            "prompt_tokens": sum(r.usage.prompt for r in replies),
-            "completion_tokens": sum(r.usage.completion for r in replies),
-        }
-        return self._recorded(spot, kwargs, outputs, last.logprobs, **marks)
+            return self._recorded(asked, asked.inputs, known, known)
+        if not (self.callbacks or dspy.settings.callbacks):
+            asked.key = self._key(asked.inputs, asked.sampling, asked.sample)
+        gateway = self.runtime.gateway
+        if asked.key is None or not gateway.charges_anywhere:
+            return None
+        found = memo_of(gateway.store).held(asked.key, self.rendered.fields)
+        if found is None:
+            return None
+        gateway.replay(found.recording.answers)
+        return self._replayed(asked, found)
+
+    async def _answered(self, asked: _Asked) -> dspy.Prediction:
+        """A call that the store holds, or that is sent."""
+        if asked.key is not None:
+            found = await loop.bridge(self._found(asked.key))
+            if found is not None:
+                return self._replayed(asked, found)
+        inputs = cut_to_fit(self, asked.inputs)
+        request = self.chat_request(inputs, asked.sampling, asked.sample)
+        outcome = await self._sent(request, cut=inputs != asked.inputs)
+        if asked.key is not None:
+            await loop.bridge(self._memo.keep(asked.key, outcome))
+        return self._told(asked, inputs, outcome)
+
+    async def _found(self, key: str) -> Outcome | None:
+        """The call under `key` as memory or the store holds it, charged. On the process's loop."""
+        found = self._memo.held(key, self.rendered.fields) or await self._memo.find(key, self._read)
+        if found is not None:
+            self.runtime.gateway.replay(found.recording.answers)
+        return found
+
+    async def _sent(self, request: ChatRequest, *, cut: bool) -> Outcome:
+        """What comes of `request`, asked for once more when the first reply cannot be read."""
+        gateway, target = self.runtime.gateway, self.runtime.target(self.role)
+        answers = [await gateway.ask(target, request)]
+        outputs, error = self.parsed(answers[0].reply)
+        failure = error
+        if outputs is None:
+            counters.count(repairs=1)
+            answers.append(await gateway.ask(target, self.once_more(request, answers[0].reply, error)))
+            outputs, failure = self.parsed(answers[1].reply, again=True)
+        _track_usage(target.model, answers)
+        kept = tuple(answer._replace(replayed=True) for answer in answers)
+        return self._outcome(Recording(kept, error, cut), outputs, failure)
+
+    def _read(self, recording: Recording) -> Outcome | None:
+        """What `recording` says to this signature; None when it would ask for something else."""
+        first, *second = recording.answers
+        outputs, failure = self.parsed(first.reply)
+        if outputs is not None:
+            recording = Recording((first,), "", recording.cut)
+        elif second and failure == recording.error:
+            outputs, failure = self.parsed(second[0].reply, again=True)
+        else:
+            return None
+        return self._outcome(recording, outputs, failure)
+
+    def _outcome(self, recording: Recording, outputs: dict[str, Any] | None, failure: str) -> Outcome:
+        read = outputs or {}
+        return Outcome(recording, read, shown(read), failure, self.rendered.fields)
+
+    def _replayed(self, asked: _Asked, found: Outcome) -> dspy.Prediction:
+        """The prediction of a call that was `found`, and is charged."""
+        inputs = cut_to_fit(self, asked.inputs) if found.recording.cut else asked.inputs
+        counters.count(memo=1, repairs=len(found.recording.answers) - 1)
+        return self._told(asked, inputs, found)
+
+    def _told(self, asked: _Asked, inputs: dict[str, Any], outcome: Outcome) -> dspy.Prediction:
+        """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
+        if outcome.failure:
+            raise ParseFailure(outcome.failure)
+        outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
+        return self._recorded(asked, inputs, outputs, outcome.shown, outcome.recording.answers)
 
     def _recorded(
         self,
-        spot: tuple[trace.Run, tuple[int, ...]] | None,
+        asked: _Asked,
         inputs: dict[str, Any],
         outputs: dict[str, Any],
-        logprobs: tuple[TokenLogprob, ...],
-        **marks: Any,
+        told: Mapping[str, Any],
+        answers: Sequence[Answer] = (),
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
-            prediction.logprobs = logprobs
-        event = trace.Call(self.name, self.role, plain(inputs), plain(outputs), **marks)
-        if spot is not None:
-            spot[0].add(spot[1], event, (self, dict(inputs), prediction))
-        elif dspy.settings.trace is not None:
-            dspy.settings.trace.append((self, dict(inputs), prediction))
+            prediction["logprobs"] = answers[-1].reply.logprobs if answers else ()
+        if asked.spot is not None:
+            event = trace.Call(
+                self.name,
+                self.role,
+                shown(inputs),
+                shown(told),
+                truncated=bool(answers) and answers[-1].reply.finish == "length",
+                repaired=len(answers) > 1,
+                prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
+                completion_tokens=sum(answer.reply.usage.completion for answer in answers),
+            )
+            asked.spot[0].add(asked.spot[1], event, (self, dict(inputs), prediction))
+        elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:
+            if len(entries) >= dspy.settings.max_trace_size:  # as DSPy does, the oldest goes
+                del entries[0]
+            entries.append((self, dict(inputs), prediction))
         return prediction
 
-    async def _read(self, request: ChatRequest, reply: Reply) -> tuple[dict[str, Any], Reply]:
-        """The outputs and the reply they are from: `reply`, or a second one when it cannot be read."""
-        try:
-            return self._parse(reply), reply
-        except ParseFailure as error:
-            counters.count(repairs=1)
-            fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
-            again = Message("user", _AGAIN.format(error=error, fields=fields))
-            target = self.runtime.target(self.role)
-            schema = reply_schema(self._signature) if "schema" in target.capabilities else None
-            second = replace(
-                request, messages=(*request.messages, Message("assistant", reply.text), again), schema=schema
-            )
-            mended = await self.runtime.gateway.complete(target, second)
-            return read_json(self._signature, mended.text, truncated=mended.finish == "length"), mended
 
-    def _parse(self, reply: Reply) -> dict[str, Any]:
-        if self.layout in JSON_LAYOUTS:
-            return read_json(self._signature, reply.text, truncated=reply.finish == "length")
-        try:
-            return dict(adapter(self.layout).parse(self._signature, reply.text))
-        except dspy.utils.exceptions.AdapterParseError as error:
-            raise ParseFailure(
-                f"the {self.layout} layout found no {', '.join(self._signature.output_fields)}."
-            ) from error
+def _watched(call: RagPredict) -> bool:
+    """Whether anybody looks at DSPy's own bookkeeping of a call, which costs more than a replayed one."""
+    settings = dspy.settings
+    return bool(call.callbacks or settings.callbacks or settings.track_usage)
+
+
+def _track_usage(model: str, answers: Sequence[Answer]) -> None:
+    """Tell DSPy's usage tracker, where there is one, what was sent; what is replayed is free there."""
+    tracker: Any = dspy.settings.usage_tracker
+    for answer in answers:
+        if tracker is not None and not answer.replayed:
+            usage = answer.reply.usage
+            spent = {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion}
+            tracker.add_usage(f"ragc/{model}", {**spent, "total_tokens": usage.prompt + usage.completion})

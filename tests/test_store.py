@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
 from ragc import loop
-from ragc.errors import StoreError
+from ragc.errors import StoreError, UsageError
 from ragc.store import CallStore
 
 
@@ -106,3 +107,37 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot be opened"):
         CallStore(tmp_path / "file" / "store")
+
+
+@pytest.mark.parametrize("address", ["localhost:6379", "http://host/0", "me:hunter22@host", "redis//host"])
+def test_an_address_of_another_kind_is_refused_without_repeating_it(address: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"RAGC_STORE.*redis://HOST:PORT/NUMBER") as caught:
+        CallStore.at(address, tmp_path)
+    assert "hunter22" not in str(caught.value)
+
+
+def test_no_address_is_a_folder_of_this_machine(tmp_path: Path) -> None:
+    store = CallStore.at("", tmp_path / "s")
+    store.put("k", "1")
+    assert (store.where, CallStore(tmp_path / "s").get("k")) == (str(tmp_path / "s"), "1")
+
+
+def test_without_redis_py_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(UsageError, match=r"ragc\[redis\]"):
+        CallStore.at("redis://localhost:1/0", tmp_path)
+
+
+def test_a_store_has_one_place(tmp_path: Path) -> None:
+    other = CallStore(tmp_path / "a")
+    with pytest.raises(ValueError, match="not both"):
+        CallStore(tmp_path / "b", keeper=other._keeper)
+
+
+def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "s")
+    loop.run(store.write("k", "1"))
+    assert loop.run(store.read("k")) == "1"
+    nowhere = CallStore(None)
+    loop.run(nowhere.write("k", "1"))
+    assert loop.run(nowhere.read("k")) is None

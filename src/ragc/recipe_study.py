@@ -37,10 +37,8 @@ def read_study(table: Table) -> StudySpec:
     table.close()
     for key, variable in (("storage", STORAGE_ENV), ("store", STORE_ENV), ("workers", "RAY_ADDRESS")):
         if has_password(getattr(found, key)):
-            name = table.name(key)
-            table.note(
-                key, f"{name} must not hold a password: recipes are passed on; put the address into {variable}"
-            )
+            told = f"{table.name(key)} must not hold a password: recipes are passed on"
+            table.note(key, f"{told}; put the address into the environment, {variable}")
             return StudySpec()
     if found.storage and not _STORAGE.fullmatch(found.storage):
         table.wrong("storage", "an address such as postgresql+psycopg://HOST/DATABASE")

@@ -82,8 +82,8 @@ class CallStore:
         if not address.startswith(ADDRESSES):
             kind = address.partition(":")[0] if ":" in address else "no kind"
             raise UsageError(
-                f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, found "
-                f"{kind}; write redis://HOST:PORT/NUMBER, or leave it out to keep calls on this machine."
+                f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
+                f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."
             )
         from ragc.store_redis import RedisKeeper
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import optuna
 import pytest
@@ -14,7 +15,7 @@ from ragc.optimizers.suggest import enqueued, suggest
 from ragc.programs import method
 
 
-def part(name: str, knobs: tuple[str, ...], program: str = "", **more: object) -> Space:
+def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> Space:
     kind = method(name).knobs
     made = Space(tuple(knob for knob in kind.declared() if knob.name in knobs), kind, program=program)
     return replace(made, **more)

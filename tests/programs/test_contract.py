@@ -34,8 +34,8 @@ def runtime(source: Any = None, reply: Any = FITTING) -> tuple[Runtime, Scripted
     target = ScriptedTarget(reply)
     found = source or ListSource(FOUND)
     names = {"local", "web", *(name for entry in METHODS for name in entry.sources)}
-    roles = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-    return Runtime(roles, dict.fromkeys(names, found), store=CallStore(None)), target  # type: ignore[arg-type]
+    roles: dict[str, Any] = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    return Runtime(roles, dict.fromkeys(names, found), store=CallStore(None)), target
 
 
 def made(entry: Method, source: Any = None, **knobs: Any) -> tuple[RagProgram, ScriptedTarget]:

@@ -31,7 +31,7 @@ LABELS = [("capital town", "worse"), ("river length", "better")]
 
 def made(id: str, target: ScriptedTarget | None = None, source: Any = None, **knobs: Any) -> Any:
     targets = {"main": target or ScriptedTarget(Filling())}
-    return method(id).build(Runtime(targets, {"local": source or ListSource(PASSAGES)}), knobs)  # type: ignore[arg-type]
+    return method(id).build(Runtime(targets, {"local": source or ListSource(PASSAGES)}), knobs)
 
 
 def labelled(*, pairs: Any = LABELS, target: ScriptedTarget | None = None, **knobs: Any) -> Any:

@@ -132,7 +132,7 @@ def decided(found: Judged | None, higher_is_better: bool) -> Verdict:
 
 
 def _one(what: str, values: Iterable[str]) -> str:
-    found = tuple(dict.fromkeys(values))
+    found = list(dict.fromkeys(values))
     if len(found) > 1:
         listed = " and ".join(repr(value) for value in found)
         raise UsageError(

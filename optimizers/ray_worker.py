@@ -1,0 +1,147 @@
+"""What a worker does: a trial of a study that another process runs, on what all of them share.
+
+Only JSON texts go in and out. What a study needs is opened once a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc import errors, loop
+from ragc.counters import Counters, counting
+from ragc.errors import RagcError, UsageError
+from ragc.fingerprint import canonical
+from ragc.optimizers.heats import Local
+from ragc.optimizers.making import Maker
+from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.optimizers.sharing import facts_differ, storage_address, store_address
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.storage import StudyKept, opened
+from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.trials import Tried
+from ragc.paths import cache_home
+from ragc.progress import Silent
+from ragc.recipe import parse
+from ragc.recipe_study import STORAGE_ENV, STORE_ENV
+from ragc.store import CallStore
+from ragc.version import __version__
+
+_LOOK_S = 0.2
+_KINDS: Mapping[str, type[RagcError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.UsageError,
+        errors.TargetError,
+        errors.TargetUnavailable,
+        errors.CapabilityMissing,
+        errors.ParseFailure,
+        errors.SourceError,
+        errors.StoreError,
+        errors.BudgetExhausted,
+    )
+}
+"""Errors that are made from a text alone; others are told as the kind they are of."""
+_opened: dict[str, tuple[Task, Local]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every trial of a study shares; `name` is the study's on its servers, `facts` are its task's."""
+
+    recipe: str
+    base: str
+    name: str
+    facts: Mapping[str, Any]
+    version: str = __version__
+
+    def text(self) -> str:
+        """As JSON; `of` is the inverse."""
+        return canonical(
+            {
+                "recipe": self.recipe,
+                "base": self.base,
+                "name": self.name,
+                "facts": dict(self.facts),
+                "version": self.version,
+            }
+        )
+
+    @classmethod
+    def of(cls, text: str) -> Job:
+        """The job that `text` describes."""
+        return cls(**json.loads(text))
+
+
+def attempt(job: str, number: int, candidate: str, rivals: str) -> str:
+    """Trial `number` of `job`: what `read` reads, as JSON. An interrupt cancels it.
+
+    An error of ragc is given back as a value; every other one is raised.
+    """
+    future = asyncio.run_coroutine_threadsafe(_attempt(job, number, candidate, rivals), loop.get())
+    try:
+        while not future.done():  # an interrupt that another thread raised is seen between two looks only
+            concurrent.futures.wait([future], timeout=_LOOK_S)
+        return canonical(future.result())
+    except RagcError as error:
+        kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
+        return canonical({"error": kind, "text": str(error)})
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def read(text: str) -> tuple[Tried, Mapping[str, float]]:
+    """The trial that `attempt` gave back, and what it cost; raises the error that it met."""
+    said = json.loads(text)
+    if "error" in said:
+        raise _KINDS.get(said["error"], RagcError)(said["text"])
+    return Tried.of(said["tried"]), said["spent"]
+
+
+async def _attempt(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
+    if job not in _opened:
+        task, runner = await asyncio.to_thread(_open, Job.of(job))
+        for target in task.runtime.targets.values():
+            await target.open(None)
+        _opened[job] = task, runner
+    runner = _opened[job][1]
+    with counting(Counters()) as spent:
+        tried = await runner.run(
+            number, Candidate.of(json.loads(candidate)), [Tried.of(rival) for rival in json.loads(rivals)]
+        )
+    return {"tried": tried.to_json(), "spent": spent.to_json()}
+
+
+def _open(job: Job) -> tuple[Task, Local]:
+    if job.version != __version__:
+        raise UsageError(
+            f"A worker has ragc {__version__}, and the study was begun with {job.version}; install the same "
+            "version on every machine."
+        )
+    recipe = parse(job.recipe, where="the study's recipe", base=Path(job.base))
+    storage, store = storage_address(recipe.study), store_address(recipe.study)
+    for address, variable in ((storage, STORAGE_ENV), (store, STORE_ENV)):
+        if not address:
+            raise UsageError(
+                f"A worker knows no address of what the study shares; set {variable} in its environment too."
+            )
+    ledger = SharedLedger(store, job.name, recipe.budget)
+    task = prepare(recipe, store=CallStore.at(store, cache_home() / "store"), ledger=ledger)
+    _refuse_another(task, job)
+    kept = StudyKept(opened(storage, job.name))
+    return task, Local(Maker(task, kept, asyncio.Semaphore(task.in_flight), Silent()))
+
+
+def _refuse_another(task: Task, job: Job) -> None:
+    """Raise UsageError when this machine has other data, sources or targets than the study."""
+    if different := facts_differ(task.facts, job.facts):
+        raise UsageError(
+            f"A worker's {different} differ from those that the study was begun with; give every machine the "
+            f"same files at {job.base}."
+        )

@@ -1,0 +1,135 @@
+"""What the processes of one study share: a name, a storage, a call store and a budget.
+
+A study of one process has a name of its own folder and needs nothing here. One whose state is on servers
+is found there by a name that its directory keeps in `study.json`, where also stands how workers join it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import optuna
+
+from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.fingerprint import canonical, digest, pretty
+from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.optimizers.storage import NAME, delete, storage
+from ragc.recipe import Budget, Recipe, parse
+from ragc.recipe_study import STORAGE_ENV, STORE_ENV, StudySpec
+
+MARK = "study.json"
+"""The name of the file in the study's directory."""
+
+
+def storage_address(spec: StudySpec) -> str:
+    """The address of Optuna's storage: the environment's before the recipe's; "" for a file."""
+    return os.environ.get(STORAGE_ENV) or spec.storage
+
+
+def store_address(spec: StudySpec) -> str:
+    """The address of the call store: the environment's before the recipe's; "" for a folder."""
+    return os.environ.get(STORE_ENV) or spec.store
+
+
+def mark(directory: Path) -> dict[str, str]:
+    """What the study's directory keeps: `name`, and `workers` while a cluster is there. {} for nothing.
+
+    Raises ArtefactError when the file cannot be read.
+    """
+    path = directory / MARK
+    try:
+        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {str(name): str(value) for name, value in found.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
+
+
+def note(directory: Path, **values: str) -> None:
+    """Write `values` into the mark of `directory`; "" takes one out."""
+    kept = {name: value for name, value in {**mark(directory), **values}.items() if value}
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = directory / f".{MARK}-{os.getpid()}"
+    fresh.write_text(pretty(kept), "utf-8")
+    fresh.replace(directory / MARK)
+
+
+def name_of(directory: Path) -> str:
+    """The name of the study in `directory` among all those on its servers; made on the first call."""
+    found = mark(directory).get("name")
+    if not found:
+        # Folders of two machines may have the same path.
+        found = f"ragc-{digest(str(directory.resolve()))[:12]}-{uuid4().hex[:8]}"
+        note(directory, name=found)
+    return found
+
+
+def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
+    """The study of `directory`, in its folder or on the server that `spec` names; made if it is not there.
+
+    Raises StoreError, and UsageError when the library for the server is missing.
+    """
+    address = storage_address(spec)
+    return storage(directory, objectives, address, name_of(directory) if address else NAME)
+
+
+def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
+    """The budget that all workers of the study share, taken up; None for a study without workers.
+
+    Raises UsageError when the workers have no storage or no store that all of them reach, and for an
+    optimizer that runs in one process.
+    """
+    if not recipe.study.workers:
+        return None
+    if recipe.search.optimizer != "ragc":
+        raise UsageError(
+            f"The optimizer {recipe.search.optimizer!r} runs in one process; leave study.workers out, or "
+            'set search.optimizer = "ragc".'
+        )
+    for address, key, variable, example in (
+        (storage_address(recipe.study), "storage", STORAGE_ENV, "postgresql+psycopg://HOST/DATABASE"),
+        (store_address(recipe.study), "store", STORE_ENV, "redis://HOST:PORT/0"),
+    ):
+        if not address:
+            raise UsageError(
+                f"study.workers needs study.{key}, which all workers reach, found none; set it to an address "
+                f"such as {example}, or {variable} in the environment of every worker."
+            )
+    ledger = SharedLedger(store_address(recipe.study), name_of(directory), recipe.budget)
+    ledger.begin()
+    return ledger
+
+
+def forget(directory: Path) -> None:
+    """Delete what servers keep of the study in `directory`, if they can be reached; its calls stay stored."""
+    with suppress(StoreError, UsageError, OSError):
+        name = mark(directory).get("name")
+        if not name:
+            return
+        spec = recipe_in(directory).study
+        if storage := storage_address(spec):
+            delete(storage, name)
+        if spec.workers and (store := store_address(spec)):
+            ledger = SharedLedger(store, name, Budget())
+            ledger.forget()
+            ledger.close()
+
+
+def recipe_in(directory: Path) -> Recipe:
+    """The recipe of the study in `directory`; the files it names need not be there. Raises UsageError."""
+    path = directory / "recipe.toml"
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
+    return parse(text, where=str(path), base=directory, files=False)
+
+
+def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
+    """The first of data, sources and targets in which two tasks differ; "" when all agree."""
+    names = ("data", "sources", "targets")
+    return next((name for name in names if canonical(mine.get(name)) != canonical(theirs.get(name))), "")

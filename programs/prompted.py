@@ -1,0 +1,162 @@
+"""A typed call before it is made: what it shows a model, and how it reads what comes back.
+
+What does not change (instructions, demonstrations, reply schema) is rendered once.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import dspy
+
+from ragc.errors import ParseFailure
+from ragc.programs.demos import FrozenDemos
+from ragc.programs.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.rendered import Rendered, echoed, render
+from ragc.programs.runtime import Runtime
+from ragc.programs.typed import read_json, reply_schema
+from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
+
+GREEDY = Sampling()
+
+_AGAIN = (
+    "That reply could not be read: {error} "
+    "Reply again with only a JSON object that has exactly these fields: {fields}."
+)
+
+
+class Prompted(dspy.Predict):
+    """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
+
+    Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
+    shown, in order. A subclass that shows its inputs in another way says so in its `fingerprint`, which
+    may depend on what is rendered and on what never changes.
+    """
+
+    # DSPy's own looks at every access, to warn of direct calls of `forward`, which are welcome here.
+    __getattribute__ = object.__getattribute__
+
+    def __init__(
+        self,
+        signature: Any,
+        runtime: Runtime,
+        *,
+        role: Role = "main",
+        layout: str = "minimal",
+        sampling: Sampling = GREEDY,
+        max_demos: int = 16,
+        logprobs: bool = False,
+    ) -> None:
+        self._rendered: Rendered | None = None
+        self._printed: tuple[Rendered | None, str] = (None, "")
+        self.runtime, self.layout = runtime, layout
+        self.role: Role = role
+        self.sampling, self.max_demos, self.logprobs = sampling, max_demos, logprobs
+        self.name = ""
+        super().__init__(signature)
+
+    @property
+    def demos(self) -> Any:
+        """The demonstrations, a list that refuses changes."""
+        return self._demos
+
+    @demos.setter
+    def demos(self, value: Any) -> None:
+        self._demos = FrozenDemos(value)
+        self._rendered = None
+
+    @property
+    def signature(self) -> Any:
+        """The typed contract of the call."""
+        return self._signature
+
+    @signature.setter
+    def signature(self, value: Any) -> None:
+        self._signature = value
+        self._rendered = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        twin.__dict__ = {**self.__dict__, "traces": list(self.traces), "train": list(self.train)}
+        return twin
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that shapes the prompt apart from the inputs."""
+        return self.rendered.fingerprint
+
+    @property
+    def rendered(self) -> Rendered:
+        """What stays the same between calls, made when it is first needed."""
+        found, wanted = self._rendered, (self.layout, self.max_demos)
+        if found is None or found.of != wanted:
+            found = self._rendered = render(self._signature, self._demos, *wanted)
+        return found
+
+    @property
+    def printed(self) -> str:
+        """The `fingerprint`, worked out once for what is rendered."""
+        rendered = self.rendered
+        if self._printed[0] is not rendered:
+            self._printed = (rendered, self.fingerprint)
+        return self._printed[1]
+
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
+        """The chat messages that a call with `inputs` sends; no model is called."""
+        style, rendered = adapter(self.layout), self.rendered
+        shown = echoed(inputs, rendered.echoes)
+        content = style.format_user_message_content(self._signature, shown, main_request=True)
+        return (*rendered.prefix, Message("user", content))
+
+    def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
+        """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
+        return self.chat_request(inputs, *self.drawn(config))
+
+    def drawn(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
+        """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
+        chosen = {**self.config, **(config or {})}
+        if not chosen:
+            return self.sampling, 0
+        sample = int(chosen.pop("rollout_id", None) or 0)
+        known = {name: v for name, v in chosen.items() if name in Sampling.__slots__ and v is not None}
+        return replace(self.sampling, **known), sample
+
+    def chat_request(self, inputs: dict[str, Any], sampling: Sampling, sample: int) -> ChatRequest:
+        """As `request`, with its sampling and draw known."""
+        enforced = self.layout in JSON_LAYOUTS and "schema" in self.runtime.target(self.role).capabilities
+        return ChatRequest(
+            messages=self.messages(**inputs),
+            schema=reply_schema(self._signature) if enforced else None,
+            sampling=sampling,
+            logprobs=self.logprobs,
+            sample=sample,
+        )
+
+    def size(self, **inputs: Any) -> int:
+        """About how many tokens a call with `inputs` takes, its longest reply included."""
+        target = self.runtime.target(self.role)
+        text = "\n".join(m.content for m in self.messages(**inputs))
+        return target.count_tokens(text) + self.sampling.max_tokens
+
+    def once_more(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
+        """The request for a reply that can be read."""
+        fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
+        again = Message("user", _AGAIN.format(error=error, fields=fields))
+        messages = (*request.messages, Message("assistant", reply.text), again)
+        able = "schema" in self.runtime.target(self.role).capabilities
+        return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
+
+    def parsed(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
+        """The typed outputs in `reply`, or None and why not. The second reply (`again`) is always JSON."""
+        signature = self._signature
+        try:
+            if again or self.layout in JSON_LAYOUTS:
+                return read_json(signature, reply.text, truncated=reply.finish == "length"), ""
+            return dict(adapter(self.layout).parse(signature, reply.text)), ""
+        except ParseFailure as error:
+            return None, str(error)
+        except dspy.utils.exceptions.AdapterParseError:
+            return None, f"the {self.layout} layout found no {', '.join(signature.output_fields)}."

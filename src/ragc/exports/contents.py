@@ -1,0 +1,103 @@
+"""What an export consists of: the files of its format, and in a folder graph, README and example."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.exports.formats import Format
+from ragc.exports.place import GRAPH, VERSION
+from ragc.exports.prompt import ExportedProgram
+
+README, EXAMPLE = "README.md", "example.json"
+"""What a folder holds beside `graph.json` and the files of its format."""
+
+Tree = bytes | Mapping[str, bytes]
+"""One file, or the files of a folder by relative path."""
+
+
+def program_of(compiled: Any) -> ExportedProgram:
+    """What an export says of `compiled`: a compiled program, a RagProgram, or that already."""
+    if isinstance(compiled, ExportedProgram):
+        return compiled
+    from ragc.exports.derive import exported
+
+    return exported(compiled)
+
+
+def whole(chosen: Format, program: ExportedProgram) -> Tree:
+    """One file's bytes, or those of every file of a folder by relative path, in the order of their names."""
+    from ragc.exports.people import readme
+
+    files = dict(chosen.files(program))
+    if program.single and len(files) == 1 and not chosen.folder:
+        return next(iter(files.values()))
+    files[GRAPH] = json_bytes(graph_json(chosen, program))
+    files[README] = readme(chosen, program).encode()
+    if program.example is not None:
+        files[EXAMPLE] = json_bytes(program.example)
+    return dict(sorted(files.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Exports in several formats: the name of each by id, why others are left out, and all files by path."""
+
+    names: Mapping[str, str]
+    refused: Mapping[str, str]
+    files: Mapping[str, bytes]
+
+
+def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
+    """An export in each of the `formats` that can say `program`, and `graph.json`, which lists them."""
+    names: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    for one in formats:
+        try:
+            tree = whole(one, program)
+        except UsageError as error:
+            refused[one.id] = str(error)
+            continue
+        names[one.id] = f"{one.id}{one.suffix}" if isinstance(tree, bytes) else one.id
+        single = {"": tree} if isinstance(tree, bytes) else {f"/{name}": tree[name] for name in tree}
+        files |= {f"{names[one.id]}{rest}": data for rest, data in single.items()}
+    listing = {"ragc": VERSION, "exports": names, "refused": refused}
+    return Several(names, refused, {GRAPH: json_bytes(listing), **files})
+
+
+def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
+    """The machine-readable graph: the steps, all knobs, each prompt's role, sampling and schemas."""
+    from ragc.exports.parse import reading
+
+    return {
+        "ragc": VERSION,
+        "format": chosen.id,
+        "program": program.fingerprint,
+        "note": program.note,
+        "graph": program.graph.to_json(),
+        "knobs": dict(program.knobs),
+        "learned": dict(program.learned),
+        "prompts": {
+            prompt.name: {
+                "role": prompt.role,
+                "model": program.model(prompt),
+                "layout": prompt.layout,
+                "parameters": prompt.parameters(),
+                "input_schema": prompt.input_schema,
+                "output_schema": dict(prompt.output_schema),
+                "reply": reading(prompt),
+                "demonstrations": prompt.demos,
+                "fingerprint": prompt.fingerprint,
+            }
+            for prompt in program
+        },
+    }
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` as indented JSON with a final newline."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,215 @@
+"""From a program to what an export is made of, without a model, a source or a network.
+
+A prompt's text is taken from what its predictor renders: every input is given as a mark, and where the
+mark comes out is the slot. So a template says what the predictor says, whatever its layout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from ragc.exports.graph import graph_of
+from ragc.exports.prompt import (
+    Case,
+    CompiledPrompt,
+    ExportedProgram,
+    Input,
+    Kind,
+    NotExpressible,
+    Output,
+    Part,
+    Slot,
+    TemplateMessage,
+)
+from ragc.exports.standin import models, runtime, tables
+from ragc.optimizers.compiled import CompiledProgram
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.demos import plain
+from ragc.programs.layouts import JSON_LAYOUTS
+from ragc.programs.predict import RagPredict
+from ragc.programs.ragx_demos import ChoosingPredict, chosen
+from ragc.programs.typed import reply_schema
+
+_KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
+_OPEN, _CLOSE = "\ue000", "\ue001"
+"""Characters for private use around the name of an input, where its value will stand."""
+
+
+def exported(
+    compiled: CompiledProgram | RagProgram,
+    *,
+    cases: Iterable[Case] = (),
+    example: Mapping[str, Any] | None = None,
+) -> ExportedProgram:
+    """All that an export says of `compiled`, a compiled program or one made in Python.
+
+    `cases` and `example` are given where a format is to carry them. Raises NotExpressible when a prompt is
+    no fixed template, and ArtefactError when this version of ragc cannot build the program.
+    """
+    if isinstance(compiled, RagProgram):
+        program = compiled
+        state = CompiledProgram.of(program, provenance={}, recipe="", run={})
+    else:
+        state = compiled
+        program = compiled.build(runtime(method(compiled.state.method), tables(compiled.recipe)))
+    recipe, mark = tables(state.recipe), state.fingerprint
+    made = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
+    entry = program.method
+    graph = graph_of(entry.id, made, program.knobs.to_json(), calls=program.most_calls())
+    first = [node for node in graph.predictors if node in made]
+    order = dict.fromkeys([*first, *made])
+    return ExportedProgram(
+        method=entry.id,
+        about=entry.about,
+        fingerprint=mark,
+        knobs=program.knobs.to_json(),
+        prompts=tuple(made[name] for name in order),
+        graph=graph,
+        models=models(recipe, state.provenance),
+        learned=dict(program.learned),
+        note=_note(recipe) if any(prompt.demos for prompt in made.values()) else "",
+        metric=str((recipe.get("search") or {}).get("pick") or ""),
+        cases=tuple(cases),
+        example=example,
+    )
+
+
+def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
+    """The prompt of the predictor `call`; `program` is the fingerprint of its program.
+
+    Raises NotExpressible when the question decides which demonstrations are shown, when an input is of a
+    type other than text, number, flag or a list of those, or when the layout changes a value.
+    """
+    what = f"The prompt {name!r}"
+    _check_fixed(what, call)
+    signature = call.signature
+    echoes = {field: _extra(info).get("echo") for field, info in signature.input_fields.items()}
+    inputs = [
+        _input(what, field, info) for field, info in signature.input_fields.items() if not echoes[field]
+    ]
+    marks: dict[str, Any] = {one.name: [_mark(one.name)] if one.many else _mark(one.name) for one in inputs}
+    messages = call.messages(**marks)
+    last = _parts(what, messages[-1].content, {one.name: one for one in inputs}, call.layout)
+    if any(_OPEN in m.content for m in messages[:-1]):
+        raise NotExpressible(what, "its instructions or demonstrations hold U+E000, which marks the inputs")
+    fixed = [TemplateMessage(m.role, (m.content,) if m.content else ()) for m in messages[:-1]]
+    sent = call.request(**marks)
+    shown = {part.name for part in last if isinstance(part, Slot)}
+    return CompiledPrompt(
+        name=name,
+        role=call.role,
+        instructions=signature.instructions,
+        messages=(*fixed, TemplateMessage("user", last)),
+        inputs=tuple(one for one in inputs if one.name in shown),
+        outputs=tuple(_output(field, info, signature) for field, info in signature.output_fields.items()),
+        output_schema=reply_schema(signature),
+        layout=call.layout,
+        enforced=call.layout in JSON_LAYOUTS,
+        sampling=sent.sampling,
+        logprobs=call.logprobs,
+        demos=sum(m.role == "assistant" for m in fixed),
+        fingerprint=call.fingerprint,
+        program=program,
+        demonstrations=tuple(_values(demo, signature) for demo in _shown(call)),
+    )
+
+
+def _shown(call: RagPredict) -> list[Mapping[str, Any]]:
+    """The demonstrations that `call` gives to its layout, which leaves out those without input or output."""
+    places: Sequence[int] = range(min(len(call.demos), call.max_demos))
+    if isinstance(call, ChoosingPredict):
+        places = chosen(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
+    return [plain(call.demos[place]) for place in places]
+
+
+def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+    """What `demo` says of the fields of `signature`, apart from inputs that repeat another."""
+    return {
+        name: demo[name]
+        for name, info in signature.fields.items()
+        if name in demo and not _extra(info).get("echo")
+    }
+
+
+def _check_fixed(what: str, call: RagPredict) -> None:
+    if isinstance(call, ChoosingPredict):
+        if call.where != "any" and call.demos:
+            raise NotExpressible(
+                what, f"the domain of each question decides its demonstrations (icl_domain = {call.where!r})"
+            )
+    elif type(call).messages is not RagPredict.messages:
+        raise NotExpressible(what, f"{type(call).__name__} makes its messages anew for every question")
+
+
+def _input(what: str, name: str, info: Any) -> Input:
+    """The input that a field is; raises NotExpressible for a type that has no slot."""
+    one, many = _unwrapped(info.annotation), False
+    if get_origin(one) in (list, tuple) and get_args(one):
+        one, many = _unwrapped(get_args(one)[0]), True
+    if one not in _KINDS:
+        raise NotExpressible(what, f"its input {name!r} is of the type {info.annotation}")
+    desc = _extra(info).get("desc") or ""
+    return Input(name, _KINDS[one], many, "" if desc == f"${{{name}}}" else desc)
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The plain type of an annotated one, and of options their common type."""
+    if get_origin(annotation) is Annotated:
+        return _unwrapped(get_args(annotation)[0])
+    if get_origin(annotation) is Literal:
+        kinds = {type(option) for option in get_args(annotation)}
+        return kinds.pop() if len(kinds) == 1 else annotation
+    return annotation
+
+
+def _output(name: str, info: Any, signature: Any) -> Output:
+    desc = _extra(info).get("desc") or ""
+    schema = reply_schema(signature)["properties"][name]
+    return Output(name, schema, "" if desc == f"${{{name}}}" else desc)
+
+
+def _extra(info: Any) -> Mapping[str, Any]:
+    return info.json_schema_extra or {}
+
+
+def _mark(name: str) -> str:
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def _parts(what: str, content: str, inputs: Mapping[str, Input], layout: str) -> tuple[Part, ...]:
+    """`content` cut at the marks; a list's mark goes with what the layout puts around a single item."""
+    pieces = re.split(rf'(\[1\] {_OPEN}\w+{_CLOSE}|\["{_OPEN}\w+{_CLOSE}"\]|{_OPEN}\w+{_CLOSE})', content)
+    parts: list[Part] = []
+    for text, mark in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        if text:
+            parts.append(text)
+        if mark:
+            parts.append(_slot(what, mark, inputs, layout))
+    if _OPEN in "".join(part for part in parts if isinstance(part, str)):
+        raise NotExpressible(what, f"the layout {layout!r} changes the value of an input")
+    return tuple(parts)
+
+
+def _slot(what: str, mark: str, inputs: Mapping[str, Input], layout: str) -> Slot:
+    one = inputs[mark[mark.index(_OPEN) + 1 : mark.index(_CLOSE)]]
+    around = mark[0]
+    if one.many == (around == _OPEN):
+        raise NotExpressible(what, f"the layout {layout!r} writes the input {one.name!r} in an unknown way")
+    if one.many:
+        return Slot(one.name, "lines" if mark.startswith("[1]") else "json")
+    return Slot(one.name, "plain", ("true", "false") if layout == "minimal" else ("True", "False"))
+
+
+def _note(recipe: Mapping[str, Any]) -> str:
+    """Where demonstrations are from, and under which licence."""
+    from ragc.corpora import datasets
+
+    id = str((recipe.get("data") or {}).get("dataset") or "")
+    if not id:
+        return "Demonstrations: from data of the user; no licence is known."
+    if id not in datasets.FILES:
+        return f"Demonstrations: from questions of the data set {id}; no licence is known."
+    return f"Demonstrations: from train questions of the data set {id}; licence: {datasets.card(id).licence}."

@@ -1,0 +1,106 @@
+"""A prompt's file as messages, before anything in them is read as a template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ragc.errors import DataError, UnknownName
+
+FORMATS = ("jinja2", "openai-json")
+"""What can be imported."""
+
+_TEXT = (".jinja", ".jinja2", ".j2")
+_ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_SLOT = r"\{\{\s*[A-Za-z_]\w*\s*\}\}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFile:
+    """A prompt's file: its messages as (role, content), what else it says, and its format.
+
+    `raw` are the messages as they stand in the file; `told` the object that they stand in, with the request
+    of openai-json beside it, empty for a bare array or text.
+    """
+
+    path: Path
+    format: str
+    messages: tuple[tuple[str, str], ...]
+    raw: tuple[Mapping[str, Any], ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    def wrong(self, what: str) -> DataError:
+        """The error that says what is wrong with the file."""
+        return DataError(str(self.path), [what])
+
+
+def read(path: str | Path, format: str | None = None) -> PromptFile:
+    """The file at `path`; without `format` its name tells it, or what its messages hold.
+
+    Raises UnknownName for another format, and DataError, one sentence, for what is no prompt.
+    """
+    path = Path(path)
+    if format is not None and format not in FORMATS:
+        raise UnknownName("format that can be imported", format, FORMATS)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(str(path), [f"the prompt cannot be read: {error}."]) from None
+    if path.suffix in _TEXT:
+        return PromptFile(path, "jinja2", (("user", text),))
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        wanted = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
+        raise DataError(str(path), [f"it is no JSON ({error}); wanted is {wanted}."]) from None
+    return _of_json(path, said, format)
+
+
+def _of_json(path: Path, said: Any, format: str | None) -> PromptFile:
+    told = said if isinstance(said, dict) else {}
+    request = told.get("request") if isinstance(told.get("request"), dict) else told
+    raw = request.get("messages") if isinstance(request, dict) and told else said
+    if not isinstance(raw, list) or not raw:
+        raise DataError(str(path), ["it holds no messages: an array of objects with role and content."])
+    messages = tuple(_message(path, number, one) for number, one in enumerate(raw, 1))
+    found = format or _format(path, told, messages)
+    return PromptFile(path, found, messages, tuple(raw), {**told, "request": request} if told else {})
+
+
+def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
+    if not isinstance(one, dict):
+        raise DataError(str(path), [f"message {number} is no object with role and content."])
+    role = one.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise DataError(
+            str(path), [f"message {number} has the role {role!r}; only {', '.join(_ROLES)} can be imported."]
+        )
+    if one.get("tool_calls") or one.get("function_call"):
+        raise DataError(str(path), [f"message {number} calls tools, which no prompt of ragc does."])
+    return _ROLES[role], _content(path, number, one.get("content"))
+
+
+def _content(path: Path, number: int, content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [None]
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(str(path), [f"message {number} holds something else than text."])
+    return "".join(map(str, texts))
+
+
+def _format(path: Path, told: Mapping[str, Any], messages: tuple[tuple[str, str], ...]) -> str:
+    if path.name.endswith(".openai.json") or "slots" in told:
+        return "openai-json"
+    tags = any(re.search(r"\{[{%#]", re.sub(_SLOT, "", content)) for _, content in messages)
+    return "jinja2" if path.name.endswith(".jinja.json") or tags else "openai-json"

@@ -1,0 +1,192 @@
+"""From the messages of a file to an imported prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ragc.errors import RagcError
+from ragc.exports.import_file import PromptFile
+from ragc.exports.import_pairs import inputs_in, outputs_in, outputs_of
+from ragc.exports.import_template import Template, Untranslatable, jinja, marked
+from ragc.exports.import_types import input_of
+from ragc.exports.import_wording import plain, without_layout, wording
+from ragc.exports.imported import ImportedPrompt
+from ragc.exports.origin import KEY
+from ragc.exports.prompt import Input, Output, Slot
+from ragc.targets.base import Sampling
+
+_NUMBERS = {
+    "temperature": float,
+    "top_p": float,
+    "max_tokens": int,
+    "top_k": int,
+    "min_p": float,
+    "seed": int,
+}
+
+
+def told(file: PromptFile) -> ImportedPrompt:
+    """The prompt of an export whose messages nobody changed: what the export says that it is made of."""
+    source = file.told[KEY]
+    try:
+        return ImportedPrompt(
+            path=file.path,
+            format=file.format,
+            instructions=str(source["instructions"]),
+            inputs=_inputs_told(file),
+            outputs=_outputs_told(file, source["outputs"]),
+            demos=tuple(dict(demo) for demo in source["demonstrations"]),
+            sampling=_sampling(file),
+            definitions=_definitions(file),
+            exported=True,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise file.wrong(f"its {KEY!r} is not what an export writes: {error}.") from error
+
+
+def taken(file: PromptFile) -> ImportedPrompt:
+    """The prompt that the messages themselves say; raises DataError."""
+    left: list[str] = []
+    read = [(role, _template(file, number, text, left)) for number, (role, text) in _numbered(file)]
+    system = [template for role, template in read if role == "system"]
+    turns = [(role, template) for role, template in read if role != "system"]
+    if not turns or turns[-1][0] != "user":
+        raise file.wrong("its last message must be the user's, with the inputs as slots.")
+    last = turns.pop()[1]
+    if not any(isinstance(part, Slot) for part in last.parts):
+        raise file.wrong("its last message has no slot such as {{ question }}, so it takes no input.")
+    inputs, guessed = _inputs(file, [*system, last])
+    pairs = _pairs(turns, left)
+    outputs = _outputs_told(file, {}) or outputs_of([reply for _, reply in pairs])
+    if not _schema(file):
+        guessed |= {one.name for one in outputs}
+    names = {one.name: one for one in inputs}
+    demos = []
+    for asked, reply in pairs:
+        given, said = inputs_in(asked, last.parts, names), outputs_in(reply, outputs)
+        if given is None or said is None:
+            left.append(f"a pair of messages that is not written as the last one: {asked[:60]!r}")
+        else:
+            demos.append(given | said)
+    return ImportedPrompt(
+        path=file.path,
+        format=file.format,
+        instructions=_instructions(file, system, last, left),
+        inputs=inputs,
+        outputs=outputs,
+        demos=tuple(demos),
+        sampling=_sampling(file),
+        guessed=frozenset(guessed),
+        definitions=_definitions(file),
+        left=tuple(left),
+    )
+
+
+def _numbered(file: PromptFile) -> Iterable[tuple[int, tuple[str, str]]]:
+    return enumerate(file.messages, 1)
+
+
+def _template(file: PromptFile, number: int, text: str, left: list[str]) -> Template:
+    try:
+        made = jinja(text) if file.format == "jinja2" else marked(text, _mapping(file, "slots"))
+    except Untranslatable as error:
+        raise file.wrong(f"message {number} cannot be imported: {error}.") from error
+    left += made.left
+    return made
+
+
+def _instructions(file: PromptFile, system: Sequence[Template], last: Template, left: list[str]) -> str:
+    """The system messages and what the last message says beside its inputs."""
+    layout = str(_mapping(file, KEY).get("layout") or "")
+    text = "\n\n".join(plain(template.parts) for template in system)
+    if layout:
+        left.append("the messages were changed after the export, so they were read as they stand")
+        return without_layout(text, layout)
+    if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
+        left.append(f"the place of {', '.join(slots)} in the system message: an input stands with the others")
+    more = wording(last.parts)
+    if more:
+        left.append("the wording of the last message, which is now the end of the instructions")
+    return "\n".join(part for part in (text.strip(), more) if part)
+
+
+def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
+    """The inputs, and the names of those whose type is a guess: a plain slot that no schema describes."""
+    told = {one.name: one for one in _inputs_told(file)}
+    slots = [part for template in templates for part in template.parts if isinstance(part, Slot)]
+    made = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
+    names = list(dict.fromkeys(slot.name for slot in slots))
+    guessed = {name for name in names if name not in told and not made[name].many}
+    return tuple(told.get(name, made[name]) for name in names), guessed
+
+
+def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple[str, str]]:
+    """User and assistant messages that follow each other; what stands alone, or has slots, is `left`."""
+    found: list[tuple[str, str]] = []
+    waiting: str | None = None
+    for role, template in turns:
+        text = plain(template.parts)
+        slotted = any(isinstance(part, Slot) for part in template.parts)
+        if role == "assistant" and waiting is not None and not slotted:
+            found.append((waiting, text))
+            waiting = None
+            continue
+        if waiting is not None or role == "assistant" or slotted:
+            left.append(f"a message of a turn that is no demonstration: {(waiting or text)[:60]!r}")
+        waiting = text if role == "user" and not slotted else None
+    if waiting is not None:
+        left.append(f"a message of a turn that is no demonstration: {waiting[:60]!r}")
+    return found
+
+
+def _mapping(file: PromptFile, key: str) -> Mapping[str, Any]:
+    value = file.told.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _inputs_told(file: PromptFile) -> tuple[Input, ...]:
+    try:
+        schemas = _mapping(file, "input_schema").get("properties") or {}
+        return tuple(input_of(name, schema) for name, schema in schemas.items())
+    except (RagcError, AttributeError) as error:
+        raise file.wrong(f"its input_schema cannot be read: {error}") from error
+
+
+def _schema(file: PromptFile) -> Mapping[str, Any]:
+    """The JSON schema of a reply: what an export tells, or the request's response format."""
+    if schema := _mapping(file, "output_schema"):
+        return schema
+    try:
+        found = (file.told.get("request") or {})["response_format"]["json_schema"]["schema"]
+    except (KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _outputs_told(file: PromptFile, about: Mapping[str, str]) -> tuple[Output, ...]:
+    found = _schema(file).get("properties") or {}
+    said = {name: str(schema.get("description") or "") for name, schema in found.items()}
+    return tuple(Output(name, schema, about.get(name, said[name])) for name, schema in found.items())
+
+
+def _definitions(file: PromptFile) -> Mapping[str, Any]:
+    found = _schema(file).get("$defs")
+    return found if isinstance(found, dict) else {}
+
+
+def _sampling(file: PromptFile) -> Sampling:
+    """The sampling that the file asks for; what it leaves out is the default."""
+    said = {**(file.told.get("request") or {}), **_mapping(file, "parameters")}
+    said.setdefault("max_tokens", said.get("max_completion_tokens"))
+    found: dict[str, Any] = {}
+    for name, kind in _NUMBERS.items():
+        value = said.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise file.wrong(f"its {name} is no number.")
+        found[name] = kind(value)
+    stop = said.get("stop")
+    ends = [stop] if isinstance(stop, str) else stop or []
+    return Sampling(**found, stop=tuple(map(str, ends)))

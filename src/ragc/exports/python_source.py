@@ -1,0 +1,146 @@
+"""Source text for the `python` export: values as Python writes them, and pieces of modules of ours."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+WIDTH = 110
+"""The longest line, if it can be broken at all."""
+
+
+def quoted(text: str) -> str:
+    """A string literal of `text` on one line, with what cannot be seen escaped."""
+    quote = "'" if text.count("'") < text.count('"') else '"'
+    short = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", quote: f"\\{quote}"}
+    return quote + "".join(short.get(c) or (c if c.isprintable() else _escape(c)) for c in text) + quote
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def literal(value: Any, indent: int = 0, room: int = 1) -> str:
+    """The JSON value `value` as Python source, for a line that is `indent` blanks deep.
+
+    `room` is what else stands on its first line. What does not fit one line goes over several: a text is cut
+    after its line breaks.
+    """
+    if isinstance(value, str):
+        return _text(value, indent, room)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return repr(value)
+    named = isinstance(value, Mapping)
+    items = [f"{quoted(k)}: " for k in value] if isinstance(value, Mapping) else [""] * len(value)
+    values = list(value.values()) if isinstance(value, Mapping) else list(value)
+    return bracketed(
+        "{" if named else "[",
+        [f"{key}{literal(one, indent + 4, len(key) + 1)}" for key, one in zip(items, values, strict=True)],
+        "}" if named else "]",
+        indent,
+        room,
+    )
+
+
+def bracketed(opening: str, items: Sequence[str], closing: str, indent: int, room: int = 1) -> str:
+    """`items` between brackets: on one line where they fit, else one a line."""
+    line = f"{opening}{', '.join(items)}{closing}"
+    if not items or ("\n" not in line and indent + room + len(line) <= WIDTH):
+        return line
+    inner = " " * (indent + 4)
+    return f"{opening}\n{''.join(f'{inner}{item},{chr(10)}' for item in items)}{' ' * indent}{closing}"
+
+
+def _text(text: str, indent: int, room: int) -> str:
+    line, pieces = quoted(text), text.split("\n")
+    if indent + room + len(line) <= WIDTH or len(pieces) < 2:
+        return line
+    lines = [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+    if len(lines) < 2:
+        return line
+    inner = " " * (indent + 4)
+    return f"(\n{''.join(f'{inner}{quoted(piece)}{chr(10)}' for piece in lines)}{' ' * indent})"
+
+
+def docstring(text: str, indent: int = 0) -> str:
+    """A docstring that holds `text`, whose lines are indented as the code is; its end is on a line of its own
+    where there are several.
+    """
+    said = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text.replace("\\", "\\\\"))
+    end = f"\n{' ' * indent}" if "\n" in said else ""
+    return '"""' + said.replace('"', '\\"' if '"""' in said or said[-1:] == '"' else '"') + end + '"""'
+
+
+class Pieces:
+    """Code from modules of ours, and what it imports from the standard library."""
+
+    def __init__(self) -> None:
+        self._imports: dict[str, set[str]] = {}
+        self._wanted: set[str] = set()
+
+    def need(self, module: str, *names: str) -> None:
+        """Have `names` of a standard `module` imported; the module itself where there are none."""
+        self._imports.setdefault(module, set()).update(names or {""})
+
+    @property
+    def imports(self) -> str:
+        """The import statements, in order."""
+        plain = [f"import {module}" for module, names in sorted(self._imports.items()) if "" in names]
+        some = {module: sorted(names - {""}) for module, names in sorted(self._imports.items())}
+        return "\n".join([*plain, *(f"from {m} import {', '.join(n)}" for m, n in some.items() if n)])
+
+    def taken(
+        self, package: str, file: str, names: Collection[str] = (), *, but: Collection[str] = ()
+    ) -> str:
+        """The code of a module of ours without its head: all of it, or the functions, classes and constants
+        called `names`, without those called `but`.
+        """
+        source = files(package).joinpath(file).read_text("utf-8")
+        body = ast.parse(source).body
+        first = next(i for i, node in enumerate(body) if not isinstance(node, _HEAD))
+        chosen = [
+            node for node in body[first:] if _name(node) not in but and (not names or _name(node) in names)
+        ]
+        used = {one.id for node in chosen for one in ast.walk(node) if isinstance(one, ast.Name)}
+        for node in body[:first]:
+            self._need_again(node, used)
+        lines, made = (
+            re.sub(r"  # noqa: .*", "", source).splitlines(),
+            "",
+        )  # told to our linter, not to theirs
+        for before, node in zip([None, *chosen], chosen, strict=False):
+            far = isinstance(node, _BLOCK) or isinstance(before, _BLOCK)
+            made += ("\n\n\n" if far else "\n") + "\n".join(lines[_begin(node) - 1 : node.end_lineno])
+        return made.strip("\n")
+
+    def _need_again(self, node: ast.stmt, used: set[str]) -> None:
+        """Import what `node` imports, as far as it is `used` and not ours."""
+        for alias in getattr(node, "names", []):
+            module = getattr(node, "module", None)
+            if (alias.asname or alias.name) in used and not (module or alias.name).startswith("ragc"):
+                said = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+                self.need(module or alias.name, *([said] if module else []))
+
+
+_HEAD = (ast.Import, ast.ImportFrom, ast.Expr)
+
+
+_BLOCK = (ast.FunctionDef, ast.ClassDef)
+
+
+def _begin(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def _name(node: ast.stmt) -> str:
+    if isinstance(node, _BLOCK):
+        return str(node.name)
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return target.id if isinstance(target, ast.Name) else ""

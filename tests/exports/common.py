@@ -1,0 +1,125 @@
+"""What tests of exports share: programs on a scripted target, awkward inputs, and what goes over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hypothesis import HealthCheck
+from hypothesis import strategies as st
+
+from ragc.errors import UsageError
+from ragc.exports.prompt import CompiledPrompt, Input
+from ragc.programs import METHODS, Method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.records import Hit, Passage
+from ragc.store import CallStore
+from ragc.targets.base import Message
+from ragc.testing import Filling, ListSource, ScriptedTarget
+
+NASTY = (
+    "{{ question }}", "{{question}}", "{% for x in y %}", "{# no #}", "{%- endif -%}", "}}", "{", "{{",
+    "{{{", "\\{{", "{{#each passages}}", "{{> part}}", "{{/if}}", "${name}", "%s", "{0}", "{question}",
+    "<<x>>", "`x`", "system:", "\nuser:\n", "assistant: hi\n", "\n\nHuman: x", '{{role "system"}}',
+    '{% chat role="user" %}', "[[ ## question ## ]]", "[[ ## completed ## ]]", "</question>",
+    "<passages>", "&amp;", "<", "[1]", "[2] x", '"', "'", '"""', "\\", "\\n", "\\u0041", "\\\"", "\r\n",
+    "\r", "\n", "\n\n", "\t", " ", "  \n", "\u2028", "\u2029", "\x00", "\x1f", "\x7f", "\x85", "\ufeff",
+    "é", "😀", "👩‍👩‍👧", "日本", "none", "---", "# ", "#}", "%}", "$", "@", "_",
+)  # fmt: skip
+"""Pieces of text that some template language, role marker or file format would stumble over."""
+
+
+CALM: Any = list(HealthCheck)
+"""Nothing of what hypothesis checks of a test: drawing whole programs is slow, and meant to be."""
+
+
+class Fresh(ListSource):
+    """A source that finds other passages on every search, as many as it is asked for."""
+
+    def __init__(self, text: str = "It is made of text.") -> None:
+        super().__init__([])
+        self.text, self.given = text, 0
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """`k` new passages."""
+        self.given += k
+        numbers = range(self.given - k, self.given)
+        return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
+
+
+def made(entry: Method, reply: Any = None, *, source: Any = None, **knobs: Any) -> RagProgram:
+    """`entry` on one scripted target with all roles, and the sources that it may use."""
+    target = ScriptedTarget(reply or Filling(logprob=-3.0))
+    roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    sources = dict.fromkeys((*entry.sources, *entry.may_use), source or Fresh())
+    return entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)
+
+
+def programs() -> Iterator[RagProgram]:
+    """Every method under every layout."""
+    for entry in METHODS:
+        for layout in LAYOUTS:
+            yield made(entry, layout=layout)
+
+
+def built(entry: Method, knobs: Mapping[str, Any], reply: Any = None) -> RagProgram | None:
+    """`made`, or None where a knob's value needs what is not there."""
+    try:
+        return made(entry, reply, **knobs)
+    except UsageError:
+        return None
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Texts of awkward pieces and of anything else; no lone surrogates, nor the sign of a slot."""
+    pieces = st.sampled_from(NASTY) | st.text(
+        st.characters(codec="utf-8", exclude_characters="\ue000"), max_size=6
+    )
+    return st.lists(pieces, max_size=6).map("".join)
+
+
+def value_of(one: Input) -> st.SearchStrategy[Any]:
+    """Values of an input; lists of up to 20."""
+    kinds: dict[str, st.SearchStrategy[Any]] = {
+        "text": texts(),
+        "integer": st.integers(-(10**12), 10**12),
+        "number": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**6), 10**6),
+        "flag": st.booleans(),
+    }
+    return st.lists(kinds[one.kind], max_size=20) if one.many else kinds[one.kind]
+
+
+def inputs_for(prompt: CompiledPrompt) -> st.SearchStrategy[dict[str, Any]]:
+    """Inputs of `prompt`."""
+    return st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs})
+
+
+def demos_for(signature: Any) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Up to three demonstrations of awkward texts, incomplete ones among them."""
+    fields = {
+        name: st.lists(texts(), max_size=3) if str(info.annotation).startswith("list") else texts()
+        for name, info in signature.fields.items()
+    }
+    return st.lists(st.fixed_dictionaries({}, optional=fields), max_size=3)
+
+
+def with_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
+    """`program` with random demonstrations, and instructions, in every predictor."""
+    for _, call in program.named_predictors():
+        call.signature = call.signature.with_instructions("Say so. " + data.draw(texts()))
+        call.demos = data.draw(demos_for(call.signature))
+    return program
+
+
+def sent(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+    """The messages that the target of the predictor `name` gets in its first request for `inputs`."""
+    call = dict(program.named_predictors())[name]
+    target: Any = call.runtime.target(call.role)
+    target.context_tokens = 10**9
+    del target.requests[:]
+    call.runtime.gateway.store = CallStore(None)  # nothing is replayed
+    call(**inputs)
+    found: tuple[Message, ...] = target.requests[0].messages
+    return found

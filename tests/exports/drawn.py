@@ -1,0 +1,72 @@
+"""Random prompts and inputs for the tests of a format, and prompts of every type of input."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported
+from ragc.exports.graph import graph_of
+from ragc.exports.prompt import CompiledPrompt, ExportedProgram
+from ragc.programs import METHODS, method
+from ragc.programs.shared_knobs import LAYOUTS
+from tests.exports.common import inputs_for, made, sent, with_demos
+
+Rendered = list[tuple[str, str]]
+"""Role and content of each message."""
+
+Reader = Callable[[bytes, Mapping[str, Any]], Rendered]
+"""What the consumer makes of a file and inputs."""
+
+IDS = tuple(entry.id for entry in METHODS)
+
+# These report how they are used, to servers of their own, unless they are told not to.
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("DO_NOT_TRACK", "true")
+
+
+def consumer(name: str) -> Any:
+    """The module `name`, or a skip of the test module that asks for it; what it warns of is not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'ragc[exports]'")
+
+
+def agree(format: str, read: Reader, data: Any, ids: Sequence[str] = IDS) -> None:
+    """Draw a program, demonstrations, one prompt of it and inputs; `read` must give what is sent."""
+    entry = method(data.draw(st.sampled_from(ids)))
+    program = with_demos(made(entry, layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=3), data)
+    out = exported(program)
+    prompt = data.draw(st.sampled_from(out.prompts), "prompt")
+    inputs = data.draw(inputs_for(prompt))
+    file = file_of(format, replace(out, prompts=(prompt,)), prompt)
+    assert read(file, inputs) == [tuple(m) for m in sent(program, prompt.name, inputs)]
+
+
+def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """The file of `prompt` in `format`."""
+    chosen = format_of(format)
+    file = chosen.files(program)[f"{prompt.name}{chosen.suffix}"]
+    assert file.endswith(b"\n")
+    assert b"\r" not in file
+    return file
+
+
+def alone(prompt: CompiledPrompt) -> ExportedProgram:
+    """A program of one prompt."""
+    graph = graph_of("typed", [prompt.name], {}, calls=1)
+    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
+
+
+def stable(format: str) -> None:
+    """Programs made alike give the same bytes."""
+    one, other = (format_of(format).files(exported(made(method("react")))) for _ in range(2))
+    assert one == other

@@ -1,0 +1,203 @@
+"""Import: exports come back whole, hand-written prompts as fields, and bad ones are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.errors import DataError, UnknownName, UsageError
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported
+from ragc.exports.imported import ImportedPrompt, imported
+from ragc.programs import METHODS, Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.typed import reply_schema
+from tests.exports.common import CALM, made, with_demos
+
+FORMATS = ("jinja2", "openai-json")
+DEMO = {"question": "Who wrote it?", "passages": ["One.", "Two [2] and\n[7] more."], "answer": "Ann"}
+
+
+def read(folder: Path, files: Any, name: str) -> ImportedPrompt:
+    (folder / name).write_bytes(files[name])
+    return imported(folder / name)
+
+
+def written(folder: Path, said: Any, name: str = "own.json") -> ImportedPrompt:
+    (folder / name).write_text(said if isinstance(said, str) else json.dumps(said), "utf-8")
+    return imported(folder / name)
+
+
+def answering(**knobs: Any) -> RagProgram:
+    return made(method("vanilla"), **knobs)
+
+
+def answer(program: RagProgram) -> Any:
+    return dict(program.named_predictors())["answer"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("id", ["vanilla", "slimplm"])
+@settings(max_examples=5, suppress_health_check=CALM)
+@given(data=st.data())
+def test_an_export_comes_back_as_the_same_bytes(
+    id: str, format: str, data: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    knobs = {"layout": data.draw(st.sampled_from(LAYOUTS)), "icl_n": 3, "temperature": 0.5}
+    before = exported(with_demos(made(method(id), **knobs), data))
+    files, folder = format_of(format).files(before), tmp_path_factory.mktemp("export")
+    again = made(method(id), **knobs)
+    for prompt in before:
+        found = read(folder, files, f"{prompt.name}{format_of(format).suffix}")
+        assert (found.exported, found.left) == (True, ())
+        assert found.sampling.temperature == prompt.sampling.temperature
+        found.apply(again, prompt.name)
+    assert format_of(format).files(exported(again)) == files
+
+
+@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+def test_the_signature_of_an_export_asks_for_the_same_replies(entry: Method, tmp_path: Path) -> None:
+    program = exported(made(entry))
+    files = format_of("openai-json").files(program)
+    for prompt in program:
+        found = read(tmp_path, files, f"{prompt.name}.openai.json")
+        assert found.inputs == prompt.inputs
+        signature = found.signature()
+        assert list(signature.input_fields) == [one.name for one in prompt.inputs]
+        assert reply_schema(signature) == prompt.output_schema
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_that_somebody_edited_is_read_as_it_stands(format: str, tmp_path: Path) -> None:
+    program = answering(icl_n=2)
+    answer(program).signature = answer(program).signature.with_instructions("Say so.")
+    answer(program).demos = [DEMO]
+    name = f"answer{format_of(format).suffix}"
+    file = format_of(format).files(exported(program))[name]
+    (tmp_path / name).write_bytes(file.replace(b"Say so.", b"Say it shortly."))
+    found = imported(tmp_path / name)
+    assert (found.instructions, found.demos) == ("Say it shortly.", (DEMO,))
+    assert "changed after the export" in found.left[0]
+    other = answering(icl_n=2)
+    found.apply(other, "answer")
+    answer(program).signature = answer(program).signature.with_instructions("Say it shortly.")
+    assert [p.messages for p in exported(other)] == [p.messages for p in exported(program)]
+
+
+ASK = "Context:\n{{passages}}\n\nQuestion: {{ question }}"
+HAND = [
+    {"role": "developer", "content": "You answer from the passages."},
+    {"role": "user", "content": "Context:\n[1] Bees fly.\n[2] Ants walk.\n\nQuestion: What flies?"},
+    {"role": "assistant", "content": "Bees"},
+    {"role": "user", "content": "How are you?"},
+    {"role": "assistant", "content": "Fine."},
+    {"role": "user", "content": ASK},
+]
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_hand_written_array_gives_fields_instructions_and_demonstrations(
+    bare: bool, tmp_path: Path
+) -> None:
+    more = {"messages": HAND, "temperature": 0.3, "max_completion_tokens": 9, "stop": "END"}
+    found = written(tmp_path, HAND if bare else more)
+    assert found.instructions == "You answer from the passages."
+    assert [one.name for one in found.inputs] == ["passages", "question"]
+    assert [one.name for one in found.outputs] == ["answer"]
+    shown = {"passages": "[1] Bees fly.\n[2] Ants walk.", "question": "What flies?", "answer": "Bees"}
+    assert found.demos == (shown,)
+    assert len(found.left) == 1
+    assert "How are you?" in found.left[0]
+    asked = found.sampling
+    assert (asked.temperature, asked.max_tokens, asked.stop) == ((0, 256, ()) if bare else (0.3, 9, ("END",)))
+
+
+def test_what_a_last_message_says_beside_its_inputs_is_kept_as_instructions(tmp_path: Path) -> None:
+    found = written(tmp_path, [HAND[0], {"role": "user", "content": f"{ASK}\nBe brief.\nAnswer:"}])
+    assert found.instructions == "You answer from the passages.\nBe brief."
+    inline = written(tmp_path, "Translate {{ text }} to {{ language }}.\n\nAnswer:", "own.jinja")
+    assert inline.instructions == "Translate `text` to `language`."
+    assert [one.name for one in inline.inputs] == ["text", "language"]
+
+
+def test_a_text_template_gives_lists_and_conditions(tmp_path: Path) -> None:
+    text = (
+        "Use the passages.\nPassages:\n{% for p in passages %}[{{ loop.index }}] {{ p }}\n{% endfor %}"
+        "{% if hint %}Hint: {{ hint|trim }}\n{% endif %}Question: {{ question }}\n"
+    )
+    found = written(tmp_path, text, "own.j2")
+    told = [(one.name, one.many) for one in found.inputs]
+    assert told == [("passages", True), ("hint", False), ("question", False)]
+    assert found.instructions == "Use the passages."
+    assert [said.split(" ")[1] for said in found.left[:2]] == ["condition", "filter"]
+
+
+def test_a_hand_written_prompt_starts_a_program(tmp_path: Path) -> None:
+    found = written(tmp_path, HAND)
+    program = answering(icl_n=1)
+    found.apply(program, "answer")
+    (prompt,) = exported(program)
+    assert (prompt.instructions, prompt.demos) == ("You answer from the passages.", 1)
+    with pytest.raises(UsageError, match="1 demonstrations and the program shows 0; set the knob icl_n to 1"):
+        found.apply(answering(icl_n=0), "answer")
+    with pytest.raises(UnknownName, match="'reply'"):
+        found.apply(program, "reply")
+
+
+def test_other_fields_are_named(tmp_path: Path) -> None:
+    found = written(tmp_path, "Question: {{ q }}", "own.jinja")
+    with pytest.raises(UsageError, match="its inputs are q, wanted are passages, question"):
+        found.apply(answering(), "answer")
+    schema = {"json_schema": {"schema": {"properties": {"reply": {"type": "string"}}}}}
+    both = {"messages": [{"role": "user", "content": ASK}], "response_format": schema}
+    with pytest.raises(UsageError, match="its outputs are reply, wanted are answer"):
+        written(tmp_path, both).apply(answering(), "answer")
+
+
+USER = {"role": "user", "content": "{{ question }}"}
+
+
+def user(content: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("{", "it is no JSON"),
+        ({}, "it holds no messages"),
+        ([1], "message 1 is no object"),
+        ([{"role": "tool", "content": ""}, USER], "message 1 has the role 'tool'"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "message 1 holds something else than text"),
+        (user("Hello"), "its last message has no slot"),
+        ([USER, {"role": "assistant", "content": "Yes."}], "its last message must be the user's"),
+        (user("{% for"), "message 1 cannot be imported: line 1 is no Jinja2"),
+        (user("{{ a() }}"), "line 1 has a Jinja2 'call'"),
+        (user("{{ a.__class__ }}"), "line 1 has a Jinja2 'getattr'"),
+        (user("{% include 'x' %}"), "line 1 has a Jinja2 'include'"),
+        (user("{% for d in docs %}{{ d.text }}{% endfor %}"), "'getattr'"),
+        ({"messages": [USER], "temperature": "hot"}, "its temperature is no number"),
+        (
+            {"messages": [USER], "input_schema": {"properties": {"question": {"type": "object"}}}},
+            "'question'",
+        ),
+    ],
+)
+def test_what_is_no_prompt_is_told_in_one_sentence(said: Any, wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=wrong) as error:
+        written(tmp_path, said)
+    assert "own.json" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_other_formats_and_missing_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="jinja2, openai-json"):
+        imported(tmp_path / "x.json", format="baml")
+    with pytest.raises(DataError, match="cannot be read"):
+        imported(tmp_path / "x.json")

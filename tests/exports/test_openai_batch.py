@@ -1,0 +1,124 @@
+"""openai-batch: each line's body is the request that the target sends, and OpenAI's types take it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pydantic
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragc import loop
+from ragc.errors import UsageError
+from ragc.exports.base import export, format_of
+from ragc.exports.derive import exported
+from ragc.exports.prompt import Case
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.targets.vllm import VllmTarget
+from tests.exports.common import CALM, NASTY, inputs_for, made, with_demos
+
+LINE = {"custom_id", "method", "url", "body"}
+
+
+def batch(program: RagProgram, *cases: Case) -> list[dict[str, Any]]:
+    """The lines of all files, as a reader that knows every line break of Unicode finds them."""
+    files = format_of("openai-batch").files(exported(program, cases=cases))
+    return [json.loads(line) for data in files.values() for line in data.decode().splitlines()]
+
+
+def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The body that an OpenAI-compatible server gets from our target for a call."""
+    bodies: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        token = {"token": "a", "logprob": -1.0}
+        choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+        return httpx.Response(200, json={"choices": [choice]})
+
+    call = dict(program.named_predictors())[name]
+    target = VllmTarget("http://127.0.0.1:9/v1", "model", transport=httpx.MockTransport(answer))
+    loop.run(_complete(target, call.request(**inputs)))
+    return bodies[0]
+
+
+async def _complete(target: VllmTarget, request: Any) -> None:
+    await target.complete(request)
+    await target.aclose()
+
+
+@pytest.mark.parametrize("id", ["vanilla", "prefrag", "rqrag", "ragx", "slimplm"])
+@settings(max_examples=4, suppress_health_check=CALM, deadline=None)
+@given(data=st.data())
+def test_a_body_is_what_the_target_sends(id: str, data: Any) -> None:
+    layout = data.draw(st.sampled_from(LAYOUTS))
+    program = made(method(id), layout=layout, icl_n=2, temperature=data.draw(st.sampled_from([0.0, 0.7])))
+    with_demos(program, data)
+    shown = [[call.signature.instructions, list(call.demos)] for call in program.predictors()]
+    assume("\ue000" not in json.dumps(shown, ensure_ascii=False))
+    out = exported(program)
+    cases = [Case(f"{p.name}-q", p.name, data.draw(inputs_for(p))) for p in out]
+    lines = batch(program, *cases)
+    assert [line["custom_id"] for line in lines] == [case.id for case in cases]
+    for case, line in zip(cases, lines, strict=True):
+        assert line["body"] == posted(program, case.prompt, dict(case.inputs))
+
+
+def test_openai_takes_every_line() -> None:
+    openai: Any = pytest.importorskip("openai", reason="needs the extra exports")
+    body_type = openai.types.chat.completion_create_params.CompletionCreateParamsNonStreaming
+    body = pydantic.TypeAdapter(body_type, config=None)
+    listed: Any = list.__class_getitem__(openai.types.chat.ChatCompletionMessageParam)
+    messages: Any = pydantic.TypeAdapter(listed)
+    program = made(method("vanilla"), temperature=0.5)
+    cases = [Case(f"q{i}", "answer", {"question": t, "passages": [t, ""]}) for i, t in enumerate(NASTY)]
+    lines = batch(program, *cases)
+    assert len(lines) == len(NASTY)
+    for line in lines:
+        assert line.keys() == LINE
+        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+        assert body.validate_python(line["body"])
+        assert list(messages.validate_python(line["body"]["messages"]))
+        assert {m["role"] for m in line["body"]["messages"]} <= {"system", "user", "assistant"}
+
+
+@given(ids=st.lists(st.sampled_from(["a", "a#2", "a#3", "b", ""]), min_size=1, max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_every_line_has_an_id_of_its_own(ids: list[str]) -> None:
+    cases = [Case(id, "answer", {"question": "q", "passages": []}) for id in ids]
+    lines = batch(made(method("vanilla")), *cases)
+    found = [line["custom_id"] for line in lines]
+    assert len(set(found)) == len(ids)
+    assert set(ids) <= set(found)
+    assert all(one.startswith(id) for one, id in zip(found, ids, strict=True))
+
+
+def test_of_several_prompts_only_those_with_cases_are_written() -> None:
+    out = exported(made(method("prefrag")), cases=[Case("q1", "answer", {"question": "q", "trajectory": ""})])
+    assert list(format_of("openai-batch").files(out)) == ["answer.batch.jsonl"]
+
+
+def test_without_questions_there_is_one_clear_error() -> None:
+    with pytest.raises(UsageError, match="writes a request for each question; give it questions of the dev"):
+        batch(made(method("vanilla")))
+
+
+def test_a_case_that_lacks_an_input_is_refused() -> None:
+    with pytest.raises(UsageError, match="has the inputs question, passages; found question"):
+        batch(made(method("vanilla")), Case("q1", "answer", {"question": "q"}))
+
+
+def test_it_lies_in_a_folder_that_tells_licence_and_program(tmp_path: Any) -> None:
+    program = made(method("vanilla"), icl_n=1)
+    dict(program.named_predictors())["answer"].demos = [{"question": "q", "passages": ["p"], "answer": "a"}]
+    out = exported(program, cases=[Case("q1", "answer", {"question": "q", "passages": []})])
+    export(out, "openai-batch", tmp_path / "batch")
+    told = json.loads((tmp_path / "batch" / "graph.json").read_text("utf-8"))
+    assert (told["program"], told["note"]) == (out.fingerprint, out.note)
+    assert out.note
+    assert (tmp_path / "batch" / "answer.batch.jsonl").read_bytes().isascii()

@@ -1,0 +1,81 @@
+"""openai-json: with its slots filled it is the request that is sent, and OpenAI's client takes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessageParam
+
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported
+from ragc.programs import method
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.targets.wire import request_body
+from tests.exports.common import CALM, inputs_for, made, sent, with_demos
+
+MESSAGES = pydantic.TypeAdapter(list[ChatCompletionMessageParam])
+
+
+def written(value: Any, slot: Mapping[str, Any]) -> str:
+    """A value in the style of its slot, as the file tells it."""
+    if slot["style"] == "lines":
+        return "\n".join(f"[{i}] {item}" for i, item in enumerate(value, 1)) or "none"
+    if slot["style"] == "json":
+        return json.dumps(value, ensure_ascii=False)
+    return slot["words"][not value] if isinstance(value, bool) else str(value)
+
+
+def filled(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for `inputs`: every slot replaced, in one pass."""
+    told = json.loads(file)
+    slots = told["slots"]
+    marks = re.compile("|".join(map(re.escape, slots)))
+    for message in told["request"]["messages"]:
+        message["content"] = marks.sub(
+            lambda found: written(inputs[slots[found[0]]["input"]], slots[found[0]]), message["content"]
+        )
+    request: dict[str, Any] = told["request"]
+    return request
+
+
+@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
+@settings(max_examples=5, suppress_health_check=CALM)
+@given(data=st.data())
+def test_its_messages_are_those_sent(id: str, data: Any) -> None:
+    program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    out = exported(program)
+    files = format_of("openai-json").files(out)
+    for prompt in out:
+        inputs = data.draw(inputs_for(prompt))
+        request = filled(files[f"{prompt.name}.openai.json"], inputs)
+        wanted = sent(program, prompt.name, inputs)
+        assert [(m["role"], m["content"]) for m in request["messages"]] == list(wanted)
+
+
+def test_all_of_the_request_is_what_is_sent_and_openai_takes_it() -> None:
+    program = made(method("vanilla"), temperature=0.7)
+    file = format_of("openai-json").files(exported(program))["answer.openai.json"]
+    inputs = {"question": "What is it?", "passages": ["one", "two"]}
+    request = filled(file, inputs)
+    call = dict(program.named_predictors())["answer"]
+    assert request == request_body(call.request(**inputs), "model")
+    assert MESSAGES.validate_python(request["messages"])
+    assert {m["role"] for m in request["messages"]} <= {"system", "user", "assistant"}
+
+
+def test_a_fixed_text_that_holds_a_slot_is_not_filled() -> None:
+    program = made(method("vanilla"), icl_n=1)
+    call = dict(program.named_predictors())["answer"]
+    call.demos = [{"question": "{{question}} {{question_2}}", "passages": ["{{passages}}"], "answer": "a"}]
+    file = format_of("openai-json").files(exported(program))["answer.openai.json"]
+    assert list(json.loads(file)["slots"]) == ["{{question_3}}", "{{passages_2}}"]
+    inputs = {"question": "{{passages_2}}", "passages": ["{{question_3}}"]}
+    contents = [m["content"] for m in filled(file, inputs)["messages"]]
+    assert contents == [m.content for m in sent(program, "answer", inputs)]

@@ -1,0 +1,329 @@
+"""python: the generated file, with the standard library alone, renders what is sent and reads as we do."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragc.errors import ParseFailure
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported, prompt_of
+from ragc.exports.prompt import CompiledPrompt, ExportedProgram, NotExpressible
+from ragc.programs import METHODS, Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.records import Passage
+from ragc.targets.base import Reply
+from ragc.targets.wire import request_body
+from ragc.testing import ListSource, ScriptedTarget
+from tests.exports.common import CALM, NASTY, inputs_for, made, programs, sent, with_demos
+
+slow = settings(suppress_health_check=CALM, deadline=None)
+every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+
+RUNNER = """
+import importlib.util, json, sys
+
+def run(file, calls):
+    spec = importlib.util.spec_from_file_location("generated", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [[[m["role"], m["content"]] for m in module.messages(name, **inputs)] for name, inputs in calls]
+
+said = [run(file, calls) for file, calls in json.load(sys.stdin)]
+known = {*sys.stdlib_module_names, "__main__", "generated"}
+foreign = sorted(n for n in sys.modules if n.partition(".")[0] not in known)
+json.dump([said, foreign], sys.stdout)
+"""
+
+
+def source(program: ExportedProgram) -> str:
+    (data,) = format_of("python").files(program).values()
+    return data.decode()
+
+
+def loaded(program: ExportedProgram) -> ModuleType:
+    """The generated module."""
+    module = ModuleType("generated")
+    exec(compile(source(program), "generated.py", "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def alone(work: list[tuple[str, list[tuple[str, dict[str, Any]]]]]) -> list[Any]:
+    """The messages of each call of each file, from one Python that has the standard library alone."""
+    command, sent_in = [sys.executable, "-I", "-S", "-W", "error", "-c", RUNNER], json.dumps(work)
+    done = subprocess.run(command, input=sent_in, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    said, foreign = json.loads(done.stdout)
+    assert foreign == []
+    return list(said)
+
+
+def shown_by(program: RagProgram) -> str:
+    """All that instructions and demonstrations say."""
+    calls = program.predictors()
+    return json.dumps([[c.signature.instructions, list(c.demos)] for c in calls], ensure_ascii=False)
+
+
+def nasty(prompt: CompiledPrompt, draw: random.Random) -> dict[str, Any]:
+    """Inputs of awkward pieces."""
+
+    def value(kind: str) -> Any:
+        return "".join(draw.choices(NASTY, k=draw.randrange(5))) if kind == "text" else draw.randrange(9)
+
+    return {
+        one.name: [value(one.kind) for _ in range(draw.randrange(21))] if one.many else value(one.kind)
+        for one in prompt.inputs
+    }
+
+
+def test_all_programs_render_what_is_sent_with_the_standard_library_alone(tmp_path: Path) -> None:
+    draw, work, wanted = random.Random(8), [], []
+    for i, program in enumerate(programs()):
+        out = exported(program)
+        file = tmp_path / f"p{i}.py"
+        file.write_text(source(out), "utf-8", newline="")
+        calls = [(prompt.name, nasty(prompt, draw)) for prompt in out]
+        work.append((str(file), calls))
+        wanted.append([[list(m) for m in sent(program, *call)] for call in calls])
+    assert alone(work) == wanted
+
+
+@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
+@settings(slow, max_examples=5)
+@given(data=st.data())
+def test_requests_with_demonstrations_are_those_sent(id: str, data: Any) -> None:
+    program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    assume("\ue000" not in shown_by(program))  # which the core refuses
+    out = exported(program)
+    module = loaded(out)
+    for prompt in out:
+        inputs = data.draw(inputs_for(prompt))
+        call = dict(program.named_predictors())[prompt.name]
+        wanted = request_body(call.request(**inputs), "model")
+        assert module.request(prompt.name, **inputs) == wanted
+        assert module.messages(prompt.name, **inputs) == wanted["messages"]
+
+
+class Typed(dspy.Signature):
+    """Answer."""
+
+    number: int = dspy.InputField(desc="how many")
+    share: float = dspy.InputField()
+    sure: bool = dspy.InputField()
+    passages: list[str] = dspy.InputField()
+    scores: list[float] = dspy.InputField()
+    marks: list[bool] = dspy.InputField()
+    counts: list[int] = dspy.InputField()
+    answer: float = dspy.OutputField()
+
+
+def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, ExportedProgram]:
+    """A call of a signature of one's own, in the place of the prompt of a program."""
+    call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
+    out = exported(made(method("vanilla_sources")))
+    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.graph)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(slow, max_examples=30)
+@given(data=st.data())
+def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
+    call, out = typed(Typed, layout)
+    inputs = data.draw(inputs_for(out.prompts[0]))
+    found = loaded(out).messages("typed", **inputs)
+    assert [(m["role"], m["content"]) for m in found] == list(call.messages(**inputs))
+
+
+ASKED_AGAIN = [
+    "[]",
+    "Paris",
+    "",
+    '{"answer": 5}',
+    '{"other": "x"}',
+    '{"answer": null}',
+    '[{"answer": "x"}]',
+    "{}",
+]
+PASSAGES = [
+    Passage("p1", "Paris", "It is in France. <|im_start|>system [1]"),
+    Passage("p2", "", "[[ ## answer ## ]]\r\nno \u2028 title {{x}}"),
+]
+
+
+def both(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
+    """What the program and the generated file make of the same replies: answers and request bodies.
+
+    An answer is None where no reply could be read.
+    """
+    script, bodies = list(replies), []
+    program = made(method(id), lambda request: script.pop(0), source=ListSource(PASSAGES), **knobs)
+    target: Any = program.runtime.target("main")
+    passages: tuple[Passage, ...] = tuple(PASSAGES)
+    try:
+        said = program(question="Where is {it}?", **more)
+        answer, passages = said.answer, said.passages
+    except ParseFailure:
+        answer = None
+    wanted = [request_body(request, "model") for request in target.requests]
+    module, again = loaded(exported(program)), iter(replies)
+
+    def complete(body: dict[str, Any]) -> Any:
+        bodies.append(body)
+        reply = next(again)
+        if isinstance(reply, Reply):
+            return module.Cut(reply.text) if reply.finish == "length" else reply.text
+        return reply
+
+    shown = [f"{p.title}\n{p.text}" if p.title else p.text for p in passages]
+    given = (
+        {"passages": shown}
+        if any(one.name == "passages" for one in exported(program).prompts[0].inputs)
+        else {}
+    )
+    try:
+        found = module.answer("Where is {it}?", **given, complete=complete, **more)
+    except module.ReplyError:
+        found = None
+    return (answer, wanted), (found, bodies)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("reply", ASKED_AGAIN)
+def test_what_cannot_be_read_is_asked_for_again_in_the_same_words(layout: str, reply: str) -> None:
+    wanted, found = both("vanilla", [reply, '{"answer": "Paris"}'], {"layout": layout})
+    assert wanted == found
+    assert found[0] == "Paris"
+    assert len(found[1]) == 2
+
+
+WHOLE: list[tuple[str, dict[str, Any]]] = [
+    ("no_retrieval", {}),
+    ("no_retrieval", {"answer_format": "choice"}),
+    ("cot", {"whole": True}),
+    ("cot", {"whole": False}),
+    ("vanilla", {"query_pos": "both"}),
+    ("vanilla", {"answer_format": "cited"}),
+    ("vanilla", {"answer_format": "yesno", "cot": True}),
+    ("vanilla_sources", {}),
+    ("iter_retgen", {"rounds": 1}),
+    ("chain_of_note", {"answer_format": "cited"}),
+    ("ragx", {}),
+    ("ragx", {"answer_format": "cited"}),
+    ("ragx", {"source_policy": "llm", "answer_format": "cited"}),
+]
+
+
+@pytest.mark.parametrize(("id", "knobs"), WHOLE)
+@pytest.mark.parametrize(
+    "said", ["yes", "It is [1]. So [2, 7] it is [9].", "I do not know!", "Invalid question.", ""]
+)
+def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], said: str) -> None:
+    note = {"passage": 1, "note": "it is", "kind": "answers"}
+    said = {"yesno": "no", "choice": "B"}.get(knobs.get("answer_format", ""), said)
+    good = json.dumps({"reasoning": "because", "reading": {"notes": [note]}, "answer": said})
+    scripts: list[list[str | Reply]] = [[good], ["{", good], ["[]", "[]"]]
+    if "answer_format" not in knobs:
+        scripts.append([Reply('{"reasoning": "so', finish="length"), good])
+    for replies in scripts:
+        wanted, found = both(id, replies, knobs, **({"query_time": " today "} if id == "ragx" else {}))
+        assert wanted == found
+
+
+@every
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_path: Path) -> None:
+    text = source(exported(made(entry, layout=layout)))
+    assert text == source(exported(made(entry, layout=layout)))
+    ast.parse(text, feature_version=(3, 9))
+    assert text.endswith("\n")
+    assert not re.search(r"[ \t]\n|\n\n\n\n|ragc", text)
+    modules = {
+        n.names[0].name if isinstance(n, ast.Import) else n.module
+        for n in ast.walk(ast.parse(text))
+        if isinstance(n, ast.Import | ast.ImportFrom)
+    }
+    assert {str(name).partition(".")[0] for name in modules} <= sys.stdlib_module_names
+
+
+def test_ruff_and_the_compiler_have_nothing_to_say(tmp_path: Path) -> None:
+    pytest.importorskip("ruff", reason="needs ruff")
+    for i, program in enumerate(programs()):
+        call = program.predictors()[0]
+        call.signature = call.signature.with_instructions("".join(NASTY))
+        (tmp_path / f"p{i}.py").write_text(source(exported(program)), "utf-8", newline="")
+    files = "for f in pathlib.Path(sys.argv[1]).iterdir()"
+    compiled = f"import pathlib, sys; [compile(f.read_bytes(), f.name, 'exec') {files}]"
+    strict = (
+        "-m ruff check --isolated --no-cache --extend-select I,B,PL,RUF022 --ignore PLR --target-version py39"
+    )
+    form = "-m ruff format --isolated --no-cache --line-length 110 --check"
+    for command in (["-W", "error", "-c", compiled], strict.split(), form.split()):
+        done = subprocess.run(
+            [sys.executable, *command, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_tells_what_it_is_and_under_which_licence() -> None:
+    program = made(method("vanilla"), icl_n=1)
+    program.predictors()[0].demos = [{"question": 'Say """', "passages": ["\\"], "answer": "a"}]
+    out = exported(program)
+    module = loaded(out)
+    assert (out.fingerprint, out.note) == (module.PROGRAM, module.NOTE)
+    assert out.note in str(module.__doc__)
+    assert str(module.__doc__).startswith(f"vanilla: {out.about}.")
+
+
+def test_wrong_names_and_values_are_told() -> None:
+    module = loaded(exported(made(method("vanilla"))))
+    with pytest.raises(KeyError, match=r"no prompt named 'other'; there are answer\."):
+        module.messages("other")
+    with pytest.raises(TypeError, match="passages"):
+        module.messages("answer", question="q")
+    with pytest.raises(TypeError, match="The input 'question' must be a text, got 5"):
+        module.messages("answer", question=5, passages=[])
+    with pytest.raises(TypeError, match="The input 'passages' must be a list, got 'p'"):
+        module.messages("answer", question="q", passages="p")
+
+
+def test_another_model_may_be_asked_and_a_body_is_the_callers_own() -> None:
+    module = loaded(exported(made(method("vanilla"))))
+    body = module.request("answer", model="other", question="q", passages=[])
+    assert body["model"] == "other"
+    body["response_format"]["json_schema"]["schema"].clear()
+    assert module.parse("answer", '{"answer": "a"}') == {"answer": "a"}
+
+
+@pytest.mark.parametrize(
+    ("signature", "why"),
+    [
+        (
+            dspy.Signature({"class": dspy.InputField(), "answer": dspy.OutputField()}),
+            "input 'class' cannot be",
+        ),
+        (dspy.Signature("model -> answer"), "input 'model' cannot be"),
+        (
+            dspy.Signature("question -> answer: dict[str, int]"),
+            "output 'answer', by its additionalProperties",
+        ),
+        (dspy.Signature("question -> answer: str | None"), "output 'answer', by its anyOf"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(signature: Any, why: str) -> None:
+    with pytest.raises(NotExpressible, match=rf"{why}.*These formats can: jinja2, openai-json"):
+        source(typed(signature)[1])

@@ -1,0 +1,130 @@
+"""What the renderer makes of a prompt is what goes over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+import jinja2
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragc.errors import UsageError
+from ragc.exports.derive import exported, prompt_of
+from ragc.exports.prompt import CompiledPrompt
+from ragc.exports.render import literal, render, template
+from ragc.programs import METHODS, Method
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.testing import Filling, ScriptedTarget
+from tests.exports.common import CALM, inputs_for, made, sent, texts, value_of, with_demos
+
+slow = settings(max_examples=4, suppress_health_check=CALM)
+
+
+class Typed(dspy.Signature):
+    """Answer."""
+
+    question: str = dspy.InputField()
+    number: int = dspy.InputField(desc="how many")
+    share: float = dspy.InputField()
+    sure: bool = dspy.InputField()
+    passages: list[str] = dspy.InputField()
+    scores: list[float] = dspy.InputField()
+    marks: list[bool] = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
+    call = RagPredict(Typed, Runtime({"main": ScriptedTarget(Filling())}), layout=layout)
+    return call, prompt_of("typed", call, "")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+@slow
+@given(data=st.data())
+def test_every_prompt_of_every_method_is_what_is_sent(entry: Method, layout: str, data: Any) -> None:
+    program = with_demos(made(entry, layout=layout, icl_n=3), data)
+    for prompt in exported(program):
+        inputs = data.draw(inputs_for(prompt))
+        assert render(prompt, inputs) == sent(program, prompt.name, inputs)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
+    call, prompt = typed(layout)
+    inputs = data.draw(inputs_for(prompt))
+    assert render(prompt, inputs) == call.messages(**inputs)
+
+
+@settings(max_examples=100)
+@given(
+    parts=st.lists(texts(), min_size=1, max_size=3),
+    blocks=st.booleans(),
+    strip=st.booleans(),
+    keep=st.booleans(),
+)
+def test_fixed_text_is_itself_in_any_environment(
+    parts: list[str], blocks: bool, strip: bool, keep: bool
+) -> None:
+    kept = jinja2.Environment(
+        trim_blocks=blocks, lstrip_blocks=strip, keep_trailing_newline=keep, undefined=jinja2.StrictUndefined
+    )
+    block = "{% for item in given %}{{ item }}{% endfor %}"
+    last = len(parts) - 1
+    source = block.join(literal(t, after_block=i > 0, rest=i < last) for i, t in enumerate(parts))
+    assert kept.from_string(source).render(given=["x", "y"]) == "xy".join(parts)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_plain_environment_renders_the_same(layout: str, data: Any) -> None:
+    _, prompt = typed(layout)
+    inputs = data.draw(inputs_for(prompt))
+    plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = [plain.from_string(template(prompt, message)).render(inputs) for message in prompt.messages]
+    assert made == [message.content for message in render(prompt, inputs)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_echoed_question_stands_twice(layout: str) -> None:
+    program = made(METHODS[1], layout=layout, query_pos="both")
+    (prompt,) = exported(program)
+    assert [one.name for one in prompt.inputs] == ["question", "passages"]
+    inputs = {"question": "{{ q }}?", "passages": []}
+    assert render(prompt, inputs)[-1].content.count("{{ q }}?") == 2
+    assert render(prompt, inputs) == sent(program, "answer", inputs)
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_inputs_of_another_type_are_refused_by_name(data: Any) -> None:
+    _, prompt = typed("minimal")
+    inputs = data.draw(inputs_for(prompt))
+    one, other = data.draw(st.permutations(prompt.inputs))[:2]
+    value = data.draw(value_of(other))
+    kinds = {(one.kind, one.many), (other.kind, other.many)}
+    assume(len(kinds) == 2 and kinds != {("integer", False), ("number", False)})
+    assume(not (one.many and other.many and value == []))
+    with pytest.raises(UsageError, match=repr(one.name)):
+        render(prompt, inputs | {one.name: value})
+
+
+@pytest.mark.parametrize("given", [{}, {"question": "q", "passages": [], "more": ""}])
+def test_missing_and_unknown_inputs_are_refused(given: dict[str, Any]) -> None:
+    (prompt,) = exported(made(METHODS[1]))
+    with pytest.raises(UsageError, match=r"has the inputs question, passages; found"):
+        render(prompt, given)
+
+
+def test_a_number_that_json_cannot_hold_is_refused() -> None:
+    _, prompt = typed("json")
+    given = {"question": "", "number": 1, "sure": True, "passages": [], "scores": [], "marks": []}
+    with pytest.raises(UsageError, match="'share' of 'typed' must be a number"):
+        render(prompt, given | {"share": float("nan")})

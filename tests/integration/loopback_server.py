@@ -1,0 +1,114 @@
+"""A loopback OpenAI-compatible server: answers depend on the prompt alone, and replies can be held back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+DELAY_S = 0.02
+_LOOK_S = 0.02
+
+
+class Loopback:
+    """What was asked and by whom: `asked` digests of requests in order, `flying` those not answered yet.
+
+    Who asks is said by the key that is sent. While `holding` nothing is answered; a request whose asker went
+    away meanwhile goes to `dropped`.
+    """
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.asked: list[str] = []
+        self.askers: list[str] = []
+        self.flying: set[tuple[str, str]] = set()
+        self.dropped: list[tuple[str, str]] = []
+        self.holding = False
+
+    def at_work(self, who: str) -> set[str]:
+        """The digests of the requests of `who` that wait for an answer."""
+        return {key for name, key in set(self.flying) if name == who}
+
+    async def serve(self, ready: threading.Event, stop: asyncio.Event) -> None:
+        server = await asyncio.start_server(self._talk, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await stop.wait()
+        server.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lines = head.decode("latin-1").split("\r\n")
+                fields = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+                body = await reader.readexactly(int(fields.get("content-length", 0)))
+                said = await self._answer(lines[0], fields.get("authorization", ""), body, reader)
+                text = json.dumps(said).encode()
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                    + f"content-length: {len(text)}\r\n\r\n".encode()
+                    + text
+                )
+                await writer.drain()
+        writer.close()
+
+    async def _answer(self, line: str, who: str, body: bytes, reader: asyncio.StreamReader) -> dict[str, Any]:
+        if line.startswith("GET"):
+            return {"object": "list", "data": [{"id": "echo", "object": "model", "max_model_len": 32768}]}
+        who, key = who.removeprefix("Bearer "), hashlib.sha256(body).hexdigest()
+        self.asked.append(key)
+        self.askers.append(who)
+        self.flying.add((who, key))
+        try:
+            await asyncio.sleep(DELAY_S)
+            while self.holding:
+                if reader.at_eof() or reader.exception():
+                    self.dropped.append((who, key))
+                    raise ConnectionResetError
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self.flying.discard((who, key))
+        return _completion(key, json.loads(body)["messages"])
+
+
+def _completion(key: str, said: list[dict[str, str]]) -> dict[str, Any]:
+    """A word of the prompt picked by the request's digest; the more is shown, the fewer words there are."""
+    words = [word for word in said[-1]["content"].split() if word.isidentifier()]
+    number = int(key[:8], 16) % (3 if len(said) > 2 else 40)
+    answer = json.dumps({"answer": words[number % len(words)]})
+    return {
+        "id": key[:8],
+        "object": "chat.completion",
+        "model": "echo",
+        "choices": [
+            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}
+        ],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105},
+    }
+
+
+@contextmanager
+def loopback() -> Iterator[Loopback]:
+    """A server that runs until the block ends."""
+    made, ready = Loopback(), threading.Event()
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+
+    def work() -> None:
+        loop.run_until_complete(made.serve(ready, stop))
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert ready.wait(30)
+    yield made
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(30)

@@ -1,0 +1,104 @@
+"""BAML's own tools take the exports: `baml-cli check` and `generate`, and the client that it generates.
+
+The generated client renders the messages that are sent and reads replies as the program does, but for the
+limits that every export states.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.exports.as_baml import functions_of, inputs_of
+from ragc.exports.base import export
+from ragc.exports.derive import exported
+from ragc.exports.prompt import ExportedProgram
+from ragc.programs import METHODS, method
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.typed import read_json
+from tests.exports.baml_runs import ENV, drawn, limited, replies, said, wired
+from tests.exports.common import CALM, inputs_for, made, with_demos
+
+pytest.importorskip("baml_py", reason="baml-py is not installed")
+pytestmark = pytest.mark.timeout(1800)
+SIX = ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"]
+EACH = 40
+"""Inputs for each of the six methods, shared among its prompts."""
+
+
+def cli(command: str, at: Path) -> None:
+    """Run a command of baml-cli in the folder `at`; fails when it does."""
+    run = "from baml_py import invoke_runtime_cli; invoke_runtime_cli()"
+    args = [sys.executable, "-c", run, command]
+    done = subprocess.run(args, cwd=at, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in (done.stdout + done.stderr).lower()
+
+
+@contextmanager
+def client(program: ExportedProgram, at: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The client `b` that BAML generates from the export of `program`."""
+    export(program, "baml", at)
+    cli("check", at)
+    cli("generate", at)
+    for name, setting in ENV.items():
+        monkeypatch.setenv(name, setting)
+    with monkeypatch.context() as path:
+        path.syspath_prepend(str(at))
+        try:
+            yield importlib.import_module("baml_client").b
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "baml_client"]:
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize("id", SIX)
+def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_examples(data: Any) -> Any:
+        return with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+
+    for number, program in enumerate(drawn(st.data(), 2, with_examples)):
+        out = exported(program)
+        functions = functions_of(out)
+        with client(out, tmp_path / str(number), monkeypatch) as b:
+            for prompt in out:
+                called = inputs_of(prompt)
+                for inputs in drawn(inputs_for(prompt), -(-EACH // 2 // len(out.prompts))):
+                    given_ = {called[name]: value for name, value in inputs.items()}
+                    request = getattr(b.request, functions[prompt.name])(**given_)
+                    body = json.loads(request.body.text())
+                    assert said(body) == limited(wired(program, prompt.name, inputs))
+                    rest = {name: value for name, value in body.items() if name != "messages"}
+                    assert rest == {"model": out.model(prompt), **prompt.parameters()}
+
+
+@pytest.mark.parametrize("id", [entry.id for entry in METHODS])
+def test_replies_are_read_as_the_program_reads_them(
+    tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = made(method(id))
+    out = exported(program)
+    functions = functions_of(out)
+    with client(out, tmp_path / "out", monkeypatch) as b:
+
+        @settings(max_examples=10, database=None, suppress_health_check=CALM, deadline=None)
+        @given(data=st.data())
+        def agree(data: Any) -> None:
+            for name, call in program.named_predictors():
+                reply = json.dumps(data.draw(replies(out.prompt(name).output_schema)), ensure_ascii=False)
+                found = getattr(b.parse, functions[name])(reply)
+                read = read_json(call.signature, reply)
+                assert found.model_dump() == pydantic.TypeAdapter(Any).dump_python(read)
+
+        agree()

@@ -1,0 +1,51 @@
+"""jinja2 and openai-json in their real consumers, on 200 generated inputs each: what is sent comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessageParam
+
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported
+from ragc.programs import METHODS
+from ragc.programs.shared_knobs import LAYOUTS
+from tests.exports.common import CALM, inputs_for, made, sent, with_demos
+from tests.exports.test_jinja2 import rendered
+from tests.exports.test_openai_json import filled
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+MESSAGES = pydantic.TypeAdapter(list[ChatCompletionMessageParam])
+many = settings(max_examples=200, suppress_health_check=CALM)
+
+
+def drawn(data: Any) -> Any:
+    """A program with random demonstrations, its export, one of its prompts and inputs of that."""
+    knobs = {"layout": data.draw(st.sampled_from(LAYOUTS)), "icl_n": 3}
+    program = with_demos(made(data.draw(st.sampled_from(METHODS)), **knobs), data)
+    out = exported(program)
+    prompt = data.draw(st.sampled_from(out.prompts))
+    return program, out, prompt, data.draw(inputs_for(prompt))
+
+
+@many
+@given(data=st.data())
+def test_jinja2_renders_what_is_sent(data: Any) -> None:
+    program, out, prompt, inputs = drawn(data)
+    file = format_of("jinja2").files(out)[f"{prompt.name}.jinja.json"]
+    assert rendered(file, inputs) == list(sent(program, prompt.name, inputs))
+
+
+@many
+@given(data=st.data())
+def test_openai_takes_the_messages_that_are_sent(data: Any) -> None:
+    program, out, prompt, inputs = drawn(data)
+    messages = filled(format_of("openai-json").files(out)[f"{prompt.name}.openai.json"], inputs)["messages"]
+    assert [(m["role"], m["content"]) for m in messages] == list(sent(program, prompt.name, inputs))
+    assert {m["role"] for m in messages} <= {"system", "user", "assistant"}
+    assert [dict(m) for m in MESSAGES.validate_python(messages)] == messages

@@ -1,0 +1,145 @@
+"""promptfoo 0.119.0 takes the exports, and its echo provider gives back the messages that are sent.
+
+The environment variable RAGC_NODE_MODULES names a folder that holds `node_modules` with promptfoo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from ragc import metrics
+from ragc.exports.as_promptfoo import folders
+from ragc.exports.base import export
+from ragc.exports.derive import exported
+from ragc.exports.prompt import Case, ExportedProgram
+from ragc.programs import method
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.targets.wire import request_body
+from tests.exports.baml_runs import drawn, wired
+from tests.exports.common import inputs_for, made, with_demos
+
+HOME = os.environ.get("RAGC_NODE_MODULES", "")
+PROMPTFOO = Path(HOME) / "node_modules" / "promptfoo" / "dist" / "src" / "main.js"
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+    pytest.mark.skipif(
+        not (HOME and PROMPTFOO.is_file()), reason="RAGC_NODE_MODULES names no folder with promptfoo"
+    ),
+    pytest.mark.timeout(1800),
+]
+SIX = ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"]
+EACH = 40
+"""Inputs for each of the six methods, shared among its prompts."""
+
+
+def run(*args: str, at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What promptfoo says to a command in the folder `at`; nothing leaves the machine."""
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    off = ("DISABLE_TELEMETRY", "DISABLE_UPDATE", "DISABLE_REMOTE_GENERATION", "SELF_HOSTED")
+    quiet = {f"PROMPTFOO_{name}": "1" for name in off}
+    home = {"HOME": str(at), "PROMPTFOO_CONFIG_DIR": str(at / ".promptfoo")}
+    return subprocess.run(
+        ["node", str(PROMPTFOO), *args],
+        cwd=at,
+        env={**kept, **quiet, **home, **environment},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def evaluated(at: Path, provider: str, **environment: str) -> list[dict[str, Any]]:
+    """The results of an evaluation, in the order of the tests."""
+    out = at / "results.json"
+    args = ("eval", "--filter-providers", provider, "--no-cache", "--no-table", "--no-progress-bar")
+    done = run(*args, "-o", str(out), at=at, **environment)
+    assert out.is_file(), done.stdout + done.stderr
+    found = json.loads(out.read_text("utf-8"))["results"]["results"]
+    return sorted(found, key=lambda result: result["testIdx"])
+
+
+def exported_with_cases(id: str) -> tuple[ExportedProgram, dict[str, list[Any]]]:
+    """A program with random demonstrations and cases, and the messages that it sends for each, by prompt."""
+    (program,) = drawn(
+        st.data(),
+        1,
+        lambda data: with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
+    )
+    out = exported(program)
+    cases: list[Case] = []
+    wanted: dict[str, list[Any]] = {}
+    for prompt in out:
+        each = drawn(inputs_for(prompt), -(-EACH // len(out.prompts)))
+        cases += [Case(f"{prompt.name} {n}", prompt.name, inputs) for n, inputs in enumerate(each)]
+        wanted[prompt.name] = [[list(m) for m in wired(program, prompt.name, inputs)] for inputs in each]
+    return replace(out, cases=tuple(cases)), wanted
+
+
+@pytest.mark.parametrize("id", SIX)
+def test_echoed_messages_are_those_sent(tmp_path: Path, id: str) -> None:
+    out, wanted = exported_with_cases(id)
+    export(out, "promptfoo", tmp_path / "out")
+    valid = run("validate", at=tmp_path / "out" / folders(out)[-1])
+    assert "Configuration is valid" in valid.stdout + valid.stderr
+    for prompt, folder in zip(out, folders(out), strict=True):
+        at = tmp_path / "out" / folder
+        results = evaluated(at, "echo")
+        found = [json.loads(one["response"]["output"]) for one in results]
+        assert [[[m["role"], m["content"]] for m in messages] for messages in found] == wanted[prompt.name]
+
+
+class Recording(BaseHTTPRequestHandler):
+    """An OpenAI-compatible server that keeps the bodies it gets and answers with fixed replies in turn."""
+
+    bodies: list[dict[str, Any]]
+    replies: Sequence[str]
+
+    def do_POST(self) -> None:
+        """A chat completion."""
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        text = self.replies[(len(self.bodies) - 1) % len(self.replies)]
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        data = json.dumps({"id": "x", "object": "chat.completion", "choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("metric", ["f1", "slim_em"])
+def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
+    tmp_path: Path, metric: str
+) -> None:
+    program = made(method("vanilla"))
+    inputs: Mapping[str, Any] = {"question": "Who is {{it}}?\n", "passages": ["file:///etc/hostname", "b"]}
+    golds = ("An old man", "{{man}}")
+    out = replace(exported(program), cases=(Case("q", "answer", inputs, golds),), metric=metric)
+    export(out, "promptfoo", tmp_path / "out")
+    bodies: list[dict[str, Any]] = []
+    handler = type("Handler", (Recording,), {"bodies": bodies, "replies": ['{"answer": "the man"}']})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        at = tmp_path / "out" / "answer"
+        (result,) = evaluated(at, "openai", OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
+        server.shutdown()
+    call = dict(program.named_predictors())["answer"]
+    assert bodies == [request_body(call.request(**inputs), "model")]
+    assert result["namedScores"] == {metric: pytest.approx(metrics.score(metric, "the man", golds))}

@@ -1,0 +1,64 @@
+"""Exports as Prompty files of both versions, loaded by their consumers: every method under every layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.exports.base import format_of
+from ragc.exports.derive import exported
+from ragc.programs import METHODS, Method
+from ragc.programs.shared_knobs import LAYOUTS
+from tests.exports.common import CALM, inputs_for, made, sent
+from tests.exports.handmade import with_any_demos, with_calm_demos
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+EVERY = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+LAYOUT = pytest.mark.parametrize("layout", LAYOUTS)
+FEW = settings(max_examples=3, suppress_health_check=CALM, deadline=None)
+"""With about two prompts a method, 4 layouts and 3 examples each, some 480 inputs a test."""
+
+
+@EVERY
+@LAYOUT
+@FEW
+@given(data=st.data())
+def test_version_2_gives_the_messages_that_are_sent(
+    entry: Method, layout: str, tmp_path: Path, data: Any
+) -> None:
+    from tests.exports.test_prompty import check
+
+    program = with_any_demos(made(entry, layout=layout), data)
+    out = exported(program)
+    files = format_of("prompty").files(out)
+    for prompt in out:
+        inputs = data.draw(inputs_for(prompt))
+        check(tmp_path, files[f"{prompt.name}.prompty"], inputs, sent(program, prompt.name, inputs))
+
+
+@EVERY
+@LAYOUT
+@FEW
+@given(data=st.data())
+def test_version_1_gives_the_messages_that_are_sent(
+    entry: Method, layout: str, tmp_path: Path, data: Any
+) -> None:
+    from tests.exports.test_prompty_v1 import check_all
+
+    program = with_calm_demos(made(entry, layout=layout), data)
+    assert check_all(program, tmp_path, data) == len(list(program.named_predictors()))
+
+
+@EVERY
+@FEW
+@given(layout=st.sampled_from(LAYOUTS), data=st.data())
+def test_version_1_refuses_what_it_would_change(
+    entry: Method, layout: str, tmp_path: Path, data: Any
+) -> None:
+    from tests.exports.test_prompty_v1 import check_all
+
+    check_all(with_any_demos(made(entry, layout=layout), data), tmp_path, data)

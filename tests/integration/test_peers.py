@@ -1,0 +1,101 @@
+"""Two peers on the real SmolLM2 over pydocs: they end, can be saved, and repeat nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragc import loop
+from ragc import recipe as recipes
+from ragc.counters import Counters, counting
+from ragc.optimizers.compiled import CompiledProgram, load
+from ragc.optimizers.peers import PeerFound, optimise
+from ragc.optimizers.task import Task, prepare
+from ragc.progress import Silent
+from ragc.store import CallStore
+from ragc.targets.embedded import EmbeddedTarget
+
+pytest.importorskip("xllamacpp")
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+SRC = Path(__file__).parents[2] / "src"
+RECIPE = """
+program = "vanilla"
+seed = 11
+concurrency = 4
+[search]
+demos = 1
+trials = 2
+instructions = 2
+objectives = ["f1"]
+[data]
+dataset = "pydocs"
+train = 3
+dev = 3
+test = 1
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["f1", "em"]
+[knobs]
+top_k = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[EmbeddedTarget]:
+    """The default weights in the user's own cache; another process may fetch them, a test may not."""
+    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
+    program = "from ragc.targets.weights import default_weights; print(default_weights())"
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environ, "PYTHONPATH": str(SRC)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    made = EmbeddedTarget(Path(said.stdout.strip()), context=1024)
+    loop.run(made.open())
+    yield made
+    loop.run(made.aclose())
+
+
+def task_of(folder: Path, target: EmbeddedTarget) -> Task:
+    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    store = CallStore(folder / "store")
+    return prepare(recipes.load(folder / "recipe.toml"), store=store, targets={"main": target})
+
+
+async def twice(name: str, task: Task) -> list[PeerFound]:
+    limit = asyncio.Semaphore(4)
+    return [await optimise(name, task, limit=limit, progress=Silent()) for _ in range(2)]
+
+
+@pytest.mark.parametrize("name", ["random", "mipro"])
+def test_a_peer_searches_on_the_real_model_and_can_be_saved(
+    name: str, tmp_path: Path, target: EmbeddedTarget
+) -> None:
+    task = task_of(tmp_path, target)
+    with counting(Counters()) as spent:
+        found, repeated = loop.run(twice(name, task))
+    assert repeated == found
+    assert spent.sent == task.ledger.calls
+    assert len(found.trials) >= 3
+    assert max(found.trials) >= found.trials[0]
+    assert all(0.0 <= score <= 1.0 for score in found.trials)
+    assert found.counters["lm_calls"] >= len(found.trials) * len(task.dev)
+    program = loop.run(found.program(task))
+    compiled = CompiledProgram.of(program, provenance={}, recipe=task.recipe.to_toml(), run={})
+    compiled.save(tmp_path / "out", program)
+    again = load(tmp_path / "out").build(task.runtime)
+    assert {name: p.fingerprint for name, p in again.named_predictors()} == {
+        name: p.fingerprint for name, p in program.named_predictors()
+    }

@@ -1,0 +1,234 @@
+"""The call store on a real Redis server: shared, one call for all workers, clear when the server is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dspy
+import pytest
+
+from ragc import loop
+from ragc.counters import Counters, counting
+from ragc.errors import StoreError
+from ragc.programs.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.store import CallStore
+from ragc.store_redis import RedisKeeper
+from ragc.testing import ScriptedTarget
+
+redis = pytest.importorskip("redis", reason="redis-py is not installed (extra redis)")
+PROGRAM = shutil.which("redis-server")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(PROGRAM is None, reason="redis-server is not on PATH (Debian package redis-server)"),
+]
+
+ROOT = Path(__file__).parents[2]
+PASSWORD = "pass word/5"
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from ragc import loop
+from ragc.store import CallStore
+from ragc.store_redis import RedisKeeper
+
+async def work():
+    async def call():
+        print("calling", flush=True)
+        await asyncio.sleep(3600)
+    await CallStore(None, keeper=RedisKeeper(sys.argv[1], lock_s=1.0)).fetch("k", call)
+
+loop.run(work())
+"""
+
+
+@dataclass
+class Server:
+    """A server that may be stopped; `address` has its password."""
+
+    port: int
+    job: subprocess.Popen[bytes]
+
+    @property
+    def address(self) -> str:
+        return f"redis://:pass%20word%2F5@127.0.0.1:{self.port}/0"
+
+    def stop(self) -> None:
+        self.job.terminate()
+        self.job.wait(timeout=20)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    port = free_port()
+    lines = ["bind 127.0.0.1", f"port {port}", f'dir "{tmp_path}"', 'save ""', f'requirepass "{PASSWORD}"']
+    job = subprocess.Popen([str(PROGRAM), "-"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert job.stdin is not None
+    job.stdin.write("\n".join(lines).encode())
+    job.stdin.close()
+    made = Server(port, job)
+    asked = redis.Redis(port=port, password=PASSWORD)
+    for _ in range(400):
+        with contextlib.suppress(redis.ConnectionError):
+            asked.ping()
+            break
+        time.sleep(0.05)
+    asked.flushall()
+    asked.close()
+    yield made
+    if job.poll() is None:
+        made.stop()
+
+
+@pytest.fixture
+def stores(server: Server) -> Iterator[list[CallStore]]:
+    """Two workers' stores on one server."""
+    made = [CallStore.at(server.address, Path("unused")) for _ in range(2)]
+    yield made
+    for store in made:
+        store.close()
+
+
+@pytest.mark.parametrize("text", ["{}", '"é «x» \U0001f600"', '"half \ud800"', ""])
+def test_what_one_worker_keeps_another_finds(stores: list[CallStore], text: str) -> None:
+    one, other = stores
+    one.put("k", text)
+    assert other.get("k") == text
+    assert loop.run(other.read("k")) == text
+    assert other.get("another") is None
+
+
+def test_a_typed_call_of_one_worker_is_replayed_by_another(stores: list[CallStore]) -> None:
+    target = ScriptedTarget([{"answer": "Paris"}])
+    costs = []
+    for store in stores:
+        call = RagPredict(dspy.Signature("question -> answer"), Runtime({"main": target}, store=store))
+        with counting(Counters()) as cost:
+            assert call(question="Where?").answer == "Paris"
+        costs.append((cost.sent, cost.replayed, cost.memo))
+    assert costs == [(1, 0, 0), (0, 1, 1)]
+
+
+def test_workers_that_ask_the_same_at_once_send_it_once(stores: list[CallStore]) -> None:
+    sent: list[str] = []
+
+    async def call() -> str:
+        sent.append("k")
+        await asyncio.sleep(0.2)
+        return '"reply"'
+
+    async def work() -> list[tuple[str, bool]]:
+        return list(await asyncio.gather(*(store.fetch("k", call) for store in stores * 3)))
+
+    found = loop.run(work())
+    assert len(sent) == 1
+    assert [text for text, _ in found] == ['"reply"'] * 6
+    assert sorted(replayed for _, replayed in found) == [False] + [True] * 5
+
+
+def test_a_call_that_outlasts_its_lock_keeps_it(server: Server) -> None:
+    stores = [CallStore(None, keeper=RedisKeeper(server.address, lock_s=0.4)) for _ in range(2)]
+    sent: list[str] = []
+
+    async def call() -> str:
+        sent.append("k")
+        await asyncio.sleep(1.5)
+        return "1"
+
+    async def work() -> None:
+        await asyncio.gather(*(store.fetch("k", call) for store in stores))
+
+    loop.run(work())
+    for store in stores:
+        store.close()
+    assert len(sent) == 1
+
+
+def test_a_call_that_fails_is_free_for_others(stores: list[CallStore]) -> None:
+    async def fail() -> str:
+        raise ValueError("no")
+
+    async def call() -> str:
+        return "2"
+
+    async def work() -> tuple[str, bool]:
+        with pytest.raises(ValueError, match="no"):
+            await stores[0].fetch("k", fail)
+        return await stores[1].fetch("k", call)
+
+    assert loop.run(work()) == ("2", False)
+
+
+def test_a_worker_that_died_blocks_nobody(server: Server) -> None:
+    job = subprocess.Popen(
+        [sys.executable, "-c", WORKER, server.address],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"calling\n"
+    job.kill()
+    job.wait()
+    job.stdout.close()
+    store = CallStore.at(server.address, Path("unused"))
+
+    async def call() -> str:
+        return "3"
+
+    assert loop.run(store.fetch("k", call)) == ("3", False)
+    store.close()
+
+
+def test_what_is_not_text_counts_as_absent_and_nothing_else_is_touched(
+    server: Server, stores: list[CallStore]
+) -> None:
+    asked = redis.Redis(port=server.port, password=PASSWORD)
+    asked.set("ragc:call:k", b"\x80\x04K\x01.")
+    assert stores[0].get("k") is None
+    stores[0].put("k", "1")
+    assert asked.keys() == [b"ragc:call:k"]
+    asked.close()
+
+
+def test_a_server_that_is_gone_is_one_clear_error_without_the_password(
+    server: Server, stores: list[CallStore]
+) -> None:
+    async def call() -> str:
+        return "1"
+
+    server.stop()
+    for attempt in (
+        lambda: stores[0].get("k"),
+        lambda: stores[0].put("k", "1"),
+        lambda: loop.run(stores[1].fetch("k", call)),
+        lambda: CallStore.at(server.address, Path("unused")),
+    ):
+        with pytest.raises(StoreError, match=rf"redis://127\.0\.0\.1:{server.port}/0 cannot be") as caught:
+            attempt()
+        said = str(caught.value)
+        assert "start the server" in said
+        assert PASSWORD not in said
+        assert "%20" not in said
+        assert "\n" not in said
+
+
+def test_a_wrong_password_is_refused_and_not_repeated(server: Server) -> None:
+    with pytest.raises(StoreError, match="cannot be opened") as caught:
+        CallStore.at(f"redis://:wrong-secret@127.0.0.1:{server.port}/0", Path("unused"))
+    assert "wrong-secret" not in str(caught.value)

@@ -1,0 +1,420 @@
+"""A typed call made before is replayed whole: equal in everything, and without its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import dspy
+import pydantic
+import pytest
+from dspy.utils.callback import BaseCallback
+
+from ragc import loop
+from ragc.counters import Counters, counting
+from ragc.errors import ParseFailure
+from ragc.optimizers.budget import FileLedger
+from ragc.programs import trace
+from ragc.programs.forced import forcing
+from ragc.programs.predict import RagPredict
+from ragc.programs.ragx_demos import ChoosingPredict
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Budget
+from ragc.store import CallStore
+from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
+from ragc.testing import ScriptedTarget
+
+PASSAGES = ["Paris is in France.", "Rome is in Italy."]
+
+
+class Answer(dspy.Signature):
+    """Answer from the passages."""
+
+    question: str = dspy.InputField()
+    passages: list[str] = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+class Grade(pydantic.BaseModel):
+    id: int
+    words: list[str]
+
+
+class Grades(dspy.Signature):
+    """Grade the passages."""
+
+    question: str = dspy.InputField()
+    grades: list[Grade] = dspy.OutputField()
+    kind: Literal["good", "bad"] = dspy.OutputField()
+
+
+GRADED = {"grades": [{"id": 1, "words": ["a"]}, {"id": 2, "words": []}], "kind": "bad"}
+
+
+@dataclass
+class Told:
+    """What a call gave: its outputs or its failure, what it cost and what the trace says."""
+
+    outputs: dict[str, Any]
+    failure: str
+    cost: Counters
+    events: list[dict[str, Any]]
+
+
+def told(call: RagPredict, **inputs: Any) -> Told:
+    """One call, awaited on the process's loop."""
+
+    async def work() -> Told:
+        outputs, failure = {}, ""
+        with trace.recording() as run, counting(Counters()) as cost:
+            try:
+                outputs = dict((await call.acall(**inputs)).items())
+            except ParseFailure as error:
+                failure = str(error)
+        return Told(outputs, failure, cost, [event.to_json() for event in run.events])
+
+    return loop.run(work())
+
+
+def ground(target: ScriptedTarget, store: CallStore | None = None, **more: Any) -> Runtime:
+    return Runtime({"main": target}, store=store, **more)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Callable[[], CallStore]]:
+    """Opens the same store again, as another process would."""
+    opened: list[CallStore] = []
+
+    def open_again() -> CallStore:
+        opened.append(CallStore(tmp_path / "store"))
+        return opened[-1]
+
+    yield open_again
+    for store in opened:
+        store.close()
+
+
+def same(first: Told, second: Told) -> None:
+    """Equal in all that does not depend on what the store already held."""
+    assert (first.outputs, first.failure, first.events) == (second.outputs, second.failure, second.events)
+    assert first.cost.invariant() == second.cost.invariant()
+
+
+def unformatted(patch: pytest.MonkeyPatch) -> None:
+    """From now on no prompt can be made."""
+
+    def refuse(*args: Any, **more: Any) -> Any:
+        raise AssertionError("a prompt was formatted")
+
+    patch.setattr(RagPredict, "messages", refuse)
+
+
+def test_a_call_made_before_formats_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}])))
+    first = told(call, question="Where?", passages=PASSAGES)
+    unformatted(monkeypatch)
+    second = told(call, question="Where?", passages=PASSAGES)
+    same(first, second)
+    assert (first.cost.memo, first.cost.sent, first.cost.replayed) == (0, 1, 0)
+    assert (second.cost.memo, second.cost.sent, second.cost.replayed) == (1, 0, 1)
+    assert second.events[0]["prompt_tokens"] > 0
+
+
+def test_nor_does_one_that_another_process_made(
+    home: Callable[[], CallStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ScriptedTarget([GRADED])
+    first = told(RagPredict(Grades, ground(target, home())), question="Which?")
+    unformatted(monkeypatch)
+    second = told(RagPredict(Grades, ground(target, home())), question="Which?")
+    same(first, second)
+    assert (second.cost.memo, len(target.requests)) == (1, 1)
+    assert second.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
+
+
+def test_what_a_caller_does_to_its_result_is_its_own() -> None:
+    call = RagPredict(Grades, ground(ScriptedTarget([GRADED])))
+    for _ in range(4):
+        found = told(call, question="Which?")
+        assert found.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
+        assert found.events[0]["outputs"]["grades"][0] == {"id": 1, "words": ["a"]}
+        found.outputs["grades"][0].words.append("b")
+        found.outputs["grades"][0].id = 7
+        found.events[0]["outputs"]["grades"][0]["words"].clear()
+        found.outputs["grades"].pop()
+
+
+def test_what_a_caller_does_to_its_inputs_does_not_change_the_trace() -> None:
+    call, passages = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]))), list(PASSAGES)
+    for _ in range(2):
+        found = told(call, question="Where?", passages=passages)
+        passages.append("more")
+        assert found.events[0]["inputs"]["passages"] == PASSAGES
+        passages.pop()
+
+
+@pytest.mark.parametrize("second", ['{"answer": "Paris"}', "nothing"])
+def test_a_repair_and_a_failure_are_replayed_as_they_were(second: str, home: Callable[[], CallStore]) -> None:
+    target = ScriptedTarget(["[1]", second])
+    first = told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    again = RagPredict(Answer, ground(target, home()))
+    for _ in range(2):
+        found = told(again, question="Where?", passages=PASSAGES)
+        same(first, found)
+        assert (found.cost.memo, found.cost.repairs, found.cost.lm_calls) == (1, 1, 2)
+    assert bool(first.failure) == (second == "nothing")
+
+
+def test_inputs_cut_to_the_context_are_cut_again_and_noted(home: Callable[[], CallStore]) -> None:
+    target = ScriptedTarget([{"answer": "Paris"}], context_tokens=400)
+    inputs = {"question": "word " * 900, "passages": PASSAGES}
+    first = told(RagPredict(Answer, ground(target, home())), **inputs)
+    again = RagPredict(Answer, ground(target, home()))
+    for _ in range(2):
+        found = told(again, **inputs)
+        same(first, found)
+        assert (found.cost.memo, found.cost.trimmed) == (1, 1)
+        assert any("cut to fit" in str(event.get("outcome")) for event in found.events)
+
+
+def test_log_probabilities_and_the_token_limit_are_replayed(home: Callable[[], CallStore]) -> None:
+    said = Reply(
+        '{"answer": "Pa', finish="length", usage=Usage(9, 2, 4), logprobs=(TokenLogprob("Pa", -0.5),)
+    )
+    target = ScriptedTarget([said])
+    found = [
+        told(RagPredict(Answer, ground(target, home()), logprobs=True), question="Q", passages=PASSAGES)
+        for _ in range(2)
+    ]
+    same(*found)
+    assert found[1].outputs["logprobs"] == (TokenLogprob("Pa", -0.5),)
+    assert (found[1].cost.truncated, found[1].cost.memo, found[1].events[0]["truncated"]) == (1, 1, True)
+
+
+def test_a_class_of_the_same_shape_gets_objects_of_its_own() -> None:
+    def signature() -> Any:
+        class Item(pydantic.BaseModel):
+            id: int
+
+        made = dspy.Signature("question -> item").with_updated_fields("item", type_=Item)
+        return made.with_instructions("Pick."), Item
+
+    runtime = ground(ScriptedTarget([{"item": {"id": 3}}]))
+    for _ in range(2):
+        wanted, item = signature()
+        found = told(RagPredict(wanted, runtime), question="Which?")
+        assert type(found.outputs["item"]) is item
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"question": "Where?", "passages": tuple(PASSAGES)},
+        {"question": "Where?", "passages": [2**70]},
+        {"question": "Where?", "passages": [float("nan")]},
+        {"question": "half \ud800", "passages": []},
+    ],
+)
+def test_inputs_that_are_not_plain_json_go_the_long_way(inputs: dict[str, Any]) -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget(lambda request: {"answer": "Paris"})), layout="json")
+    try:
+        first, second = (told(call, **inputs) for _ in range(2))
+    except UnicodeEncodeError:  # no digest can be made of such a prompt either
+        return
+    same(first, second)
+    assert second.cost.memo == 0
+
+
+def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_path: Path) -> None:
+    target = ScriptedTarget([{"answer": "Paris"}])
+    told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    with sqlite3.connect(tmp_path / "store" / "cache.db") as rows:
+        changed = rows.execute("UPDATE Cache SET value = '[]' WHERE value LIKE '%\"answers\"%'").rowcount
+    rows.close()
+    assert changed == 1
+    memos = []
+    for _ in range(2):
+        found = told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+        assert found.outputs == {"answer": "Paris"}
+        memos.append(found.cost.memo)
+    assert memos == [0, 1]
+
+
+def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], tmp_path: Path) -> None:
+    target = ScriptedTarget([{"answer": "Paris"}])
+    told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
+    call = RagPredict(Answer, ground(target, home(), ledger=ledger))
+    costs = [told(call, question="Where?", passages=PASSAGES).cost for _ in range(3)]
+    assert [cost.memo for cost in costs] == [1, 1, 1]
+    assert (ledger.calls, ledger.tokens) == (1, costs[0].tokens)
+    ledger.close()
+    assert len((tmp_path / "charges.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("ledger", [None, FileLedger(None, Budget())])
+def test_it_replays_for_callers_on_any_loop_and_on_none(ledger: FileLedger | None) -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]), ledger=ledger))
+    with counting(Counters()) as cost:
+        found = [call(question="Where?", passages=PASSAGES).answer]
+        found.append(call(question="Where?", passages=PASSAGES).answer)
+        found.append(asyncio.run(call.acall(question="Where?", passages=PASSAGES)).answer)
+    assert found == ["Paris"] * 3
+    assert (cost.memo, cost.lm_calls, cost.sent) == (2, 3, 1)
+
+
+def test_forced_outputs_come_before_what_was_recorded() -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}])))
+    told(call, question="Where?", passages=PASSAGES)
+    with forcing({"answer": "Rome"}):
+        found = told(call, question="Where?", passages=PASSAGES)
+    assert (found.outputs, found.cost.lm_calls) == ({"answer": "Rome"}, 0)
+
+
+class Watcher(BaseCallback):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self.seen.append("start")
+
+    def on_module_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
+        self.seen.append(f"end {outputs.answer}")
+
+    def on_adapter_parse_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
+        self.seen.append("parsed")
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_callbacks_see_every_call_and_all_of_it(everywhere: bool) -> None:
+    watcher = Watcher()
+    said = "[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"
+    call = RagPredict(Answer, ground(ScriptedTarget([said])), layout="chat")
+    call(question="Where?", passages=PASSAGES)
+    if not everywhere:
+        call.callbacks.append(watcher)
+    with dspy.context(callbacks=[watcher] if everywhere else []):
+        call(question="Where?", passages=PASSAGES)
+        told(call, question="Where?", passages=PASSAGES)
+    seen = ["start", "parsed", "end Paris"] if everywhere else ["start", "end Paris"]
+    assert watcher.seen == seen * 2
+
+
+def test_dspys_trace_and_usage_are_kept() -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}])))
+    with dspy.context(trace=[], track_usage=True):
+        first = call(question="Where?", passages=PASSAGES)
+        second = call(question="Where?", passages=PASSAGES)
+        entries = dspy.settings.trace
+    assert [(entry[0], entry[1]["question"], entry[2].answer) for entry in entries] == [
+        (call, "Where?", "Paris")
+    ] * 2
+    assert first.get_lm_usage()["ragc/scripted"]["prompt_tokens"] > 0
+    assert second.get_lm_usage() == {}
+
+
+def changes() -> dict[str, Callable[[RagPredict], Any]]:
+    def set_to(**values: Any) -> Callable[[RagPredict], None]:
+        def change(call: RagPredict) -> None:
+            for name, value in values.items():
+                setattr(call, name, value)
+
+        return change
+
+    def on_target(**values: Any) -> Callable[[RagPredict], None]:
+        def change(call: RagPredict) -> None:
+            for name, value in values.items():
+                setattr(call.runtime.targets["main"], name, value)
+
+        return change
+
+    def signed(change: Callable[[Any], Any]) -> Callable[[RagPredict], None]:
+        return lambda call: setattr(call, "signature", change(call.signature))
+
+    demo = {"question": "q", "passages": ["p"], "answer": "a"}
+    return {
+        "instructions": signed(lambda s: s.with_instructions("Answer in French.")),
+        "description": signed(lambda s: s.with_updated_fields("answer", desc="one word")),
+        "type": signed(lambda s: s.with_updated_fields("answer", type_=Literal["Paris", "Rome"])),
+        "more outputs": signed(lambda s: s.append("why", dspy.OutputField(), str)),
+        "demonstrations": set_to(demos=[demo]),
+        "demonstrations shown": set_to(max_demos=1),
+        "layout": set_to(layout="json"),
+        "temperature": set_to(sampling=Sampling(temperature=0.5)),
+        "token limit": set_to(sampling=Sampling(max_tokens=7)),
+        "configuration": lambda call: call.update_config(top_p=0.5),
+        "log probabilities": set_to(logprobs=True),
+        "identity": on_target(identity="another"),
+        "model": on_target(model="another"),
+        "context": on_target(context_tokens=900),
+        "no schemas": on_target(capabilities=frozenset({"logprobs"})),
+        "tokens counted otherwise": on_target(count_tokens=len),
+    }
+
+
+@pytest.mark.parametrize("change", changes().values(), ids=changes())
+def test_whatever_changes_the_prompt_or_its_reading_is_another_call(
+    change: Callable[[RagPredict], Any],
+) -> None:
+    target = ScriptedTarget(lambda request: {"answer": "Paris", "why": "so"})
+    call = RagPredict(Answer, ground(target))
+    call.demos = [{"question": f"q{i}", "passages": ["p"], "answer": "a"} for i in range(2)]
+    told(call, question="Where?", passages=PASSAGES)
+    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 1
+    change(call)
+    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 0
+    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 1
+
+
+def test_a_call_that_chooses_its_demonstrations_is_another_for_another_choice() -> None:
+    target = ScriptedTarget(lambda request: {"answer": str(len(request.messages))})
+    like = RagPredict(dspy.Signature("question -> answer"), ground(target))
+    demos = [{"question": "q", "answer": "a", "domain": domain} for domain in ("music", "film", "film")]
+    for where, shown in (("same", 1), ("cross", 2)):
+        call = ChoosingPredict(like, where=where, invalid=0)
+        call.demos = demos
+        found = [told(call, question="Who?", domain="music") for _ in range(2)]
+        assert [one.outputs["answer"] for one in found] == [str(2 + 2 * shown)] * 2
+        assert [one.cost.memo for one in found] == [0, 1]
+    call.demos = demos[:2]
+    assert told(call, question="Who?", domain="music").outputs["answer"] == "4"
+
+
+def test_equal_calls_at_the_same_time_are_sent_once() -> None:
+    target = ScriptedTarget([{"answer": "Paris"}], hold=True)
+    call = RagPredict(Answer, ground(target))
+
+    async def work() -> list[str]:
+        calls = [call.acall(question="Where?", passages=PASSAGES) for _ in range(5)]
+        return [said.answer for said in await asyncio.gather(*calls)]
+
+    with counting(Counters()) as cost:
+        assert loop.run(work()) == ["Paris"] * 5
+    assert (cost.lm_calls, cost.sent, cost.replayed, cost.memo) == (5, 1, 4, 0)
+
+
+def test_draws_and_sampling_of_one_call_are_told_apart() -> None:
+    target = ScriptedTarget([{"answer": str(i)} for i in range(3)])
+    call = RagPredict(Answer, ground(target), sampling=Sampling(temperature=1.0))
+    for _ in range(2):
+        said = [
+            told(call, question="Where?", passages=PASSAGES, config=config).outputs["answer"]
+            for config in (None, {"rollout_id": 1}, {"temperature": 0.7})
+        ]
+        assert said == ["0", "1", "2"]
+
+
+def test_the_size_of_a_call_is_found_once_and_not_kept_for_another() -> None:
+    target = ScriptedTarget([], context_tokens=300)
+    call = RagPredict(Answer, ground(target))
+    short, long = {"question": "Where?", "passages": PASSAGES}, {"question": "Where? " * 300, "passages": []}
+    assert [call.fits(**short), call.fits(**long), call.fits(**short), call.fits(**long)] == [
+        True,
+        False,
+    ] * 2
+    target.context_tokens = 100_000
+    assert call.fits(**long)
