@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed; name one: make env PYTHON=..." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
-	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[embedded,web,dense,api,metrics,hub,serve,dev]"
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[embedded,web,dense,api,metrics,hub,serve,redis,dev]"
 	touch $@
 
 demo: env ## compile a small program on this machine, from questions to a compiled directory

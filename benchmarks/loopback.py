@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,10 @@ class Loopback:
         return web.json_response({})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
-        content = await request.read()
+        try:
+            content = await request.read()
+        except ConnectionError:  # its sender was killed while sending
+            return web.Response(status=400)
         call = Call(hashlib.sha256(content).hexdigest()[:16], time.time())
         log = self.log
         log.calls.append(call)
@@ -124,14 +127,15 @@ class Loopback:
             body = orjson.loads(content)
             await asyncio.sleep(self.latency_s)
             made = completion(body, self.answer(body), call.key)
-            response = web.Response(body=orjson.dumps(made), content_type="application/json")
-            await response.prepare(request)
-            await response.write_eof()
-            call.went = time.time()
         except Exception as error:
             return web.json_response({"error": {"message": str(error)}}, status=503)
         finally:
             self._flying -= 1
+        response = web.Response(body=orjson.dumps(made), content_type="application/json")
+        with suppress(ConnectionError):  # its reader was killed
+            await response.prepare(request)
+            await response.write_eof()
+            call.went = time.time()
         return response
 
 

@@ -66,7 +66,7 @@ class FileLedger:
         self._reserved: dict[str, int] = {}
         self._held = 0
         self._spent_before = 0.0
-        self._started = time.monotonic()
+        self._started: float | None = None
         self._file: Any = None
         self._path = path
         if path is not None and path.exists():
@@ -93,10 +93,14 @@ class FileLedger:
         self.usd += usd
         return True
 
+    def _start(self) -> None:
+        if self._started is None:
+            self._started = time.monotonic()
+
     @property
     def minutes(self) -> float:
-        """Minutes spent on the study so far, by this process and those before it."""
-        return self._spent_before + (time.monotonic() - self._started) / 60
+        """Minutes spent on the study by earlier processes, and by this one since its first request."""
+        return self._spent_before + (0.0 if self._started is None else time.monotonic() - self._started) / 60
 
     def hold(self, calls: int) -> None:
         """Keep `calls` LM calls back for later; 0 frees them."""
@@ -104,6 +108,7 @@ class FileLedger:
 
     def reserve(self, key: str, tokens: int) -> None:
         """Set aside one call of at most `tokens`; raises BudgetExhausted when it would not fit."""
+        self._start()
         if key in self._charged or key in self._reserved:
             return
         limits = self.budget
@@ -121,6 +126,7 @@ class FileLedger:
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
         """Charge what the request cost; a request charged before costs nothing again."""
+        self._start()
         self._reserved.pop(key, None)
         if self._add(key, tokens, usd) and self._path is not None:
             if self._file is None:

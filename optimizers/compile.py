@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import ndiff
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
 from ragc.optimizers.sharing import forget, ledger_of, store_address
+from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
 from ragc.progress import Progress, Silent
@@ -109,7 +111,8 @@ def compile(
         charges = directory / "charges.jsonl"
         task = prepare(recipe, store=kept, charges=charges, ledger=ledger, targets=targets)
         try:
-            return loop.run(_compile(task, target, directory, progress))
+            with storing(directory):
+                return loop.run(_compile(task, target, directory, progress))
         finally:
             task.ledger.close()
 
@@ -129,27 +132,30 @@ def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     try:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
-        if not resume:
+        if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
+            written.unlink(missing_ok=True)
             shutil.rmtree(directory, ignore_errors=True)
-        elif written.exists() and written.read_text("utf-8") != text:
-            change = _first_difference(written.read_text("utf-8"), text)
+        elif written.read_text("utf-8") != text:
+            change = _difference(written.read_text("utf-8"), text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
             )
         directory.mkdir(parents=True, exist_ok=True)
-        written.write_text(text, "utf-8")
+        fresh = directory / "recipe.toml.new"
+        fresh.write_text(text, "utf-8")
+        fresh.replace(written)
         yield directory
     finally:
         lock.release()
 
 
-def _first_difference(before: str, after: str) -> str:
-    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
-        if old != new:
-            return f"was {old!r}, is {new!r}"
-    return "one is longer than the other"
+def _difference(before: str, after: str) -> str:
+    """The lines that are gone (-) and new (+), three of them at most."""
+    lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
+    changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]
+    return "; ".join(changed[:3]) + (f"; and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:

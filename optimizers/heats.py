@@ -51,7 +51,7 @@ class Local:
         program = await self._maker.program(candidate)
         rows: list[Row] = []
         victor = None
-        for end in looks(len(order)):
+        for end in looks(len(order)) if rivals else [len(order)]:
             block = order[len(rows) : end]
             rows += await evaluate(program, block, task.scorer, limit=self._maker.limit, done=self._step)
             victor = beaten_by(task, rows, rivals) if end < len(order) else None

@@ -11,10 +11,10 @@ import os
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragc import counters
 from ragc.errors import RagcError, UsageError
 from ragc.fingerprint import canonical
 from ragc.optimizers.heats import Runner
@@ -60,10 +60,9 @@ class RayRunner:
                 f"Trial {number} could not be run by a worker ({_first_line(error)}); look at Ray's logs on "
                 "the worker's machine, then run the same command with --resume."
             ) from error
-        tried, spent = read(text)
-        counters.count(**spent)
+        tried = read(text)
         self._progress.step(len(tried.scores))
-        return tried
+        return replace(tried, candidate=candidate)  # its knobs in the order they were asked in
 
 
 @asynccontextmanager
@@ -100,6 +99,7 @@ def _library() -> Any:
     """Ray, without its report of use to its makers. Raises UsageError when it is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # stdout is the caller's: it may be JSON
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

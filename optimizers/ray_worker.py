@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import errors, loop
-from ragc.counters import Counters, counting
+from ragc.counters import Counters, count, counting
 from ragc.errors import RagcError, UsageError
 from ragc.fingerprint import canonical
 from ragc.optimizers.heats import Local
@@ -47,7 +47,7 @@ _KINDS: Mapping[str, type[RagcError]] = {
     )
 }
 """Errors that are made from a text alone; others are told as the kind they are of."""
-_opened: dict[str, tuple[Task, Local]] = {}
+_opened: dict[str, Local] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +88,40 @@ def attempt(job: str, number: int, candidate: str, rivals: str) -> str:
         while not future.done():  # an interrupt that another thread raised is seen between two looks only
             concurrent.futures.wait([future], timeout=_LOOK_S)
         return canonical(future.result())
-    except RagcError as error:
-        kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
-        return canonical({"error": kind, "text": str(error)})
     except BaseException:
         future.cancel()
         raise
 
 
-def read(text: str) -> tuple[Tried, Mapping[str, float]]:
-    """The trial that `attempt` gave back, and what it cost; raises the error that it met."""
+def read(text: str) -> Tried:
+    """The trial that `attempt` gave back; its cost is counted here. Raises the error that it met."""
     said = json.loads(text)
+    count(**said["spent"])
     if "error" in said:
         raise _KINDS.get(said["error"], RagcError)(said["text"])
-    return Tried.of(said["tried"]), said["spent"]
+    return Tried.of(said["tried"])
 
 
 async def _attempt(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
+    asked, others = Candidate.of(json.loads(candidate)), [Tried.of(rival) for rival in json.loads(rivals)]
+    with counting(Counters()) as spent:
+        try:
+            runner = await _runner(job)
+            found: dict[str, Any] = {"tried": (await runner.run(number, asked, others)).to_json()}
+        except RagcError as error:
+            kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
+            found = {"error": kind, "text": str(error)}
+    return {**found, "spent": spent.to_json()}
+
+
+async def _runner(job: str) -> Local:
+    """Whoever runs the trials of `job` in this process."""
     if job not in _opened:
         task, runner = await asyncio.to_thread(_open, Job.of(job))
         for target in task.runtime.targets.values():
             await target.open(None)
-        _opened[job] = task, runner
-    runner = _opened[job][1]
-    with counting(Counters()) as spent:
-        tried = await runner.run(
-            number, Candidate.of(json.loads(candidate)), [Tried.of(rival) for rival in json.loads(rivals)]
-        )
-    return {"tried": tried.to_json(), "spent": spent.to_json()}
+        _opened[job] = runner
+    return _opened[job]
 
 
 def _open(job: Job) -> tuple[Task, Local]:

@@ -8,18 +8,20 @@ process died are failed and asked again, with the same outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import optuna
+from sqlalchemy.exc import SQLAlchemyError
 
-from ragc.errors import BudgetExhausted
+from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.asking import Asked, Asking
 from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
 from ragc.optimizers.making import Maker
-from ragc.optimizers.sharing import study_in
+from ragc.optimizers.sharing import facts_differ, study_in
 from ragc.optimizers.space import Candidate, Spaces
 from ragc.optimizers.storage import StudyKept
 from ragc.optimizers.task import Task
@@ -28,11 +30,30 @@ from ragc.optimizers.winner import front, winner
 from ragc.progress import Progress
 
 
+@contextmanager
+def storing(directory: Path) -> Iterator[None]:
+    """What is raised when the state of the study in `directory` cannot be reached, as one StoreError."""
+    try:
+        yield
+    except (optuna.exceptions.OptunaError, SQLAlchemyError, OSError) as error:
+        if isinstance(error, OSError) and str(directory) not in str(error.filename):
+            raise
+        cause = error.__cause__ or error
+        root = getattr(cause, "orig", None) or cause
+        said = next(iter(str(root).splitlines()), "") or type(root).__name__
+        raise StoreError(
+            f"The state of the study in {directory} cannot be written or read any more ({said}); see that "
+            "its disk or server is there and that no other program holds it, then go on with --resume."
+        ) from error
+
+
 class Study:
     """One search for the best candidate of a task.
 
     `directory` holds Optuna's storage and the log. `limit` bounds the questions in flight. `maker` makes the
     programs of candidates and `runner` runs trials. `spent` says which budget ended the search, "" for none.
+    Raises UsageError when a study that is there was begun with other questions, sources or targets, and
+    StoreError when its storage cannot be opened or holds something else.
     """
 
     def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
@@ -43,7 +64,26 @@ class Study:
         self._journal = Journal(directory, task)
         self.maker = Maker(task, StudyKept(self._study), limit, progress)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
-        self._take_up()
+        self._check_inputs()
+        try:
+            self._take_up()
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"The study in {directory} holds something that is no record of a trial ({error!r}); leave "
+                "--resume out to begin anew, which replays what was answered."
+            ) from error
+
+    def _check_inputs(self) -> None:
+        """Refuse to mix scores on other questions, passages or models with those that are there."""
+        begun = self._study.user_attrs.get("inputs")
+        if begun is None:
+            facts = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
+            self._study.set_user_attr("inputs", facts)
+        elif changed := facts_differ(self.task.facts, begun):
+            raise UsageError(
+                f"The {changed} of the recipe changed since the study began, though the recipe did not; undo "
+                "the change, or leave --resume out to begin anew."
+            )
 
     def _take_up(self) -> None:
         """Finish what a killed process left: tell recorded batches, fail trials that were running."""
@@ -108,10 +148,15 @@ class Study:
         ]
         try:
             results = await asyncio.gather(*races)
-        except BaseException:
+        except BaseException as error:
             for race in races:
                 race.cancel()
             await asyncio.gather(*races, return_exceptions=True)
+            if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
+                self.progress.note(
+                    f"Trials {done} to {done + len(asked) - 1} were broken off and have no score, because a "
+                    "question could not be answered; all that was answered is kept for --resume."
+                )
             raise
         pairs = [(trial.number, tried) for (trial, _), tried in zip(asked, results, strict=True)]
         record = [{"trial": number, **tried.to_json()} for number, tried in pairs]

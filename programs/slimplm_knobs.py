@@ -21,7 +21,7 @@ class SlimPLMKnobs(AnswerKnobs):
         0.01, 0.0, 1.0, "sampling temperature; 0 is greedy", paper="SlimPLM, implementation details"
     )
     top_p: float = real(
-        0.85, 0.6, 1.0, "nucleus sampling mass", when=When("temperature", above=0.0),
+        0.85, 0.6, 1.0, "nucleus sampling mass", step=0.05, when=When("temperature", above=0.0),
         paper="SlimPLM, implementation details",
     )  # fmt: skip
     known_cot: bool = switch(

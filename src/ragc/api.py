@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import optuna
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.evaluation import Row
     from ragc.optimizers.opened import Evaluation
     from ragc.optimizers.optuna_bridge import Objective
+    from ragc.optimizers.status import StudyStatus
     from ragc.progress import Progress
 
 
@@ -147,6 +148,20 @@ def study(recipe: str | Path, *, sets: Sequence[str] = ()) -> optuna.Study:
     from ragc.optimizers import optuna_bridge
 
     return optuna_bridge.study(recipes.load(recipe, sets))
+
+
+def study_status(path: str | Path) -> StudyStatus:
+    """How the study of the compiled program at `path` stands, finished or not. Raises UsageError for none."""
+    from ragc.optimizers.status import status
+
+    return status(path)
+
+
+def join_study(study: str, *, trials: int | None = None) -> NoReturn:
+    """Make this process a worker of a running `study`, an --out directory or HOST:PORT; it never returns."""
+    from ragc.optimizers.joining import join
+
+    join(study, trials=trials)
 
 
 def objective(recipe: str | Path, *, sets: Sequence[str] = ()) -> Objective:

@@ -71,6 +71,13 @@ def parser() -> argparse.ArgumentParser:
     indexing.add_argument("recipe", metavar="RECIPE")
     _sets(indexing)
 
+    studying = _command(commands, "study", "see how a study stands, or lend it this machine", _study)
+    studying.add_argument("does", choices=("status", "worker"))
+    studying.add_argument(
+        "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
+    )
+    studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
+
     listing = _command(commands, "list", "names that recipes can use", _list)
     listing.add_argument("kind", choices=KINDS)
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
@@ -199,6 +206,16 @@ def _index(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         rows = api.index(args.recipe, sets=args.sets, progress=progress)
     _emit(rows) if args.json else console.table(rows)
+    return 0
+
+
+def _study(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.does == "worker":
+        api.join_study(args.study, trials=args.trials)
+    found = api.study_status(args.study)
+    _emit(found.to_json()) if args.json else console.lines(found.lines())
     return 0
 
 

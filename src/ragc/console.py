@@ -97,6 +97,11 @@ def exported(found: Exported) -> None:
         sys.stdout.write(f"{id:<14} left out: {why}\n")
 
 
+def lines(found: Iterable[str]) -> None:
+    """Lines as they are."""
+    sys.stdout.writelines(f"{line}\n" for line in found)
+
+
 def checked(path: str, formats: str) -> None:
     """An export that was found to be what the compiled program gives."""
     sys.stdout.write(f"{path} is what the compiled program gives ({formats}).\n")

@@ -100,12 +100,12 @@ def test_a_prompt_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize(("domain", "refused"), [("any", False), ("same", True), ("cross", True)])
 def test_demonstrations_that_the_question_chooses_are_refused(domain: str, refused: bool) -> None:
-    program = made(method("ragx"), icl_n=2, icl_domain=domain, icl_invalid=1, source_policy="llm_only")
-    assert exported(program).prompts[0].demos == 0
+    program = made(method("ragx"), icl_n=2, icl_domain=domain, icl_invalid=1, source_policy="llm")
+    assert exported(program).prompt("answer").demos == 0
     demo = {"question": "q", "query_time": "t", "domain": "music", "answer": "a"}
     dict(program.named_predictors())["answer"].demos = [demo]
     if not refused:
-        assert exported(program).prompts[0].demos == 1
+        assert exported(program).prompt("answer").demos == 1
         return
     with pytest.raises(
         NotExpressible, match=rf"prompt 'answer' cannot be exported: .*{domain}.*No format can"

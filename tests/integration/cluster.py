@@ -104,19 +104,26 @@ class Cluster:
             "PGPASSWORD": PASSWORD,
             "LOOPBACK_KEY": who,
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_AUTH_MODE": "disabled",  # a token in the home folder of whoever runs this is not ours
         }
         return {**os.environ, **own}
 
     def start(self, who: str) -> None:
         """A worker for one trial at a time."""
         code = f"from ragc.optimizers.joining import join; join({self.ray!r}, trials=1)"
-        self.workers[who] = _quiet([sys.executable, "-c", code], self.environment(who))
+        command = [sys.executable, "-c", code]
+        self.workers[who] = _node(command, self.environment(who), self.folder / f"{who}.log")
 
     def kill(self, who: str) -> None:
         """kill -9: its node and all that runs on it die with it."""
         job = self.workers.pop(who)
         job.kill()
         job.wait(timeout=60)
+
+    def end(self) -> None:
+        """Ctrl-C for all workers."""
+        for job in self.workers.values():
+            interrupt(job)
 
 
 @contextmanager
@@ -137,28 +144,40 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             "--num-cpus",
             "0",
         ]
-        command += ["--port", str(port), "--node-ip-address", "127.0.0.1", "--include-dashboard", "false"]
+        command += ["--port", str(port), "--include-dashboard", "false"]
         command += ["--object-store-memory", str(128 * 2**20), "--temp-dir", temporary]
-        head = _quiet([*command, "--ray-client-server-port", str(free_port())], made.environment("head"))
-        stack.callback(_end, head)
-        stack.callback(lambda: [_end(job) for job in made.workers.values()])
-        wait(lambda: listens(port), 120, "Ray")
+        head = _node(command, made.environment("head"), folder / "head.log")
+        stack.callback(interrupt, head)
+        stack.callback(made.end)
         for who in "ab":
             made.start(who)
         yield made
 
 
-def _quiet(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+def _node(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """A Ray node that has started. One that shares its machine with others now and then waits for ever; it
+    is started again.
+    """
+    for _ in range(4):
+        with log.open("wb") as out:
+            job = subprocess.Popen(
+                command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        end = time.monotonic() + 40
+        while time.monotonic() < end and job.poll() is None:
+            if b"Ray runtime started" in log.read_bytes():
+                return job
+            time.sleep(0.1)
+        job.kill()
+        job.wait(timeout=60)
+    raise AssertionError(f"no Ray node started: {log.read_text()[-2000:]}")
 
 
-def _end(job: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does."""
+def interrupt(job: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C does; fails when the process does not end by itself."""
     job.send_signal(signal.SIGINT)
     try:
         job.wait(timeout=60)
-    except subprocess.TimeoutExpired:
+    finally:
         job.kill()
         job.wait(timeout=60)

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,20 +25,22 @@ class Loopback:
     def __init__(self) -> None:
         self.port = 0
         self.asked: list[str] = []
-        self.askers: list[str] = []
         self.flying: set[tuple[str, str]] = set()
         self.dropped: list[tuple[str, str]] = []
         self.holding = False
+        self.stop: Callable[[], object] = lambda: None
 
     def at_work(self, who: str) -> set[str]:
         """The digests of the requests of `who` that wait for an answer."""
         return {key for name, key in set(self.flying) if name == who}
 
-    async def serve(self, ready: threading.Event, stop: asyncio.Event) -> None:
+    async def serve(self, ready: threading.Event) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
         server = await asyncio.start_server(self._talk, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
+        self.stop = lambda: loop.call_soon_threadsafe(ended.set)
         ready.set()
-        await stop.wait()
+        await ended.wait()
         server.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +64,6 @@ class Loopback:
             return {"object": "list", "data": [{"id": "echo", "object": "model", "max_model_len": 32768}]}
         who, key = who.removeprefix("Bearer "), hashlib.sha256(body).hexdigest()
         self.asked.append(key)
-        self.askers.append(who)
         self.flying.add((who, key))
         try:
             await asyncio.sleep(DELAY_S)
@@ -96,19 +97,9 @@ def _completion(key: str, said: list[dict[str, str]]) -> dict[str, Any]:
 def loopback() -> Iterator[Loopback]:
     """A server that runs until the block ends."""
     made, ready = Loopback(), threading.Event()
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-
-    def work() -> None:
-        loop.run_until_complete(made.serve(ready, stop))
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.close()
-
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(made.serve(ready)), daemon=True)
     thread.start()
     assert ready.wait(30)
     yield made
-    loop.call_soon_threadsafe(stop.set)
+    made.stop()
     thread.join(30)

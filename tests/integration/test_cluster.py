@@ -1,8 +1,9 @@
-"""One study on several machines: PostgreSQL, Redis and Ray for real, and a worker that is killed mid-trial."""
+"""One study on several machines: PostgreSQL, Redis and Ray for real, and a worker killed mid-trial."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -54,7 +55,7 @@ workers = "{ray}"
 """
 MORE = """
 [budget]
-lm_calls = 90
+lm_calls = 250
 """
 
 
@@ -70,12 +71,31 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def begin(machines: Cluster, recipe: str, out: Path) -> subprocess.Popen[str]:
+@pytest.fixture(scope="module")
+def whole(
+    server: Loopback, machines: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, set[str]]:
+    """The program that one process compiles, and what it asked."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    end(begin(machines, RECIPE.format(port=server.port), out))
+    asked = set(server.asked)
+    server.asked.clear()
+    return out, asked
+
+
+def identical(one: Path, other: Path) -> None:
+    """Fails where two compiled programs differ; their recipes say who ran the trials."""
+    for path in sorted(one.rglob("*")):
+        if path.is_file() and path.name not in ("run.json", "recipe.toml"):
+            assert path.read_bytes() == (other / path.relative_to(one)).read_bytes(), path.name
+
+
+def begin(machines: Cluster, recipe: str, out: Path, *more: str) -> subprocess.Popen[str]:
     """The command line, compiling to `out`."""
     written = out.with_suffix(".toml")
     written.write_text(recipe, "utf-8")
     return subprocess.Popen(
-        [sys.executable, "-m", "ragc", "compile", str(written), "--out", str(out), "--json"],
+        [sys.executable, "-m", "ragc", "compile", str(written), "--out", str(out), "--json", *more],
         env=machines.environment("runner"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -104,53 +124,47 @@ def status(machines: Cluster, out: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def held_with_both_at_work(server: Loopback) -> bool:
-    """Hold all replies back; whether both workers wait for some. What was answered before has been kept."""
+def held(server: Loopback, machines: Cluster) -> str:
+    """Hold all replies back; the worker that waits for some. What was answered before is kept by then."""
     server.holding = True
     time.sleep(2)
-    if server.at_work("a") and server.at_work("b"):
-        return True
+    for who in machines.workers:
+        if server.at_work(who):
+            return who
     server.holding = False
-    time.sleep(0.1)
-    return False
+    time.sleep(0.05)
+    return ""
 
 
 def test_a_worker_that_is_killed_mid_trial_changes_nothing(
-    server: Loopback, machines: Cluster, tmp_path: Path
+    server: Loopback, machines: Cluster, whole: tuple[Path, set[str]], tmp_path: Path
 ) -> None:
-    recipe = RECIPE.format(port=server.port)
-    end(begin(machines, recipe, tmp_path / "whole"))
-    alone = list(server.asked)
-    server.asked.clear()
-    server.askers.clear()
-    shared = recipe + SHARED.format(
+    shared = RECIPE.format(port=server.port) + SHARED.format(
         storage=machines.storage, store=machines.store, number=0, ray=machines.ray
     )
     job = begin(machines, shared, tmp_path / "cut")
-    wait(lambda: {"a", "b"} <= set(server.askers) or job.poll() is not None, 300, "both workers")
-    wait(lambda: held_with_both_at_work(server) or job.poll() is not None, 120, "both workers mid-trial")
+    wait(lambda: len(server.asked) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
+    wait(lambda: held(server, machines) or job.poll() is not None, 120, "a worker in the middle of a trial")
+    victim = held(server, machines)
     running = status(machines, tmp_path / "cut")
-    flying = server.at_work("a")
-    machines.kill("a")
+    flying = server.at_work(victim)
+    assert flying
+    machines.kill(victim)
     wait(lambda: {key for _, key in server.dropped} >= flying, 60, "the dead worker's connections")
     server.holding = False
     end(job)
 
     repeated = {key for key, times in Counter(server.asked).items() if times > 1}
-    assert flying
     assert repeated <= flying  # what was not finished; of what was, nothing
-    assert set(server.asked) == set(alone)
-    for path in sorted((tmp_path / "whole").rglob("*")):
-        if path.is_file() and path.name not in ("run.json", "recipe.toml"):
-            twin = tmp_path / "cut" / path.relative_to(tmp_path / "whole")
-            assert path.read_bytes() == twin.read_bytes(), path.name
+    assert set(server.asked) == whole[1]
+    identical(whole[0], tmp_path / "cut")
     assert running["state"] == "running"
-    assert running["workers"] == machines.ray
+    assert running["workers"].endswith(machines.ray.partition(":")[2])  # under the machine's own address
     assert running["trials"]["running"] >= 1
     finished = status(machines, tmp_path / "cut")
     assert finished["state"] == "finished"
     assert finished["trials"]["done"] == finished["trials"]["wanted"] == 8
-    assert finished["budget"]["lm_calls"]["spent"] == len(set(alone))
+    assert finished["budget"]["lm_calls"]["spent"] == len(whole[1])
     kept = [path for path in (machines.folder / "home" / "studies").rglob("*") if path.is_file()]
     assert kept
     assert not [path for path in (*kept, tmp_path / "cut" / "recipe.toml") if PASSWORD in _text(path)]
@@ -165,16 +179,36 @@ def test_a_budget_holds_for_all_workers_and_another_machine_may_join(
 ) -> None:
     machines.start("c")
     server.asked.clear()
-    server.askers.clear()
     recipe = RECIPE.format(port=server.port) + MORE
     shared = recipe + SHARED.format(
         storage=machines.storage, store=machines.store, number=1, ray=machines.ray
     )
     found = end(begin(machines, shared, tmp_path / "small"))
-    assert len(server.asked) == len(set(server.asked)) <= 90
-    assert found["counters"]["sent"] == len(server.asked)
-    assert (tmp_path / "small" / "program.json").exists()
-    assert status(machines, tmp_path / "small")["budget"]["lm_calls"] == {
-        "spent": len(server.asked),
-        "limit": 90,
-    }
+    assert len(server.asked) == len(set(server.asked)) <= 250
+    assert 0 < found["counters"]["sent"] <= len(server.asked)  # what was cut off told nobody its cost
+    searched = json.loads((tmp_path / "small" / "provenance.json").read_text())["search"]
+    assert searched["budget"] == "The budget of 250 LM calls is spent; raise budget.lm_calls to go on."
+    charged = status(machines, tmp_path / "small")["budget"]["lm_calls"]
+    assert charged["limit"] == 250
+    assert 0 < charged["spent"] <= len(server.asked)  # what was cut off was set aside and never charged
+
+
+def test_an_interrupt_stops_the_workers_and_resuming_ends_as_if_there_had_been_none(
+    server: Loopback, machines: Cluster, whole: tuple[Path, set[str]], tmp_path: Path
+) -> None:
+    server.asked.clear()
+    shared = RECIPE.format(port=server.port) + SHARED.format(
+        storage=machines.storage, store=machines.store, number=2, ray="ray"
+    )
+    job = begin(machines, shared, tmp_path / "out")
+    wait(lambda: len(server.asked) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
+    job.send_signal(signal.SIGINT)
+    _, told = job.communicate(timeout=60)
+    assert job.returncode == 130, told[-4000:]
+    asked = len(server.asked)
+    assert status(machines, tmp_path / "out")["state"] == "cut off"
+    assert len(server.asked) == asked
+    end(begin(machines, shared, tmp_path / "out", "--resume"))
+    assert set(server.asked) == whole[1]
+    assert len(server.asked) <= len(whole[1]) + 2 * 8  # what two workers had not finished
+    identical(whole[0], tmp_path / "out")

@@ -22,7 +22,7 @@ _OPEN = (
     '{% filter replace("\\ue000", "\\ue000a") | replace("<", "\\ue000b") | cache_control'
     ' | replace("\\ue000b", "\\\\u003c") | replace("\\ue000a", "\\ue000") %}'
 )
-_CLOSE = "{% endfilter %}"
+_CLOSE = "{%+ endfilter %}"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:

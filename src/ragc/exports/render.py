@@ -88,11 +88,11 @@ def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
 def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
     """Jinja2 source that renders as `text`.
 
-    Written as expressions are: an opening brace that could begin a tag, every CR, blanks at the end of a
+    Written as expressions are: an opening brace that could begin a tag, every CR, white space at the end of a
     last line (`lstrip_blocks`), a last LF where nothing follows (`rest` is false), and a first one after a
     block (`trim_blocks`).
     """
-    awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[ \t]+\Z|\A[ \t]+\Z"
+    awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[^\S\n]+\Z|\A[^\S\n]+\Z"
     awkward += ("" if rest else r"|\n\Z") + (r"|\A\n" if after_block else "")
     return re.sub(awkward, lambda found: f"{{{{ {_quoted(found[0])} }}}}", text)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import urllib.request
 from typing import Any
 
 import httpx
 import orjson
+from httpx_aiohttp import AiohttpTransport
 
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
@@ -135,7 +137,7 @@ class VllmTarget:
                 limits=httpx.Limits(
                     max_connections=options.concurrency, max_keepalive_connections=options.concurrency
                 ),
-                transport=self._transport,
+                transport=self._transport or _transport(url, options.concurrency),
                 trust_env=url.host not in LOOPBACK,
             )
             self._loop = loop
@@ -181,6 +183,14 @@ def key_from(variable: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise UsageError(f"The environment variable {variable} holds characters that no key has.")
     return key
+
+
+def _transport(url: httpx.URL, connections: int) -> httpx.AsyncBaseTransport | None:
+    """aiohttp, for httpx's own pool is slow with many connections; None, its own, where a proxy may be."""
+    if url.host not in LOOPBACK and urllib.request.getproxies():
+        return None
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    return AiohttpTransport(limits=limits, trust_env=False)
 
 
 def _url(base_url: str) -> httpx.URL:

@@ -1,0 +1,190 @@
+"""How a study stands: while it runs, after it was cut off, when it is finished, and where none is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.joining import address_of, join
+from ragc.optimizers.sharing import MARK, forget, mark, name_of, note
+from ragc.optimizers.status import StudyStatus, status
+from ragc.optimizers.storage import NAME, file_address
+from ragc.recipe_study import StudySpec
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, Run, needs_demos
+
+
+class Killed(BaseException):
+    """Stands for a process that dies."""
+
+
+@pytest.fixture
+def cut(run: Run, folder: Path) -> Path:
+    """The --out of a study that died in its second batch of trials."""
+    sent = 0
+
+    def dying(request: ChatRequest) -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        if sent > 80:
+            raise Killed
+        return needs_demos(request)
+
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=ScriptedTarget(dying), sets=("budget.lm_calls=500",))
+    return folder / "cut"
+
+
+def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder: Path) -> None:
+    result = run()
+    found = status(folder / "out")
+    assert found == status(compiling.study_directory(folder / "out"))
+    assert found.state == "finished"
+    assert found.trials == {"done": 6, "wanted": 6, "stopped": found.trials["stopped"], "running": 0} | {
+        "stale": 0,
+        "failed": found.trials["failed"],
+    }
+    searched = json.loads((folder / "out" / "provenance.json").read_text())["search"]
+    assert found.best is not None
+    assert found.best["candidate"] == searched["candidate"]
+    assert found.budget["lm_calls"] == {"spent": result.counters["sent"], "limit": None}
+    assert found.log[-1].endswith(f"wins: em {found.best['values']['em']:.4g}")
+    assert json.loads(json.dumps(found.to_json()))["state"] == "finished"
+
+
+def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
+    cut: Path, run: Run, folder: Path
+) -> None:
+    found = status(cut)
+    assert found.state == "cut off"
+    assert found.trials["stale"] == 2
+    assert found.trials["done"] < found.trials["wanted"] == 6
+    assert found.budget["lm_calls"]["limit"] == 500
+    assert "--resume" in found.next
+    assert found.lines()[-1] == found.next
+    run("cut", resume=True, sets=("budget.lm_calls=500",))
+    again = status(folder / "cut")
+    assert again.state == "finished"
+    assert (again.trials["stale"], again.trials["done"]) == (0, 6)
+
+
+def test_asking_changes_nothing(cut: Path) -> None:
+    directory = compiling.study_directory(cut)
+    before = {path: path.read_bytes() for path in directory.iterdir()}
+    status(cut)
+    assert {path: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_study_in_the_hands_of_a_process_is_running(run: Run, folder: Path) -> None:
+    seen: list[StudyStatus] = []
+
+    def asked_meanwhile(request: ChatRequest) -> dict[str, Any]:
+        if not seen:
+            seen.append(status(folder / "out"))
+        return needs_demos(request)
+
+    run(target=ScriptedTarget(asked_meanwhile))
+    assert (seen[0].state, seen[0].trials["running"], seen[0].best) == ("running", 1, None)
+
+
+def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:
+    run(sets=('search.objectives=["em", "-tokens"]',))
+    found = status(folder / "out")
+    assert found.best in found.front
+    assert all(set(trial["values"]) == {"em", "tokens"} for trial in found.front)
+    assert all(trial["values"]["tokens"] > 0 for trial in found.front)
+
+
+def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
+    with pytest.raises(ArtefactError, match=r"No study is known at .*nothing.*--out directory"):
+        status(folder / "nothing")
+
+
+def test_how_workers_join_is_known_while_there_is_a_cluster(cut: Path) -> None:
+    directory = compiling.study_directory(cut)
+    assert address_of("host:6379") == "host:6379"
+    with pytest.raises(UsageError, match=r"no workers to join now.*study\.workers"):
+        address_of(str(cut))
+    note(directory, workers="10.0.0.1:6379")
+    assert address_of(str(cut)) == "10.0.0.1:6379"
+    with pytest.raises(UsageError, match="at least one trial at a time, found 0"):
+        join(str(cut), trials=0)
+
+
+def test_a_study_keeps_the_name_it_has_on_its_servers(tmp_path: Path) -> None:
+    first, other = name_of(tmp_path / "a"), name_of(tmp_path / "b")
+    assert first != other
+    note(tmp_path / "a", workers="h:1")
+    assert name_of(tmp_path / "a") == first
+    note(tmp_path / "a", workers="")
+    assert mark(tmp_path / "a") == {"name": first}
+    (tmp_path / "a" / MARK).write_text("{")
+    with pytest.raises(ArtefactError, match=r"study\.json cannot be read"):
+        name_of(tmp_path / "a")
+
+
+def test_a_study_begun_anew_leaves_nothing_in_its_storage(
+    cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = file_address(tmp_path)
+    monkeypatch.setenv("RAGC_STORAGE", shared)
+    directory = compiling.study_directory(cut)
+    name = name_of(directory)
+    optuna.create_study(storage=shared, study_name=name)
+    optuna.create_study(storage=shared, study_name=NAME)
+    forget(directory)
+    assert optuna.get_all_study_names(shared) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (('study.workers="ray"',), r"study\.workers needs study\.storage.*RAGC_STORAGE"),
+        (
+            ('study.workers="ray"', 'study.storage="postgresql+psycopg://h/d"'),
+            r"study\.workers needs study\.store.*RAGC_STORE",
+        ),
+        (('study.workers="ray"', 'search.optimizer="random"'), r"'random' runs in one process"),
+    ],
+)
+def test_workers_that_share_nothing_are_refused(folder: Path, sets: tuple[str, ...], said: str) -> None:
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    with pytest.raises(UsageError, match=said):
+        compiling.compile(recipe, folder / "out")
+
+
+def test_stand_ins_do_not_reach_workers(run: Run) -> None:
+    with pytest.raises(UsageError, match="leave store and targets out"):
+        run(sets=('study.workers="ray"',))
+
+
+@pytest.mark.parametrize(
+    ("key", "address", "said"),
+    [
+        ("storage", "postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
+        ("storage", "postgresql://h/d?password=p", "must not hold a password"),
+        ("store", "redis://:p@h:1/0", "must not hold a password.*RAGC_STORE"),
+        ("storage", "sqlite:///x.db", "an address such as postgresql"),
+        ("store", "memcached://h", "an address such as redis://"),
+        ("workers", "http://h:1/", "the address of a Ray cluster, HOST:PORT"),
+    ],
+)
+def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=rf"study\.{key}.*{said}"):
+        recipes.parse(f'{RECIPE}[study]\n{key} = "{address}"\n', files=False)
+
+
+def test_a_recipe_with_addresses_survives_being_written() -> None:
+    text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\nstore = "redis://h:1/0"\nworkers = "h:2"\n'
+    found = recipes.parse(RECIPE + text, files=False)
+    assert found.study == StudySpec("postgresql+psycopg://me@h/d", "redis://h:1/0", "h:2")
+    assert recipes.parse(found.to_toml(), files=False) == found
+    assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
