@@ -97,15 +97,18 @@ def open_program(
     A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
     `targets` stand in for those of the recipe. Raises UsageError and its kin.
     """
-    where, store = Path(path), store or open_store()
+    where = Path(path)
     if where.is_dir():
         compiled = load(where)
         resolved = _recipe_of(compiled, sets)
-        task = prepare(resolved, store=store, questions=questions, targets=targets)
+        kept = store or open_store(resolved.study)
+        task = prepare(resolved, store=kept, questions=questions, targets=targets)
         return Opened(task, compiled.build(task.runtime), compiled)
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
-    task = prepare(recipe.load(where, sets), store=store, questions=questions, targets=targets)
+    resolved = recipe.load(where, sets)
+    kept = store or open_store(resolved.study)
+    task = prepare(resolved, store=kept, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
     return Opened(task, give_prompts(program, task.recipe), None)
 
