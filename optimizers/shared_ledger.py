@@ -33,7 +33,7 @@ local function free(request)
   if tokens then
     redis.call('HDEL', reserved, request)
     redis.call('ZREM', leases, request)
-    redis.call('HINCRBY', totals, 'reserved', -tonumber(tokens))
+    redis.call('HINCRBY', totals, 'reserved', 0 - tonumber(tokens))
   end
 end
 local function minutes() return total('before') + (now - total('began')) / 60 end
