@@ -66,7 +66,7 @@ class MinimalAdapter(dspy.JSONAdapter):
             ]
             lines = "\n".join(f"[{i}] {item}" for i, item in enumerate(items, 1)) or "none"
             return f"{_label(name)}:\n{lines}"
-        plain = serialize_for_json(value)
+        plain = value if isinstance(value, str) else serialize_for_json(value)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
         return f"{_label(name)}: {text}"
 
