@@ -31,7 +31,7 @@ from tests.exports.baml_runs import ENV, drawn, limited, replies, said, wired
 from tests.exports.common import CALM, inputs_for, made, with_demos
 
 pytest.importorskip("baml_py", reason="baml-py is not installed")
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 SIX = ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"]
 EACH = 40
 """Inputs for each of the six methods, shared among its prompts."""

@@ -1,6 +1,6 @@
 """promptfoo 0.119.0 takes the exports, and its echo provider gives back the messages that are sent.
 
-The environment variable RAGC_NODE_MODULES names a folder that holds `node_modules` with promptfoo.
+The environment variable RAGC_NODE_MODULES names the `node_modules` folder where promptfoo was installed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from tests.exports.baml_runs import drawn, wired
 from tests.exports.common import inputs_for, made, with_demos
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
-PROMPTFOO = Path(HOME) / "node_modules" / "promptfoo" / "dist" / "src" / "main.js"
+PROMPTFOO = Path(HOME) / "promptfoo" / "dist" / "src" / "main.js"
 pytestmark = [
+    pytest.mark.integration,
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
     pytest.mark.skipif(
         not (HOME and PROMPTFOO.is_file()), reason="RAGC_NODE_MODULES names no folder with promptfoo"
