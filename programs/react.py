@@ -36,6 +36,9 @@ from ragc.signatures.steps import AnswerFromSteps, ReactConcatStep, ReactStep
 _THOUGHT = 156
 """Tokens of a step beside its action's input."""
 
+NO_STEPS = "none"
+"""What prompts write for an empty list of steps; small models repeat it where a query is due."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -106,6 +109,9 @@ class React(RagProgram):
                 record(Note("finish", f"not an answer as asked for: {text}" if text else "without an answer"))
                 steps = (*steps, Step(said.thought, said.action, text)) if text else steps
                 break
+            if text.casefold() == NO_STEPS:
+                record(Note(said.action, "nothing to search for: the question itself is searched"))
+                text = question
             found = await self._found(said.action, text, tallies)
             steps = (*steps, Step(said.thought, said.action, text, found))
         tallies["forced"] = 1

@@ -477,6 +477,15 @@ def test_react_says_that_a_search_without_words_was_refused() -> None:
     assert "Action: web, refused" in sent(target)
 
 
+def test_react_searches_the_question_where_the_word_for_no_steps_stands_for_a_query() -> None:
+    target = ScriptedTarget([step("local", "None"), step("finish", "Ada")])
+    said = made("react", target)(question="Whose house?")
+    assert [event.query for event in said.trace if isinstance(event, Search)] == ["Whose house?"]
+    assert [event.outcome for event in said.trace if isinstance(event, Note)] == [
+        "nothing to search for: the question itself is searched"
+    ]
+
+
 def test_react_forces_an_answer_when_finishing_without_one() -> None:
     target = ScriptedTarget([step("local", "house"), step("finish", ""), {"answer": "x"}])
     said = made("react", target)(question="Whose house?")
