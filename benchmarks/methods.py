@@ -58,8 +58,7 @@ def cells(task: Task, rows: Sequence[Row]) -> list[str]:
 
 async def answered(task: Task, settings: dict[str, int], questions: int) -> tuple[Row, ...]:
     """The first dev questions, answered by the recipe's program."""
-    for target in task.runtime.targets.values():
-        await target.open(None)
+    await task.runtime.open()
     program = task.method.build(task.runtime, {**task.recipe.fixed(task.method), **settings})
     await fit(program, task)
     return await evaluate(program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight))

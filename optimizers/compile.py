@@ -165,8 +165,7 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
         give_prompts(built, task.recipe)
     progress.phase("opening the model", None)
-    for target in task.runtime.targets.values():
-        await target.open(progress.download)
+    await task.runtime.open(progress.download)
     limit = asyncio.Semaphore(task.in_flight)
     started = time.monotonic()
     with counting(Counters()) as spent:

@@ -163,5 +163,4 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
 
 async def _open(task: Task, progress: Progress) -> None:
     progress.phase("opening the model", None)
-    for target in task.runtime.targets.values():
-        await target.open(progress.download)
+    await task.runtime.open(progress.download)

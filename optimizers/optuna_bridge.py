@@ -12,8 +12,6 @@ Every call passes through the call store and the recipe's budget, as in a compil
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -86,7 +84,7 @@ class Objective:
         self._order = shuffled(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._maker = Maker(self.task, Memory(), self._limit, Silent())
-        self._opening, self._opened = threading.Lock(), False
+        self._opening, self._opened = asyncio.Lock(), False
 
     def __call__(self, trial: optuna.Trial) -> float | tuple[float, ...]:
         """The signed means of the objectives on dev. Raises TrialPruned, and what a target raises."""
@@ -129,9 +127,7 @@ class Objective:
         }
         text = self.task.recipe.to_toml()
         run = {"base": str(self.task.recipe.base.resolve())}
-        compiled = CompiledProgram.of(
-            program, provenance=json.loads(json.dumps(provenance)), recipe=text, run=run
-        )
+        compiled = CompiledProgram.of(program, provenance=provenance, recipe=text, run=run)
         compiled.save(Path(out), program)
         return compiled
 
@@ -153,8 +149,7 @@ class Objective:
 
     async def _program(self, candidate: Candidate) -> Any:
         if not self._opened:
-            with self._opening:
-                for target in self.task.runtime.targets.values():
-                    await target.open(None)
+            async with self._opening:  # one lock of the loop: a thread's would stop it while a target opens
+                await self.task.runtime.open()
                 self._opened = True
         return await self._maker.program(candidate)

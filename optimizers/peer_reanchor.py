@@ -25,7 +25,7 @@ from ragc.programs.knobs import Knob, Value
 
 def numbers(bench: Bench) -> tuple[Knob, ...]:
     """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
-    space = bench.task.space
+    space = bench.task.space.first
     values = dict(space.baseline().knobs)
     found = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
     if not found:

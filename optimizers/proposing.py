@@ -19,6 +19,7 @@ from typing import Any
 import dspy
 from dspy.propose.grounded_proposer import TIPS
 from dspy.teleprompt.gepa import InstructionProposer
+from dspy.utils.exceptions import AdapterParseError
 
 from ragc.errors import UsageError
 from ragc.optimizers.demos import Pool, collect
@@ -32,6 +33,9 @@ from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import Call
 from ragc.progress import Silent
+
+UNREADABLE = (AdapterParseError, ValueError)
+"""What DSPy raises for a reply of the teacher that it cannot read; errors of ours end a search as a Halt."""
 
 READ = 48
 """Train questions that are answered to learn what goes wrong, and shown to the proposer."""
@@ -158,7 +162,7 @@ def _one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: in
                 tip=tip,
             )
         )
-    except Exception:  # an unreadable reply of the teacher; errors of ours end the search as a Halt
+    except UNREADABLE:
         return ""
 
 
@@ -192,7 +196,7 @@ def _rewritten(bench: Bench, name: str, text: str, seen: Sequence[dict[str, Any]
     try:
         with dspy.context(lm=bench.teacher.copy(rollout_id=number + 1)):
             return str(proposer({name: text}, {name: picked}, [name])[name])
-    except Exception:  # as in `_one`
+    except UNREADABLE:
         return ""
 
 

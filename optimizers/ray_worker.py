@@ -118,8 +118,7 @@ async def _runner(job: str) -> Local:
     """Whoever runs the trials of `job` in this process."""
     if job not in _opened:
         task, runner = await asyncio.to_thread(_open, Job.of(job))
-        for target in task.runtime.targets.values():
-            await target.open(None)
+        await task.runtime.open()
         _opened[job] = runner
     return _opened[job]
 

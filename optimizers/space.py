@@ -133,16 +133,6 @@ class Spaces:
         return self.parts[0]
 
     @property
-    def knobs(self) -> tuple[Knob, ...]:
-        """What is searched of the knobs of the recipe's own program."""
-        return self.first.knobs
-
-    @property
-    def kind(self) -> type[Knobs]:
-        """The knobs of the recipe's own program."""
-        return self.first.kind
-
-    @property
     def demos(self) -> int:
         """The most demonstrations shown."""
         return self.first.demos

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragc.corpora.source import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store import CallStore
-from ragc.targets.base import Target
+from ragc.targets.base import Target, Watch
 from ragc.targets.gateway import Gateway, Ledger
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class Runtime:
         for role in players:
             other.target(role)
         return other
+
+    async def open(self, watch: Watch | None = None) -> None:
+        """Open every target; `watch` is told of downloads. Raises TargetUnavailable."""
+        for target in self.targets.values():
+            await target.open(watch)
 
     def target(self, role: str) -> Target:
         """The target that plays `role`; raises UsageError naming the targets that are configured."""

@@ -18,6 +18,7 @@ from ragc.exports.prompt import CompiledPrompt, ExportedProgram
 from ragc.programs import METHODS, method
 from ragc.programs.shared_knobs import LAYOUTS
 from tests.exports.common import inputs_for, made, sent, with_demos
+from tests.exports.test_render import typed
 
 Rendered = list[tuple[str, str]]
 """Role and content of each message."""
@@ -49,6 +50,14 @@ def agree(format: str, read: Reader, data: Any, ids: Sequence[str] = IDS) -> Non
     inputs = data.draw(inputs_for(prompt))
     file = file_of(format, replace(out, prompts=(prompt,)), prompt)
     assert read(file, inputs) == [tuple(m) for m in sent(program, prompt.name, inputs)]
+
+
+def agree_typed(format: str, read: Reader, data: Any, layout: str) -> None:
+    """Draw inputs of every type; `read` must give what a call with them would send."""
+    call, prompt = typed(layout)
+    inputs = data.draw(inputs_for(prompt))
+    file = file_of(format, alone(prompt), prompt)
+    assert read(file, inputs) == [tuple(m) for m in call.messages(**inputs)]
 
 
 def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> bytes:

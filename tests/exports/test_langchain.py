@@ -15,8 +15,8 @@ from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible
 from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
-from tests.exports.common import CALM, inputs_for, made
-from tests.exports.drawn import Rendered, agree, alone, consumer, file_of, stable
+from tests.exports.common import CALM, made
+from tests.exports.drawn import Rendered, agree, agree_typed, alone, consumer, file_of, stable
 from tests.exports.test_render import typed
 
 consumer("langchain_core.prompts")
@@ -55,10 +55,7 @@ def test_its_messages_are_those_sent(id: str, data: Any) -> None:
 @settings(max_examples=5)
 @given(data=st.data())
 def test_inputs_of_every_type(layout: str, data: Any) -> None:
-    call, prompt = typed(layout)
-    inputs = data.draw(inputs_for(prompt))
-    file = file_of("langchain", alone(prompt), prompt)
-    assert rendered(file, inputs) == [tuple(m) for m in call.messages(**inputs)]
+    agree_typed("langchain", rendered, data, layout)
 
 
 @pytest.mark.parametrize("id", ["vanilla", "no_retrieval"])

@@ -21,8 +21,8 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.testing import Filling, ScriptedTarget
-from tests.exports.common import CALM, inputs_for, made
-from tests.exports.drawn import Rendered, agree, alone, consumer, file_of, stable
+from tests.exports.common import CALM, made
+from tests.exports.drawn import Rendered, agree, agree_typed, alone, consumer, file_of, stable
 from tests.exports.test_render import typed
 
 mlflow = consumer("mlflow")
@@ -68,10 +68,7 @@ def test_its_messages_are_those_sent(id: str, data: Any) -> None:
 @settings(max_examples=5)
 @given(data=st.data())
 def test_inputs_of_every_type(layout: str, data: Any) -> None:
-    call, prompt = typed(layout)
-    inputs = data.draw(inputs_for(prompt))
-    file = file_of("mlflow", alone(prompt), prompt)
-    assert rendered(file, inputs) == [tuple(m) for m in call.messages(**inputs)]
+    agree_typed("mlflow", rendered, data, layout)
 
 
 def test_an_input_that_names_another_is_not_replaced_again() -> None:

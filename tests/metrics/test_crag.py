@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +18,11 @@ from ragc.metrics.assessing import Assessing, assessed
 from ragc.metrics.crag_judging import CUT, CragAssessor, first_tokens
 from ragc.metrics.outcome import Finding, Outcome
 from ragc.signatures.verdicts import JudgeAnswer, JudgeAnswerStrictly
+from tests.metrics.asks import ScriptedAsk
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 BY_ID = {metric.id: metric for metric in crag.METRICS}
 UNREADABLE = ParseFailure("no verdict")
-
-
-class ScriptedAsk:
-    """Replies True, False or an error in order; running out of replies is a test failure."""
-
-    name = "scripted/judge"
-
-    def __init__(self, *replies: bool | Exception) -> None:
-        self.replies, self.asked = list(replies), list[tuple[Any, Mapping[str, Any]]]()
-
-    async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        self.asked.append((signature, inputs))
-        assert self.replies, f"call {len(self.asked)} of the judge has no scripted reply: {inputs}"
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return {"correct": reply}
 
 
 def assess(

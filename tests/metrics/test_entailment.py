@@ -25,6 +25,7 @@ from ragc.metrics.entailment_judge import JudgeEntailer, shortened
 from ragc.metrics.entailment_nli import entailment_label, longest
 from ragc.signatures.entailment import TextEntails
 from ragc.store import CallStore
+from tests.metrics.asks import ScriptedAsk
 
 
 def missing(*libraries: str) -> bool:
@@ -63,23 +64,6 @@ class Scripted:
         self.asked += pairs
         assert len(self.verdicts) >= len(pairs), f"no verdict is left for {pairs}"
         return [self.verdicts.pop(0) for _ in pairs]
-
-
-class ScriptedAsk:
-    """Replays True, False or an error in order; running out of replies is a test failure."""
-
-    name = "scripted/judge"
-
-    def __init__(self, *replies: bool | Exception) -> None:
-        self.replies, self.asked = list(replies), list[tuple[Any, Mapping[str, Any]]]()
-
-    async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        self.asked.append((signature, inputs))
-        assert self.replies, f"call {len(self.asked)} of the judge has no scripted reply: {inputs}"
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return {"entailed": reply}
 
 
 GIVEN = "Title: Ada\nAda Lovelace wrote 12,717 notes in 1843 with rivers of ink."

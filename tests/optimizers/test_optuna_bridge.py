@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ragc.errors import UsageError
 from ragc.optimizers.compiled import load
 from ragc.optimizers.optuna_bridge import Objective, study
 from ragc.store import CallStore
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of
 
@@ -66,6 +67,19 @@ def test_any_pruner_and_sampler_may_be_used(home: Path, folder: Path) -> None:
     made.optimize(score, n_trials=4, n_jobs=2)
     assert made.best_params == {"knob.top_k": 4}
     assert {t.state.name for t in made.trials} <= {"COMPLETE", "PRUNED"}
+
+
+class Slow(ScriptedTarget):
+    """Takes a moment to open, as real ones do."""
+
+    async def open(self, progress: Watch | None = None) -> None:
+        await asyncio.sleep(0.05)
+
+
+def test_threads_that_begin_together_wait_for_a_target_that_opens(home: Path, folder: Path) -> None:
+    made = optuna.create_study(direction="maximize")
+    made.optimize(objective(folder, Slow(needs_three)), n_trials=4, n_jobs=4)
+    assert [t.state.name for t in made.trials] == ["COMPLETE"] * 4
 
 
 def test_several_objectives_are_told_signed(home: Path, folder: Path) -> None:

@@ -52,8 +52,7 @@ async def _answered(found: Opened, questions: int, progress: Progress) -> tuple[
 
     task = found.task
     progress.phase("opening the model", None)
-    for target in task.runtime.targets.values():
-        await target.open(progress.download)
+    await task.runtime.open(progress.download)
     progress.phase("answering dev questions", questions)
     rows = await evaluate(
         found.program,
