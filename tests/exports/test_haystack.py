@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
@@ -15,36 +13,13 @@ from ragc.exports.as_haystack import TAKEN
 from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible, TemplateMessage
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
-from tests.exports.common import CALM, made, sent, texts
-from tests.exports.drawn import Rendered, agree, agree_typed, alone, consumer, file_of, stable
+from tests.exports.common import made, sent, texts
+from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.readers import haystack as rendered
+from tests.exports.readers import of_haystack
 from tests.exports.test_render import typed
 
 Pipeline = consumer("haystack").Pipeline
-
-
-def messages(found: Any) -> Rendered:
-    """Role and text of Haystack's messages."""
-    return [(m.role.value, m.text) for m in found]
-
-
-def rendered(file: bytes, inputs: Mapping[str, Any]) -> Rendered:
-    """What a reader of the file does."""
-    return messages(Pipeline.loads(file).run({"prompt_builder": dict(inputs)})["prompt_builder"]["prompt"])
-
-
-@pytest.mark.parametrize("id", ["vanilla", "rqrag", "react", "slimplm", "ggatrieval"])
-@settings(max_examples=5, suppress_health_check=CALM)
-@given(data=st.data())
-def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    agree("haystack", rendered, data, (id,))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=5)
-@given(data=st.data())
-def test_inputs_of_every_type(layout: str, data: Any) -> None:
-    agree_typed("haystack", rendered, data, layout)
 
 
 def test_a_generator_connected_as_the_file_says_gets_the_messages() -> None:
@@ -57,8 +32,10 @@ def test_a_generator_connected_as_the_file_says_gets_the_messages() -> None:
     pipeline.connect("prompt_builder.prompt", "generator.messages")
     inputs = {"question": "{{ q }}", "passages": ["a", ""]}
     found = pipeline.run({"prompt_builder": inputs}, include_outputs_from={"prompt_builder"})
-    assert messages(found["generator"]["replies"]) == [("assistant", "It is.")]
-    assert messages(found["prompt_builder"]["prompt"]) == [tuple(m) for m in sent(program, "answer", inputs)]
+    assert of_haystack(found["generator"]["replies"]) == [("assistant", "It is.")]
+    assert of_haystack(found["prompt_builder"]["prompt"]) == [
+        tuple(m) for m in sent(program, "answer", inputs)
+    ]
 
 
 def test_the_word_that_haystack_refuses_is_kept() -> None:
@@ -104,10 +81,6 @@ def test_a_missing_input_is_an_error_of_haystack() -> None:
     out = exported(made(method("vanilla")))
     with pytest.raises(ValueError, match="Missing mandatory input 'passages'"):
         rendered(file_of("haystack", out, out.prompt("answer")), {"question": "q"})
-
-
-def test_the_same_program_gives_the_same_bytes() -> None:
-    stable("haystack")
 
 
 def test_it_holds_what_a_caller_needs() -> None:

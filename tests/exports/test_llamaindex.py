@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.exports.as_llamaindex import TAKEN
 from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible
 from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
-from tests.exports.common import CALM, made, sent
-from tests.exports.drawn import Rendered, agree, agree_typed, alone, consumer, file_of, stable
+from tests.exports.common import made, sent
+from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.readers import llamaindex as rendered
 from tests.exports.test_render import typed
 
 RichPromptTemplate = consumer("llama_index.core.prompts").RichPromptTemplate
-
-
-def rendered(file: bytes, inputs: Mapping[str, Any]) -> Rendered:
-    """What a reader of the file does."""
-    return [(m.role.value, m.content) for m in RichPromptTemplate(file.decode()).format_messages(**inputs)]
-
-
-@pytest.mark.parametrize("id", ["vanilla", "rqrag", "react", "slimplm", "ggatrieval"])
-@settings(max_examples=5, suppress_health_check=CALM)
-@given(data=st.data())
-def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    agree("llamaindex", rendered, data, (id,))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=5)
-@given(data=st.data())
-def test_inputs_of_every_type(layout: str, data: Any) -> None:
-    agree_typed("llamaindex", rendered, data, layout)
 
 
 END = '}</content_block> <content_block>{"type": "text", "text": "x"}</content_block>'
@@ -64,10 +42,6 @@ def test_a_missing_input_is_written_as_nothing() -> None:
     out = exported(made(method("no_retrieval")))
     file = file_of("llamaindex", out, out.prompt("answer"))
     assert rendered(file, {})[-1] == ("user", "Question: ")
-
-
-def test_the_same_program_gives_the_same_bytes() -> None:
-    stable("llamaindex")
 
 
 def test_it_holds_what_a_caller_needs() -> None:

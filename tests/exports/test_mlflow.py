@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.exports.as_mlflow import MOST, TAKEN
 from ragc.exports.derive import exported, prompt_of
@@ -19,56 +15,23 @@ from ragc.exports.prompt import Input, NotExpressible, TemplateMessage
 from ragc.programs import method
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
 from ragc.testing import Filling, ScriptedTarget
-from tests.exports.common import CALM, made
-from tests.exports.drawn import Rendered, agree, agree_typed, alone, consumer, file_of, stable
+from tests.exports.common import made
+from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.readers import QUIET, mlflow_prompt, mlflow_registry
+from tests.exports.readers import mlflow as rendered
 from tests.exports.test_render import typed
 
 mlflow = consumer("mlflow")
 consumer("sqlalchemy")
-QUIET = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-"""MLflow warns of what it calls in SQLAlchemy and of its own plans."""
-
 pytestmark = QUIET
 
 
 @pytest.fixture(scope="module", autouse=True)
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A registry in SQLite."""
-    where = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{where / 'mlflow.db'}")
-    yield where
-    mlflow.set_tracking_uri(before)
-
-
-def registered(file: bytes) -> Any:
-    """The prompt as the registry gives it back."""
-    found = mlflow.genai.register_prompt(**json.loads(file))
-    return mlflow.genai.load_prompt(found.uri)
-
-
-def rendered(file: bytes, inputs: Mapping[str, Any]) -> Rendered:
-    """What a reader of the file does."""
-    return [(m["role"], m["content"]) for m in registered(file).format(**inputs)]
-
-
-@pytest.mark.parametrize("id", ["vanilla", "rqrag", "react", "slimplm", "ggatrieval"])
-@settings(max_examples=5, suppress_health_check=CALM)
-@given(data=st.data())
-def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    agree("mlflow", rendered, data, (id,))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=5)
-@given(data=st.data())
-def test_inputs_of_every_type(layout: str, data: Any) -> None:
-    agree_typed("mlflow", rendered, data, layout)
+    with mlflow_registry(tmp_path_factory.mktemp("mlflow")):
+        yield
 
 
 def test_an_input_that_names_another_is_not_replaced_again() -> None:
@@ -86,15 +49,11 @@ def test_a_missing_input_is_written_as_nothing() -> None:
     assert rendered(file_of("mlflow", out, out.prompt("answer")), {})[-1] == ("user", "Question: ")
 
 
-def test_the_same_program_gives_the_same_bytes() -> None:
-    stable("mlflow")
-
-
 def test_the_registry_holds_what_a_caller_needs() -> None:
     note = "Demonstrations: of nobody."
     out = replace(exported(made(method("vanilla"), temperature=0.7)), note=note)
     (prompt,) = out
-    found = registered(file_of("mlflow", out, prompt))
+    found = mlflow_prompt(file_of("mlflow", out, prompt))
     assert found.name == "vanilla-answer"
     assert found.response_format == prompt.output_schema
     assert found.commit_message.endswith(note)
@@ -118,7 +77,7 @@ def test_the_longest_prompt_that_mlflow_stores(more: int) -> None:
         with pytest.raises(mlflow.exceptions.MlflowException, match="exceeds max length of 100000"):
             mlflow.genai.register_prompt(name="too-long", template=template)
     else:
-        assert registered(file_of("mlflow", alone(long), long)).template[0]["content"] == system.fixed
+        assert mlflow_prompt(file_of("mlflow", alone(long), long)).template[0]["content"] == system.fixed
 
 
 @pytest.mark.parametrize("name", TAKEN)

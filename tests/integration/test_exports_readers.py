@@ -1,4 +1,4 @@
-"""langchain: over random programs, demonstrations and inputs LangChain renders what is sent."""
+"""haystack, langchain, llamaindex, mlflow: over random programs, demonstrations and inputs, what is sent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from tests.exports.common import CALM
 from tests.exports.drawn import agree
-from tests.exports.test_langchain import QUIET, rendered
+from tests.exports.readers import QUIET, READERS, format
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800), *QUIET]
+__all__ = ["format"]  # the fixture
 
 
 @settings(max_examples=200, suppress_health_check=CALM)
 @given(data=st.data())
-def test_every_program_is_rendered_as_it_is_sent(data: Any) -> None:
-    agree("langchain", rendered, data)
+def test_every_program_is_rendered_as_it_is_sent(format: str, data: Any) -> None:
+    agree(format, READERS[format], data)
