@@ -30,8 +30,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: env ## compile a small program on this machine, from questions to a compiled directory
 	$(BIN)/ragc compile experiments/demo.toml --out compiled/demo
 
-test: env ## run the unit tests
-	$(BIN)/python -m pytest
+test: env ## run the unit tests, on all cores
+	$(BIN)/python -m pytest -n auto
 
 integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # LiteLLM reads this when it is imported, and would fetch prices otherwise.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
@@ -17,6 +18,18 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+class Apart(LoadScopeScheduling):
+    """Where tests run in several workers, one takes all that are integration: models fill a machine."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "integration" if nodeid.startswith("tests/integration/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
+    """As pytest-xdist asks for; its own groups of tests fail under pytest 9.2."""
+    return Apart(config, log)
 
 
 class NetworkBlocked(AssertionError):

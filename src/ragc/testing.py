@@ -212,8 +212,8 @@ def _next(value: Any) -> Any:
     return value.pop(0) if len(value) > 1 else value[0]
 
 
-def settings(knobs: type[Knobs]) -> Iterator[dict[str, Value]]:
-    """The defaults, then each knob at each option or end of its range, its upper end cut at 40
+def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
+    """The defaults, then each knob at each option or end of its range, its upper end cut at `most`
     or twice the lower one.
 
     A knob that matters only under a value of another comes with that value.
@@ -221,11 +221,11 @@ def settings(knobs: type[Knobs]) -> Iterator[dict[str, Value]]:
     yield {}
     for knob in knobs.declared():
         needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
-        for value in ends(knob):
+        for value in ends(knob, most):
             yield {**needed, knob.name: value}
 
 
-def ends(knob: Knob) -> tuple[Value, ...]:
+def ends(knob: Knob, most: int = 40) -> tuple[Value, ...]:
     """The options of a knob, or the ends of its range, the upper one cut as in `settings`."""
     if knob.kind == "switch":
         return (False, True)
@@ -233,4 +233,4 @@ def ends(knob: Knob) -> tuple[Value, ...]:
         return knob.options
     low, high = knob.bounds
     cast = int if knob.kind == "int" else float
-    return (cast(low), cast(min(high, max(40, 2 * low))))
+    return (cast(low), cast(min(high, max(most, 2 * low))))

@@ -22,6 +22,9 @@ from ragc.testing import Filling, ListSource, ScriptedTarget, settings
 QUESTION = "What is the colour of thing 3?"
 LONG = " ".join(f"It was made of text in 19{i:02}." for i in range(40))
 
+FEW = {"ggatrieval": {"candidates": 6}, "llatrieval": {"candidates": 6}}
+"""Fewer passages where each takes a call of its own: the bound is the same formula."""
+
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 
 
@@ -75,9 +78,9 @@ def spent(program: RagProgram) -> int:
 @pytest.mark.parametrize("kind", FILLINGS)
 def test_no_question_takes_more_calls_than_the_bound(entry: Method, kind: str) -> None:
     ran = 0
-    for asked in settings(entry.knobs):
+    for asked in settings(entry.knobs, most=7):
         try:
-            program = made(entry, asked, FILLINGS[kind])
+            program = made(entry, {**FEW.get(entry.id, {}), **asked}, FILLINGS[kind])
         except UsageError:
             continue
         calls, most = spent(program), program.most_calls()
