@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.making import Maker
-from ragc.optimizers.racing import ALPHA, hopeless
+from ragc.optimizers.racing import RISK, prospect
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, finished
@@ -61,18 +61,20 @@ class Local:
 
 
 def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried | None:
-    """The first of `rivals` that a trial with `rows` cannot beat in any objective; None for none."""
+    """The first of `rivals` that a trial with `rows` has too little chance to beat; None for none.
+
+    To beat one is to beat it in some objective.
+    """
     for rival in rivals:
-        if all(
-            objective.best is not None
-            and hopeless(
-                [objective.of(row.scores) for row in rows],
-                rival.series(objective),
-                best=objective.best,
-                alpha=ALPHA / len(rivals),
+        chances = [
+            1.0
+            if objective.best is None
+            else prospect(
+                [objective.of(row.scores) for row in rows], rival.series(objective), best=objective.best
             )
             for objective in task.objectives
-        ):
+        ]
+        if sum(chances) < RISK:
             return rival
     return None
 

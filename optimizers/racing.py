@@ -1,82 +1,77 @@
-"""Racing: stop a trial once the questions seen so far prove that it cannot beat the incumbent.
+"""Racing: stop a trial once it has too little chance left to beat the incumbent on all dev questions.
 
 The N dev questions come in one fixed random order, so those seen are a sample without replacement from a
 finite set, and "better" means a greater sum over exactly these N. Two rules stop a trial. The logical one:
-even the best score on every remaining question would not lift it above the incumbent. The statistical one: a
-test by betting for sampling without replacement (Waudby-Smith and Ramdas 2020, arXiv:2006.04347).
+even the best score on every remaining question would not lift it above the incumbent. The statistical one:
+the predictive probability that it ends above the incumbent (as in clinical trials that are watched for
+futility: Lee and Liu 2008, doi:10.1177/1740774508089279) is less than `RISK`.
 
-Suppose the trial equals the incumbent or beats it. Before each question, the rest of the trial's scores must
-then average at least `need = (incumbent's sum - trial's sum so far) / remaining questions`. A gambler who
-stakes on "less than `need`" before every question plays a game that is fair at best, so his capital, 1 at
-the start, ever reaches 1/alpha with probability at most alpha (Ville's inequality). When it does, the
-supposition is dropped. That holds for scores of any shape, for any number of looks and whenever one looks,
-so the sizes of blocks do not enter and no correction for looks is owed. The capital is the average of five
-gamblers with constant shares of the greatest stake that can never lose everything; `STAKES` was chosen by
-simulation.
+That probability comes from the paired differences seen, by a Polya urn: each remaining question draws one of
+the differences seen, or with the weight of one question one of two extremes, and what was drawn is added to
+the urn. For 0/1 differences that is the beta-binomial prediction. The sum of the draws has a mean and a
+variance in closed form; it is taken as normal. Pairing removes what makes a question hard for both.
 
-The pairing enters as a control variate: the incumbent's scores on all N questions are known, so what a hard
-or easy question explains is removed from each trial score before the bet, with a slope learnt from earlier
-questions only. A slope of 1 bets on paired differences; the learnt one loses less when the two systems
-agree little. `benchmarks/racing.py` measures errors and savings.
+What it guarantees: the predictive probability is a martingale, so a trial that is stopped, at whichever look,
+would have won with probability below `RISK`. Hence of all trials at most that share is stopped although it
+would have won, however many looks there are. The share is greatest, and the loss least, among trials as good
+as the incumbent; whatever wins was evaluated on all N. An anytime-valid test by betting (Waudby-Smith and
+Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, at twice the questions for a trial
+that is a tenth worse: `benchmarks/racing.py` measures errors and savings of both.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import accumulate
+from statistics import NormalDist
 
 from ragc.errors import UsageError
 
-ALPHA = 0.1
-"""How often, at most, a trial is stopped that would have won."""
+RISK = 0.1
+"""A trial is stopped when its chance to win is less."""
 
-STAKES = (0.05, 0.1, 0.2, 0.4, 0.7)
-PRIOR_SLOPE, PRIOR_WEIGHT = 0.6, 5.0
+_normal = NormalDist().cdf
+
+
+def prospect(trial_scores: Sequence[float], incumbent_scores: Sequence[float], *, best: float = 1.0) -> float:
+    """The chance, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
+
+    `incumbent_scores` are the incumbent's on all N questions, in their random order; `trial_scores` are the
+    trial's on the first of them. Higher is better, and `best` is the greatest score a question can get
+    (costs: pass them negated, with `best=0.0`; no least score is needed). 1 before the first question,
+    unless the incumbent is perfect.
+
+    Raises UsageError when there are more trial scores than incumbent scores or a score exceeds `best`.
+    """
+    _check(trial_scores, incumbent_scores, best)
+    seen, left = len(trial_scores), len(incumbent_scores) - len(trial_scores)
+    if sum(trial_scores) + left * best <= sum(incumbent_scores) + 1e-9:
+        return 0.0
+    if not seen or not left:
+        return 1.0
+    gained = [mine - other for mine, other in zip(trial_scores, incumbent_scores, strict=False)]
+    known = (*trial_scores, *incumbent_scores)
+    extreme = max(known) - min(known) or best - min(known)
+    weight = seen + 1
+    mean = sum(gained) / weight
+    variance = (sum(gain * gain for gain in gained) + extreme * extreme) / weight - mean * mean
+    spread = math.sqrt(left * variance * (weight + left) / (weight + 1))
+    return _normal((sum(gained) + left * mean) / spread)
 
 
 def hopeless(
     trial_scores: Sequence[float],
     incumbent_scores: Sequence[float],
     *,
-    alpha: float = ALPHA,
+    risk: float = RISK,
     best: float = 1.0,
 ) -> bool:
-    """Whether the trial can be given up: True stays True as more scores arrive.
+    """Whether the trial can be given up: its `prospect` is less than `risk`.
 
-    `incumbent_scores` are the incumbent's on all N questions, in their random order; `trial_scores` are the
-    trial's on the first of them. Higher is better, and `best` is the greatest score a question can get
-    (costs: pass them negated, with `best=0.0`; no least score is needed). A trial that beats the incumbent
-    on all N is given up with probability at most `alpha`, over the random order and all looks together.
-
-    With several objectives, give a trial up when it is hopeless in each of them against the same trial of
-    the front, with `alpha` divided by the size of the front: a trial that would enter the front beats every
-    one of its trials in some objective, so it is stopped with probability at most `alpha`.
-
-    Raises UsageError when there are more trial scores than incumbent scores or a score exceeds `best`.
+    With several objectives, give a trial up when against one trial of the front its prospects in all
+    objectives together are less than `risk`: to enter the front it would have to beat that trial in one.
     """
-    total = sum(incumbent_scores)
-    questions = len(incumbent_scores)
-    _check(trial_scores, incumbent_scores, best)
-    smallest_left = list(accumulate(reversed(incumbent_scores), min))[::-1]
-    slope = _Slope(incumbent_scores)
-    capital = [1.0 / len(STAKES)] * len(STAKES)
-    trial_sum, incumbent_left = 0.0, total
-    for seen, (score, peer) in enumerate(zip(trial_scores, incumbent_scores, strict=False)):
-        left = questions - seen
-        need = (total - trial_sum) / left
-        if need >= best - 1e-12:
-            return True
-        usual, share = incumbent_left / left, slope.value()
-        greatest_loss = best + share * (usual - smallest_left[seen]) - need
-        loss = score - share * (peer - usual) - need
-        capital = [
-            money * (1 - stake * loss / greatest_loss) for money, stake in zip(capital, STAKES, strict=True)
-        ]
-        if sum(capital) >= 1 / alpha:
-            return True
-        slope.add(score, peer)
-        trial_sum, incumbent_left = trial_sum + score, incumbent_left - peer
-    return trial_sum + (questions - len(trial_scores)) * best <= total + 1e-9
+    return prospect(trial_scores, incumbent_scores, best=best) < risk
 
 
 def beaten(mine: Sequence[float], other: Sequence[float]) -> bool:
@@ -95,32 +90,6 @@ def standing(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -
         raise UsageError(f"A standing needs 1 to {len(incumbent_scores)} trial scores, but got {seen}.")
     gained = (sum(trial_scores) - sum(incumbent_scores[:seen])) / seen
     return sum(incumbent_scores) / len(incumbent_scores) + gained
-
-
-class _Slope:
-    """The regression of the trial on the incumbent, from the questions seen, shrunk to `PRIOR_SLOPE`."""
-
-    def __init__(self, incumbent_scores: Sequence[float]) -> None:
-        n = max(1, len(incumbent_scores))
-        mean = sum(incumbent_scores) / n
-        self._prior = PRIOR_WEIGHT * sum((peer - mean) ** 2 for peer in incumbent_scores) / n
-        self._n = self._trial = self._peer = self._product = self._square = 0.0
-
-    def add(self, score: float, peer: float) -> None:
-        self._n += 1
-        self._trial += score
-        self._peer += peer
-        self._product += score * peer
-        self._square += peer * peer
-
-    def value(self) -> float:
-        """In 0..1; 0 when the incumbent scores the same everywhere."""
-        if self._prior <= 0:
-            return 0.0
-        n = max(1.0, self._n)
-        together = self._product - self._trial * self._peer / n
-        alone = self._square - self._peer * self._peer / n
-        return min(1.0, max(0.0, (together + PRIOR_SLOPE * self._prior) / (alone + self._prior)))
 
 
 def _check(trial_scores: Sequence[float], incumbent_scores: Sequence[float], best: float) -> None:
