@@ -1,7 +1,8 @@
 """What a study tries next: a rule first, then other demonstrations for the best, and Optuna's sampler.
 
 Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
-study that was killed and resumed asks for what an unbroken one does.
+study that was killed and resumed asks for what an unbroken one does. A copy of the study in memory is asked,
+for each parameter of a trial is a transaction of the study that is kept; what is tried is then added to that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ragc.optimizers.trials import Tried, best
 DRAWS = 12
 """How often a candidate is drawn before one that was tried may come again; the later half at random."""
 
-Asked = tuple[optuna.Trial, Candidate]
+Asked = tuple[int, Candidate]
+"""The number of a trial in Optuna's storage, and what it tries."""
 
 
 class Asking:
@@ -31,6 +33,7 @@ class Asking:
 
     def baseline(self) -> list[Asked]:
         """The declared defaults, alone."""
+        self._copy()
         return [self._given(self._space.baseline(), 0, 0)]
 
     def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
@@ -39,6 +42,7 @@ class Asking:
         What is left of the screening; then two in three show the best candidate so far another
         demonstration set, and the others are the sampler's.
         """
+        self._copy()
         done, asked = len(trials), list[Asked]()
         tried = {trial.candidate.mark for trial in trials}
         shown = [candidate for candidate in (best(trials).candidate, *self._first) if candidate.demos]
@@ -54,22 +58,32 @@ class Asking:
             tried.add(asked[-1][1].mark)
         return asked
 
+    def _copy(self) -> None:
+        """Take a new copy of the study."""
+        self._asked = optuna.create_study(directions=self._study.directions)
+        self._asked.add_trials(self._study.get_trials(deepcopy=False))
+
     def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
-        self._study.enqueue_trial(enqueued(self._space, candidate))
+        self._asked.enqueue_trial(enqueued(self._space, candidate))
         trial, _ = self._ask(done, position)
-        return trial, candidate
+        return self._kept(trial), candidate
 
     def _drawn(self, done: int, position: int, tried: Container[str]) -> Asked:
         for attempt in range(DRAWS):
             place = position + attempt * self._task.batch
             trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
             if candidate.mark not in tried:
-                return trial, candidate
-            self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+                return self._kept(trial), candidate
+            self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         other = self._space.another_set(candidate, tried)
         return self._given(other or candidate, done, position)
 
-    def _ask(self, done: int, place: int, *, explore: bool = False) -> Asked:
-        self._study.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
-        trial = self._study.ask()
+    def _ask(self, done: int, place: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
+        self._asked.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
+        trial = self._asked.ask()
         return trial, suggest(self._space, trial)
+
+    def _kept(self, trial: optuna.Trial) -> int:
+        """The number under which the study keeps `trial`, which runs."""
+        self._study.add_trial(self._asked.get_trials(deepcopy=False)[trial.number])
+        return self._study.get_trials(deepcopy=False)[-1].number

@@ -158,7 +158,7 @@ class Study:
                     "question could not be answered; all that was answered is kept for --resume."
                 )
             raise
-        pairs = [(trial.number, tried) for (trial, _), tried in zip(asked, results, strict=True)]
+        pairs = [(number, tried) for (number, _), tried in zip(asked, results, strict=True)]
         record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
         self._study.set_user_attr(f"batch:{done:06d}", record)
         for number, tried in pairs:
