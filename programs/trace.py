@@ -80,7 +80,21 @@ class Note:
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome}
 
 
-Event = Call | Search | Note
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough."""
+
+    knob: str
+    score: float
+    passed: bool
+    at: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
+
+
+Event = Call | Search | Note | Gate
 
 
 @dataclass(frozen=True, slots=True)
