@@ -7,6 +7,7 @@ branches are numbered before they start, so the order never depends on which of 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -227,6 +228,8 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
-        for task in tasks:
+        for task, one in zip(tasks, work, strict=True):
             task.cancel()
+            if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()  # its task never begins now, and nobody else would await it
         raise
