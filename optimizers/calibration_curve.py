@@ -149,8 +149,8 @@ def spaced(scores: Sequence[float], low: float, high: float, most: int = POINTS)
     """
     seen = sorted(score for score in scores if low <= score <= high)
     between = [middle(one, other) for one, other in pairwise(sorted({low, *seen, high}))]
-    if len(between) <= most:
-        return tuple(between)
+    if len(between) <= most or most < 1:
+        return tuple(between[:most])
     ranks = [bisect_left(seen, point) / len(seen) for point in between]
     wanted = [number / (most + 1) for number in range(1, most + 1)]
     near = {min(range(len(between)), key=lambda at: abs(ranks[at] - share)) for share in wanted}

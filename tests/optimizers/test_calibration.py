@@ -95,7 +95,8 @@ def test_spaced_thresholds_stand_between_scores_and_part_them_evenly() -> None:
     assert many == (0.205, 0.405, 0.595, 0.795)
     crowded = spaced([0.9 + n / 1000 for n in range(90)] + [0.1], 0.0, 1.0, most=3)
     assert all(point > 0.9 for point in crowded)
-    assert spaced([0.2, 0.6], 0.0, 1.0, most=0) == ()
+    assert spaced([0.2, 0.6], 0.0, 1.0, most=0) == spaced([2.0], 0.0, 1.0, most=0) == ()
+    assert spaced([2.0], 0.0, 1.0) == (0.5,)
 
 
 def test_ends_that_do_not_explain_the_present_outcomes_are_no_exact_curve() -> None:
@@ -103,6 +104,11 @@ def test_ends_that_do_not_explain_the_present_outcomes_are_no_exact_curve() -> N
     assert not agrees([*KNOWN, Gated("e", 0.6, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
     assert not agrees([*KNOWN, Gated("e", None, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
     assert agrees([Gated("e", 0.5, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
+
+
+def test_a_range_of_one_value_has_a_curve_of_one_point() -> None:
+    made = fit(exact([Gated("a", 0.5, 1, 1, 1)], 0.5, 0.5, present=0.5), reached=1)
+    assert (made.points, made.means, made.threshold) == ((0.5,), (1.0,), 0.5)
 
 
 def test_a_curve_without_questions_is_refused() -> None:
