@@ -12,7 +12,12 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
+from ragc.optimizers.calibrating import MOST, offers
+from ragc.optimizers.calibration import Fit
+from ragc.optimizers.calibration_curve import POINTS
 from ragc.optimizers.compiled import load
+from ragc.optimizers.plan import estimate
+from ragc.optimizers.space import Candidate
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -228,3 +233,42 @@ def test_another_program_is_calibrated_when_its_own_setting_saw_all_questions(ru
     assert values[0] == 0.2
     assert found["threshold"] in values
     assert load(folder / "out").state.knobs["selfrag_threshold"] == found["threshold"]
+
+
+def test_what_should_be_small_is_told_as_it_is(run: Run, folder: Path) -> None:
+    sets = (*GATED, 'search.objectives=["em", "-tokens"]', 'search.pick="-tokens"')
+    run(sets=sets, target=ScriptedTarget(gated))
+    (found,) = calibration(folder)
+    assert found["metric"] == "tokens"
+    assert 0 < found["in_sample"] < found["before"]
+    assert found["threshold"] > max(percent(n) for n in range(15, 35)) / 100  # nothing is looked up
+    assert min(found["means"]) == found["in_sample"]
+
+
+def fitted(threshold: float, gain: float) -> Fit:
+    return Fit(
+        points=(0.0, threshold), means=(0.5, 0.5 + gain), exact=True, present=0.0, threshold=threshold,
+        before=0.5, in_sample=0.5 + gain, validated=0.5 + gain / 2, n=9, folds=5, reached=9,
+    )  # fmt: skip
+
+
+def test_all_fitted_thresholds_are_offered_together_then_each_alone_the_best_first() -> None:
+    lead = Candidate({"a": 0.0, "b": 0.0, "c": 0.0, "k": 3}, demos=2)
+    fits = {"a": fitted(0.4, 0.1), "b": fitted(0.6, 0.2), "c": fitted(0.0, 0.0)}
+    moved = [
+        {name: value for name, value in offered.knobs.items() if lead.knobs[name] != value}
+        for offered in offers(lead, fits)
+    ]
+    assert moved == [{"a": 0.4, "b": 0.6}, {"b": 0.6}, {"a": 0.4}]
+    assert all(offered.demos == 2 for offered in offers(lead, fits))
+    assert offers(lead, {"c": fits["c"]}) == []
+    assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MOST
+
+
+def test_the_estimate_of_a_dry_run_counts_what_calibrating_may_take(folder: Path) -> None:
+    asked = estimate(recipes.load(folder / "recipe.toml", GATED))["questions"]
+    assert asked["calibration"] == 20 * (2 + POINTS)
+    for more in ("search.calibrate=false", 'search.knobs=["top_p"]', 'search.optimizer="random"'):
+        assert (
+            "calibration" not in estimate(recipes.load(folder / "recipe.toml", (*GATED, more)))["questions"]
+        )
