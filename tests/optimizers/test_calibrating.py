@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragc import console
 from ragc import recipe as recipes
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
@@ -103,7 +104,9 @@ def distinct(target: ScriptedTarget) -> int:
     return len({repr(request) for request in target.requests})
 
 
-def test_a_known_threshold_is_found_without_sending_a_request_twice(run: Run, folder: Path) -> None:
+def test_a_known_threshold_is_found_without_sending_a_request_twice(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = ScriptedTarget(gated)
     result = run(sets=GATED, target=target)
     (found,) = calibration(folder)
@@ -122,6 +125,8 @@ def test_a_known_threshold_is_found_without_sending_a_request_twice(run: Run, fo
     on_dev = [request for request in target.requests if 15 <= number(request) < 35]
     assert len(on_dev) == 3 * 20  # the gate, and an answer either way
     assert "selfrag_threshold calibrated on 20 questions, 20 of which reached it" in log(folder)
+    console.compiled(result)
+    assert f"1.000 at {found['threshold']:g}" in capsys.readouterr().out
 
 
 def test_the_curve_is_that_of_trials_at_its_points(run: Run, folder: Path) -> None:
