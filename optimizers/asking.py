@@ -30,17 +30,27 @@ class Asking:
     def __init__(self, study: optuna.Study, task: Task, space: Spaces) -> None:
         self._study, self._task, self._space = study, task, space
         self._first = space.screening(math.ceil(task.trials * 2 / 3))
+        self._offered: tuple[Candidate, ...] = ()
 
     def baseline(self) -> list[Asked]:
         """The declared defaults, alone."""
         self._copy()
         return [self._given(self._space.baseline(), 0, 0)]
 
+    @property
+    def screened(self) -> int:
+        """How many trials, the baseline not counted, are done when the batches of the screening are."""
+        return math.ceil(len(self._first) / self._task.batch) * self._task.batch
+
+    def offer(self, candidates: Sequence[Candidate]) -> None:
+        """Try `candidates` as soon as the screening is over."""
+        self._offered = tuple(candidates)
+
     def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
         """The next trials after `trials`, the baseline among them, of `wanted` in all.
 
-        What is left of the screening; then two in three show the best candidate so far another
-        demonstration set, and the others are the sampler's.
+        What is left of the screening; then what was offered; then two in three show the best candidate so
+        far another demonstration set, and the others are the sampler's.
         """
         self._copy()
         done, asked = len(trials), list[Asked]()
@@ -48,7 +58,7 @@ class Asking:
         shown = [candidate for candidate in (best(trials).candidate, *self._first) if candidate.demos]
         for position in range(min(self._task.batch, wanted - done)):
             place = done - 1 + position
-            candidate = self._first[place] if place < len(self._first) else None
+            candidate = self._given_at(place)
             if candidate is None and shown and (place - len(self._first)) % 3 < 2:
                 candidate = self._space.another_set(shown[0], tried)
             if candidate is None:
@@ -63,18 +73,29 @@ class Asking:
         self._asked = optuna.create_study(directions=self._study.directions)
         self._asked.add_trials(self._study.get_trials(deepcopy=False))
 
+    def _given_at(self, place: int) -> Candidate | None:
+        """What the rule has for trial `place`, the first after the baseline being 0; None when it is over."""
+        if place < len(self._first):
+            return self._first[place]
+        at = place - self.screened
+        return self._offered[at] if 0 <= at < len(self._offered) else None
+
     def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
         self._asked.enqueue_trial(enqueued(self._space, candidate))
         trial, _ = self._ask(done, position)
         return self._kept(trial), candidate
 
     def _drawn(self, done: int, position: int, tried: Container[str]) -> Asked:
-        for attempt in range(DRAWS):
-            place = position + attempt * self._task.batch
-            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
+        trial, candidate = self._ask(done, position)
+        for attempt in range(1, DRAWS):
             if candidate.mark not in tried:
                 return self._kept(trial), candidate
             self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            place = position + attempt * self._task.batch
+            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
+        if candidate.mark not in tried:
+            return self._kept(trial), candidate
+        self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         other = self._space.another_set(candidate, tried)
         return self._given(other or candidate, done, position)
 

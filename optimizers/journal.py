@@ -40,6 +40,10 @@ class Journal:
             ]
         )
 
+    def note(self, text: str) -> None:
+        """One line about something else."""
+        self._write([text])
+
     def ends(self, chosen: Tried, trials: int, spent: str) -> None:
         """The search is over."""
         ended = f"{spent} " if spent else ""

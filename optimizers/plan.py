@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.optimizers.task import prepare
+from ragc.optimizers.calibration_curve import POINTS
+from ragc.optimizers.search import OWN
+from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.store import CallStore
@@ -16,6 +18,13 @@ SHOWN = (
 
 PASSAGE = 200
 """Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
+
+
+def _thresholds(task: Task) -> int:
+    """How many thresholds a study of this package fits."""
+    if task.recipe.search.optimizer != OWN:
+        return 0
+    return sum(knob.threshold for part in task.space.parts for knob in part.knobs)
 
 
 def estimate(recipe: Recipe) -> dict[str, Any]:
@@ -39,6 +48,8 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
         "demonstrations": len(task.train) if task.space.demos else 0,
         "test": 2 * len(task.test),
     }
+    if trials and recipe.search.calibrate and (thresholds := _thresholds(task)):
+        questions["calibration"] = len(task.dev) * thresholds * (2 + POINTS)
     most = sum(questions.values()) * calls
     limit = recipe.budget.lm_calls
     return {

@@ -61,6 +61,8 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
         "stopped": sum(not tried.complete for tried in study.trials),
         "budget": study.spent,
     }
+    if calibrated := study.calibrating.facts():
+        facts["calibration"] = calibrated
     if study.front:
         facts["front"] = [_on_front(task, tried) for tried in study.front]
     return Found(
@@ -68,7 +70,7 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
         await study.maker.program(chosen.candidate),
         {"baseline": base.scores, "winner": chosen.scores},
         facts,
-        [*(tried.counters for tried in study.trials), *study.maker.costs()],
+        [*(tried.counters for tried in study.trials), *study.maker.costs(), *study.calibrating.costs()],
         [tried.to_json() for tried in study.trials],
     )
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.asking import Asked, Asking
+from ragc.optimizers.calibrating import Calibrating
 from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
 from ragc.optimizers.making import Maker
@@ -62,7 +63,9 @@ class Study:
         self.spent = ""
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = Journal(directory, task)
-        self.maker = Maker(task, StudyKept(self._study), limit, progress)
+        kept = StudyKept(self._study)
+        self.maker = Maker(task, kept, limit, progress)
+        self.calibrating = Calibrating(self.maker, kept, self._journal.note)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
         self._check_inputs()
         try:
@@ -109,12 +112,16 @@ class Study:
             self.progress.phase("baseline on dev", len(self.task.dev))
             await self._batch(Asking(self._study, self.task, space).baseline())
         calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
-        self.task.ledger.hold(round(2 * calls * len(self.task.test)))
+        held = round(2 * calls * len(self.task.test))
+        self.task.ledger.hold(held)
         try:
             space = await self._instructed(space)
             wanted = self.task.trials + 1 if space.size else 1
             asking = Asking(self._study, self.task, space)
             while len(self.trials) < wanted:
+                if not self.calibrating.done and len(self.trials) > asking.screened:
+                    screened = self.trials[: asking.screened + 1]
+                    asking.offer(await self.calibrating.candidates(space, screened, held))
                 await self._batch(asking.batch(self.trials, wanted))
         except BudgetExhausted as error:
             self.spent = str(error)

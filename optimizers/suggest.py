@@ -51,13 +51,16 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
 
 
 def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
-    """`candidate` as Optuna parameters; a value outside the searched range is left out."""
+    """`candidate` as Optuna parameters; a value outside the searched range is left out.
+
+    A value between the steps of a number is told as the nearest step, for Optuna knows no other.
+    """
     part = spaces.part(candidate)
     values, prefix = dict(candidate.knobs), _prefix(part)
     out: dict[str, Any] = {"program": candidate.program} if len(spaces.parts) > 1 else {}
     for knob in part.knobs:
         if part.kind.matters(knob, values) and _inside(knob, values[knob.name]):
-            out[f"{prefix}knob.{knob.name}"] = values[knob.name]
+            out[f"{prefix}knob.{knob.name}"] = _on_grid(knob, values[knob.name])
     if part.demos:
         out[f"{prefix}demos"] = candidate.demos
         if candidate.demos and part.demo_sets > 1:
@@ -80,6 +83,14 @@ def _inside(knob: Knob, value: Value) -> bool:
     except UsageError:
         return False
     return True
+
+
+def _on_grid(knob: Knob, value: Value) -> Value:
+    if knob.kind != "float" or not knob.step:
+        return value
+    least, most = knob.bounds
+    steps = min(round((float(value) - least) / knob.step), int((most - least) / knob.step + 1e-9))
+    return round(least + steps * knob.step, 10)
 
 
 def _one(trial: optuna.Trial, name: str, knob: Knob) -> Value:

@@ -29,11 +29,13 @@ class CragKnobs(AnswerKnobs):
     top_k: int = integer(10, 1, 20, "local passages graded", paper="CRAG code (n_docs)")
     web_k: int = integer(5, 1, 10, "web passages looked at", paper="CRAG code")
     crag_upper: float = real(
-        0.592, -1.0, 1.0, "a grade this high makes the find correct", when=_GRADED, paper="CRAG code, PopQA"
-    )
+        0.592, -1.0, 1.0, "a grade this high makes the find correct", threshold=True,
+        when=_GRADED, paper="CRAG code, PopQA",
+    )  # fmt: skip
     crag_lower: float = real(
-        -0.995, -1.0, 1.0, "all grades below this make it incorrect", when=_GRADED, paper="CRAG code, PopQA"
-    )
+        -0.995, -1.0, 1.0, "all grades below this make it incorrect", threshold=True,
+        when=_GRADED, paper="CRAG code, PopQA",
+    )  # fmt: skip
     actions: str = choice(
         "all", _ACTIONS, "which of the three actions may be taken", when=_GRADED, paper="CRAG ablation"
     )
@@ -73,7 +75,7 @@ class SelfRagKnobs(AnswerKnobs):
         "adaptive", ("adaptive", "always", "never"), "whether to search", when=_SCORED, paper="Self-RAG code"
     )
     selfrag_threshold: float = real(
-        0.2, 0.0, 1.0, "search when it is needed with more than this chance",
+        0.2, 0.0, 1.0, "search when it is needed with more than this chance", threshold=True,
         when=When("gate", ("adaptive",)), paper="Self-RAG",
     )  # fmt: skip
     w_rel: float = real(1.0, 0.0, 2.0, "weight of the passage's relevance", when=_SCORED, paper="Self-RAG")
@@ -87,7 +89,9 @@ class SelfRagKnobs(AnswerKnobs):
         when=_SCORED, paper="Self-RAG code; sum for closed sets of answers",
     )  # fmt: skip
     rounds: int = integer(3, 1, 4, "most searches", when=_GRAPH)
-    useful_from: int = integer(3, 1, 5, "an answer of this utility is good enough", when=_GRAPH)
+    useful_from: int = integer(
+        3, 1, 5, "an answer of this utility is good enough", threshold=True, when=_GRAPH
+    )
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,9 @@ class FlareKnobs(AnswerKnobs):
         when=_LOOKED_UP, paper="FLARE; spans for targets without log probabilities",
     )  # fmt: skip
     flare_theta: float = real(
-        0.8, 0.0, 1.0, "a sentence with anything less likely than this is looked up", paper="FLARE"
-    )
+        0.8, 0.0, 1.0, "a sentence with anything less likely than this is looked up", threshold=True,
+        paper="FLARE",
+    )  # fmt: skip
     flare_beta: float = real(
         0.4, 0.0, 1.0, "words less likely than this are no part of the query", when=_LOOKED_UP, paper="FLARE"
     )

@@ -22,6 +22,7 @@ from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import CragKnobs
 from ragc.programs.crag_judging import readable
 from ragc.programs.crag_strips import recomposed, strips
+from ragc.programs.gates import reaches
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -99,13 +100,14 @@ class Crag(RagProgram):
     def _action(self, scores: list[float]) -> str:
         """`correct`, `incorrect` or `ambiguous`; an action that is off becomes its neighbour."""
         knobs = self.knobs
-        if any(score >= knobs.crag_upper for score in scores):
+        best = max(scores, default=None)
+        if best is not None and reaches("crag_upper", best, knobs.crag_upper):
             return "ambiguous" if knobs.actions == "no_correct" else "correct"
-        if knobs.actions == "no_ambiguous" or (
-            knobs.actions != "no_incorrect" and all(score < knobs.crag_lower for score in scores)
-        ):
+        if knobs.actions == "no_incorrect":
+            return "ambiguous"
+        if best is None or knobs.actions == "no_ambiguous":
             return "incorrect"
-        return "ambiguous"
+        return "ambiguous" if reaches("crag_lower", best, knobs.crag_lower) else "incorrect"
 
     async def _internal(
         self,

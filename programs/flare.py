@@ -28,6 +28,7 @@ from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import FlareKnobs
 from ragc.programs.field_logprobs import field_tokens
 from ragc.programs.flare_queries import Part, doubtful, merged, surer, whole_words
+from ragc.programs.gates import reaches
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -118,7 +119,8 @@ class Flare(RagProgram):
             parts = await self._named(question, sentence)
         else:
             parts = self._measured(draft)
-        if all(probability >= knobs.flare_theta for _, probability in parts):
+        least = min((probability for _, probability in parts), default=1.0)
+        if reaches("flare_theta", least, knobs.flare_theta):
             return ()
         queries: Sequence[str] = ()
         if knobs.queries == "questions":

@@ -26,6 +26,7 @@ import dspy
 
 from ragc import counters
 from ragc.programs.base import RagProgram, shown
+from ragc.programs.gates import reaches
 from ragc.programs.ggatrieval_alignment import components_of, judged, reworded
 from ragc.programs.ggatrieval_knobs import GGatrievalKnobs
 from ragc.programs.ggatrieval_labels import (
@@ -208,7 +209,7 @@ class GGatrieval(RagProgram):
     async def _query(self, question: str, candidate: Candidate) -> str:
         """The question with the document when that aligns well, else reworded, with an imagined document."""
         query = candidate.query if self.knobs.scqu_base == "prevQ" else question
-        if candidate.share >= self.knobs.tau:
+        if reaches("tau", candidate.share, self.knobs.tau):
             text = shown(candidate.passage)
         else:
             query = reworded(query, candidate.wordings)

@@ -41,7 +41,7 @@ class GGatrievalKnobs(AnswerKnobs):
     )  # fmt: skip
     tau: float = real(
         0.5, 0.0, 1.0, "a document aligned with this share of the question is a query as it is",
-        step=0.1, when=_SCQU, paper="not stated",
+        step=0.1, threshold=True, when=_SCQU, paper="not stated",
     )  # fmt: skip
     scqu_scope: str = choice(
         "each", ("each", "best"), "make a query from each chosen document or from the best aligned one",

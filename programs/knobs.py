@@ -47,6 +47,7 @@ class Knob:
     continuous). `options` lists the values of a `choice`; a `switch` has False and True.
     `when` is the condition under which the knob matters; None means always.
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
+    `threshold` says that the number is only compared with a score that runs record (`ragc.programs.gates`).
     """
 
     name: str
@@ -60,6 +61,7 @@ class Knob:
     when: When | None = None
     searched: bool = True
     paper: str = ""
+    threshold: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -58,7 +58,7 @@ class PrefRagKnobs(Knobs):
     )
     source_check_threshold: float = real(
         0.5, 0.0, 1.0, "passages are kept if surer than this; 1 always asks the other source", step=0.1,
-        when=When("source_check", ("confidence",)), paper="ours",
+        threshold=True, when=When("source_check", ("confidence",)), paper="ours",
     )  # fmt: skip
     reflect: bool = switch(True, "the model grades its answer; a bad one is worked on", paper="PrefRAG 3.3")
     reflect_mode: str = choice(

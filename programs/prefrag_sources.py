@@ -18,6 +18,7 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram, shown
+from ragc.programs.gates import exceeds
 from ragc.programs.prefrag_knobs import PrefRagKnobs
 from ragc.programs.prefrag_trajectory import Run, found
 from ragc.programs.runtime import Runtime
@@ -113,7 +114,8 @@ class SourceChoice(RagProgram):
             return False
         if self.knobs.source_check == "status":
             return bool(said.status)
-        return bool(said.confidence / 100 > self.knobs.source_check_threshold)
+        sure, least = said.confidence / 100, self.knobs.source_check_threshold
+        return exceeds("source_check_threshold", sure, least)
 
     def _compared(
         self, question: str, known: tuple[Passage, ...], new: tuple[Passage, ...]

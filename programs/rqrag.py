@@ -28,6 +28,7 @@ from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.programs import rqrag_select as selection
 from ragc.programs.base import RagProgram
 from ragc.programs.field_logprobs import field_tokens
+from ragc.programs.gates import reaches
 from ragc.programs.predict import RagPredict
 from ragc.programs.rqrag_knobs import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.rqrag_paths import Finished, Path, Step, passages_of, shorter, texts
@@ -143,7 +144,7 @@ class RqRag(RagProgram):
             return True
         chance, least = said.need.percent / 100, self.knobs.retrieve_threshold
         record(Note("search", f"needed by {chance:g}, threshold {least:g}"))
-        return bool(chance >= least)
+        return reaches("retrieve_threshold", chance, least)
 
     async def _on_demand(self, question: str) -> list[Finished]:
         """One path, each step of it chosen by the model; it is answered after `search_limit` searches."""

@@ -44,7 +44,7 @@ class RqRagKnobs(AnswerKnobs):
     )
     retrieve_threshold: float = real(
         0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
-        when=When("mode", ("tree",)), paper="RQ-RAG code",
+        threshold=True, when=When("mode", ("tree",)), paper="RQ-RAG code",
     )  # fmt: skip
     select: str = choice(
         "ensemble", (*BY_LOGPROBS, *BY_OTHERS), "how one of the answers is chosen",

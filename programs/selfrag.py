@@ -25,6 +25,7 @@ from ragc.programs.base import RagProgram, shown
 from ragc.programs.corrective_knobs import SelfRagKnobs
 from ragc.programs.crag_judging import readable
 from ragc.programs.field_logprobs import field_tokens, mean_probability
+from ragc.programs.gates import exceeds, reaches
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
@@ -103,7 +104,8 @@ class SelfRag(RagProgram):
         if self.knobs.gate != "adaptive":
             return bool(self.knobs.gate == "always")
         said = await self.need.attempt(question=question)
-        wanted = said is None or bool(said.need.percent / 100 > self.knobs.selfrag_threshold)
+        least = self.knobs.selfrag_threshold
+        wanted = said is None or exceeds("selfrag_threshold", said.need.percent / 100, least)
         record(Note("search", "needed" if wanted else "not needed"))
         return wanted
 
@@ -214,7 +216,7 @@ class SelfRag(RagProgram):
             self._support(question, passages, answer), self._utility(question, answer)
         )
         record(Note("check", f"support {support:g}, utility {utility:g}"))
-        return support > 0 and bool(utility >= (self.knobs.useful_from - 3) / 2)
+        return support > 0 and reaches("useful_from", 2 * utility + 3, self.knobs.useful_from)
 
     async def _reworded(self, question: str, query: str) -> str:
         """Another query; the old one when none was given."""

@@ -28,6 +28,7 @@ from ragc.errors import CapabilityMissing, UsageError
 from ragc.programs import slimplm_references as references
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.forced import forced
+from ragc.programs.gates import exceeds
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm_knobs import SlimPLMKnobs
@@ -134,7 +135,7 @@ class SlimPLM(RagProgram):
             return bool(said.known == "yes")
         sure = said.confidence / 100 if self.knobs.judge_by == "confidence" else probability(said)
         record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
-        return bool(sure > round(self.knobs.judge_threshold, 6))
+        return exceeds("judge_threshold", sure, self.knobs.judge_threshold)
 
     async def _queries(self, spent: _Spent, question: str, draft: str) -> list[str]:
         """What to search for, without repeats: the question, then its parts, then claims."""

@@ -57,7 +57,7 @@ class SlimPLMKnobs(AnswerKnobs):
         paper="SlimPLM; its code offers a score",
     )
     judge_threshold: float = real(
-        0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1,
+        0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1, threshold=True,
         when=When("judge_by", ("confidence", "logprobs")), paper="SlimPLM code, score 0",
     )  # fmt: skip
     include_original_query: bool = switch(

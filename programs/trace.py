@@ -7,6 +7,7 @@ branches are numbered before they start, so the order never depends on which of 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -80,7 +81,21 @@ class Note:
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome}
 
 
-Event = Call | Search | Note
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough."""
+
+    knob: str
+    score: float
+    passed: bool
+    at: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
+
+
+Event = Call | Search | Note | Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +228,8 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
-        for task in tasks:
+        for task, one in zip(tasks, work, strict=True):
             task.cancel()
+            if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()  # its task never begins now, and nobody else would await it
         raise

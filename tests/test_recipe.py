@@ -250,6 +250,7 @@ report = ["em", "f2"]
         ("[search.ranges]\nlayout = ['yaml']", 9, "must be one of"),
         ("[search.ranges]\nchunk_size = [100, 120]", 9, "its range cannot end at 120"),
         ("[search]\ntrials = 0", 9, "search.trials must be an integer of at least 1, found 0"),
+        ("[search]\ncalibrate = 1", 9, "search.calibrate must be true or false, found 1"),
         ("[search]\nbatch = true", 9, "search.batch must be an integer of at least 1, found True"),
         ("[search]\noptimizer = 'mirpo'", 9, "Did you mean 'mipro'?"),
         ("[search]\nobjectives = []", 9, "must be a list of texts"),

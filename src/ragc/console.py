@@ -58,8 +58,10 @@ def plan(found: dict[str, Any]) -> None:
 
 
 def compiled(result: Compiled) -> None:
-    """The before/after table, the verdict, and one answered question."""
+    """The before/after table, the verdict, the fitted thresholds, and one answered question."""
     from rich.table import Table
+
+    from ragc.calibration_view import lines as calibrated
 
     out = _out()
     if result.test:
@@ -78,6 +80,7 @@ def compiled(result: Compiled) -> None:
         out.print(f"Verdict on test ({asked} questions): {result.verdict}. {result.note}")
     else:
         out.print("There was no look at a test split; the dev scores are in provenance.json.")
+    lines(calibrated(result.program.provenance.get("search") or {}))
     cost = result.counters
     out.print(
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "

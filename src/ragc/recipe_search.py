@@ -73,6 +73,7 @@ def read_search(
         pick=table.one_of("pick", objectives, "objective of this recipe", objectives[0]),
         programs=tuple(entry.id for entry in methods[1:]),
         targets=_players(table.table("targets")),
+        calibrate=table.switch("calibrate", True),
     )
     table.get("programs")
     table.close()

@@ -27,6 +27,7 @@ class Search:
     most per predictor, beside what the program has; 0 keeps that. `programs` are compared with the recipe's
     own. `targets` are the names that a role may be played by, its own first. `objectives` are metric ids,
     with `-` before those where less is better; `pick` is the one that decides among equals of the front.
+    `calibrate` says whether searched thresholds are also fitted to recorded scores.
     """
 
     knobs: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class Search:
     pick: str = "em"
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    calibrate: bool = True
 
 
 @dataclass(frozen=True, slots=True)

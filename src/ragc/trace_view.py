@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragc.programs.trace import Call, Event, Search
+    from ragc.programs.trace import Call, Event, Gate, Search
 
 _WIDTH, _MOST = 100, 4  # characters of a line, lines of a text
 
 
 def lines(events: Sequence[Event]) -> Iterator[str]:
     """The lines of `events`, in call-graph order."""
-    from ragc.programs.trace import Call, Search
+    from ragc.programs.trace import Call, Gate, Search
 
     for event in events:
         indent = "  " * len(event.at[:3])
@@ -28,6 +28,8 @@ def lines(events: Sequence[Event]) -> Iterator[str]:
             if isinstance(event, Search)
             else _call(event)
             if isinstance(event, Call)
+            else [_gate(event)]
+            if isinstance(event, Gate)
             else [f"{event.about}: {event.outcome}"]
         )
         yield f"{indent}{place}{head}"
@@ -41,6 +43,10 @@ def _search(event: Search) -> list[str]:
         for number, hit in enumerate(event.hits, 1)
     ]
     return [f"search {event.source}: {_line(event.query)}", *(found or ["nothing found"])]
+
+
+def _gate(event: Gate) -> str:
+    return f"{event.score:g} {'passes' if event.passed else 'does not pass'} the threshold {event.knob}"
 
 
 def _call(event: Call) -> list[str]:

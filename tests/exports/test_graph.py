@@ -12,7 +12,7 @@ from ragc.exports.derive import exported
 from ragc.exports.flows import FLOWS
 from ragc.exports.graph import END, SEARCH, START, graph_of
 from ragc.programs import METHODS, Method, method
-from ragc.programs.trace import Call, Event, Note
+from ragc.programs.trace import Call, Event, Gate, Note
 from ragc.testing import Filling, ListSource, settings
 from tests.exports.common import Fresh, built, made
 
@@ -38,7 +38,7 @@ def placed(events: Sequence[Event]) -> list[Placed]:
     return [
         (event.at, event.name if isinstance(event, Call) else f"{SEARCH}{event.source}")
         for event in events
-        if not isinstance(event, Note)
+        if not isinstance(event, Note | Gate)
     ]
 
 

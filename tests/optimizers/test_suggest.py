@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ragc.optimizers.space import Space, Spaces
+from dataclasses import replace
+
+import pytest
+
+from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.suggest import enqueued
 from ragc.programs import method
 
 
@@ -36,3 +41,13 @@ def test_another_set_is_the_first_untried_and_there_is_an_end() -> None:
 
 def test_without_demonstrations_there_is_no_other_set() -> None:
     assert space().another_set(space().baseline(), set()) is None
+
+
+@pytest.mark.parametrize(("value", "told"), [(0.615, 0.6), (0.3, 0.3), (0.0, 0.0), (0.97, 0.9), (0.95, 0.9)])
+def test_a_value_between_the_steps_is_told_as_the_nearest_one(value: float, told: float) -> None:
+    kind = method("slimplm").knobs
+    fixed = {"judge_by": "confidence"}
+    knob = replace(kind.knob("judge_threshold"), high=0.95)
+    spaces = Spaces((Space((knob,), kind, fixed=fixed),))
+    tried = Candidate({**spaces.baseline().knobs, "judge_threshold": value})
+    assert enqueued(spaces, tried) == ({"knob.judge_threshold": told} if value <= 0.95 else {})
