@@ -230,6 +230,8 @@ def test_final_errors_are_raised_at_once_without_the_key(status: int, message: s
         stub.ask()
     assert not isinstance(caught.value, TargetUnavailable)
     assert len(stub.bodies) == 1
+    assert caught.value.endpoint.startswith("openai/gpt-4o-mini at http://127.0.0.1:")
+    assert caught.value.request_id == "req-7"
     assert f"answered {status} to request req-7: {message[:9]}" in str(caught.value)
     assert KEY not in str(caught.value)
     assert KEY[:12] not in str(caught.value)

@@ -62,7 +62,7 @@ class HostedTarget:
         self.priced = True
         self._base_url = base_url
         self._sleep = sleep
-        self._retry = Retry(options.tries, options.total)
+        self._retry = Retry(options.tries, options.total, options.patience)
         self._litellm: Any = None
         self._bare = self._provider = ""
         self._json_object = False

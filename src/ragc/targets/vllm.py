@@ -14,6 +14,7 @@ from httpx_aiohttp import AiohttpTransport
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.connections import refused
 from ragc.targets.options import VllmOptions
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
@@ -55,7 +56,7 @@ class VllmTarget:
         self.capabilities = options.corrected(_CAPABILITIES)
         self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
-        self._retry = Retry(options.tries, options.total)
+        self._retry = Retry(options.tries, options.total, options.patience)
         self._url, self._transport, self._sleep = url, transport, sleep
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -82,7 +83,8 @@ class VllmTarget:
         try:
             listed = await retried(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
         except TargetUnavailable as error:
-            raise TargetUnavailable(f"{str(error)[:-1]}; start the server or correct base_url.") from None
+            text = f"{str(error)[:-1]}; start the server or correct base_url."
+            raise TargetUnavailable(text, endpoint=self.endpoint) from None
         try:
             cards = {str(card["id"]): card for card in listed["data"]}
         except (KeyError, TypeError):
@@ -147,32 +149,38 @@ class VllmTarget:
         """The parsed body of a 200; Passing or TargetError otherwise."""
         try:
             response = await self._http().request(method, self.endpoint + path, content=content)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Passing(f"does not answer ({_why(error)})") from None
-        except httpx.TimeoutException:
-            raise TargetUnavailable(
-                f"{self.endpoint} gave no answer within {self.options.timeout_s:g} s."
-            ) from None
-        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise Passing(f"broke the connection off ({_why(error)})") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise TargetError(f"{self.endpoint} could not be asked ({_why(error)}).") from None
+            raise self._broken(error) from None
         if response.status_code == 200:
             try:
                 return orjson.loads(response.content)
             except orjson.JSONDecodeError:
                 raise Passing("sent a body that is not JSON") from None
         said = error_message(response.content)
-        number = response.headers.get("x-request-id")
-        asked = f" to request {shorten(number, 80)}" if number else ""
+        number = shorten(response.headers.get("x-request-id", ""), 80)
+        asked = f" to request {number}" if number else ""
         answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
         if response.status_code in PASSING_STATUS and not is_context_error(said):
-            raise Passing(answer, retry_after(response.headers.get("retry-after")))
+            wait = retry_after(response.headers.get("retry-after"))
+            loading = response.status_code == 503 and said.startswith("Loading model")  # llama.cpp, begun anew
+            raise Passing(answer, wait, request_id=number, away=loading)
         hint = ""
         if response.status_code in (401, 403):
             where = self.options.api_key_env
             hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
-        raise TargetError(f"{self.endpoint} {answer}.{hint}")
+        text = f"{self.endpoint} {answer}.{hint}"
+        raise TargetError(text, endpoint=self.endpoint, request_id=number)
+
+    def _broken(self, error: Exception) -> Exception:
+        """What to raise for an exchange that gave no response."""
+        if refused(error):
+            return Passing(f"does not answer ({_why(error)})", away=True)
+        if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
+            return Passing(f"broke the connection off ({_why(error)})")
+        if isinstance(error, httpx.TimeoutException):
+            text = f"{self.endpoint} gave no answer within {self.options.timeout_s:g} s."
+            return TargetUnavailable(text, endpoint=self.endpoint)
+        return TargetError(f"{self.endpoint} could not be asked ({_why(error)}).", endpoint=self.endpoint)
 
 
 def key_from(variable: str) -> str:
