@@ -2,71 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from ragc import loop, metrics
-from ragc.counters import Counters, counting
 from ragc.errors import TargetUnavailable
-from ragc.metrics.scoring import Scorer
-from ragc.optimizers.evaluation import Row, evaluate
-from ragc.programs import method
-from ragc.programs.runtime import Runtime
-from ragc.records import Question
-from ragc.targets.base import ChatRequest, Message, Reply, Target
-from ragc.targets.hosted import HostedTarget
-from ragc.targets.options import HostedOptions, VllmOptions
-from ragc.targets.vllm import VllmTarget
-from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, said, serving
+from ragc.targets.base import ChatRequest, Message, Reply
+from tests.targets.fault_clients import KINDS, QUESTIONS, Waits, finished, number_of, right, scored, target_of
+from tests.targets.fault_server import Answer, Asked, FaultServer, failing, said, serving
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
-T = TypeVar("T")
-HANG_S = 60
-"""Only a call that would never end takes this long."""
-KINDS = ("vllm", "hosted")
 GOOD = said("Lima")
-
-
-@pytest.fixture(autouse=True)
-def only_our_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-
-
-class Waits:
-    """Sleeps that pass at once and are kept."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-
-def target_of(kind: str, url: str, waits: Waits, **options: Any) -> Target:
-    if kind == "vllm":
-        return VllmTarget(url, MODEL, VllmOptions(**options), sleep=waits)
-    return HostedTarget(f"openai/{MODEL}", url, HostedOptions(**options), sleep=waits)
-
-
-def finished(target: Target, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to on the process's loop; the target is closed after it."""
-
-    async def go() -> T:
-        try:
-            return await asyncio.wait_for(work, HANG_S)
-        finally:
-            await target.aclose()
-
-    return loop.run(go())
 
 
 def in_order(*answers: Answer) -> Callable[[Asked], Answer]:
@@ -138,34 +87,6 @@ def test_all_tries_together_end_with_the_cap(kind: str) -> None:
         with pytest.raises(TargetUnavailable, match="tomorrow"):
             asked_once(kind, server, Waits())
         assert len(server.asked) == 1
-
-
-QUESTIONS = tuple(Question(f"q{n}", f"Which number is item {n:04}?", (f"{n:04}",)) for n in range(200))
-EM = Scorer((metrics.get("em"),))
-
-
-def number_of(asked: Asked) -> str:
-    messages = " ".join(str(message["content"]) for message in asked.body["messages"])
-    return messages.partition("item ")[2][:4]
-
-
-def right(asked: Asked) -> Answer:
-    return fitting(asked, answer=number_of(asked))
-
-
-def scored(
-    kind: str, server: FaultServer, questions: tuple[Question, ...] = QUESTIONS, **options: Any
-) -> tuple[tuple[Row, ...], Counters]:
-    """The rows of no_retrieval over `questions`, 64 in flight, and what they took."""
-    target = target_of(kind, server.url, Waits(), concurrency=64, **options)
-    program = method("no_retrieval").build(Runtime({"main": target}), {})
-
-    async def go() -> tuple[tuple[Row, ...], Counters]:
-        await target.open()
-        with counting(Counters()) as spent:
-            return await evaluate(program, questions, EM, limit=asyncio.Semaphore(64)), spent
-
-    return finished(target, go())
 
 
 @pytest.mark.parametrize("kind", KINDS)

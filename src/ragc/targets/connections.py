@@ -6,7 +6,6 @@ import aiohttp
 import httpx
 
 
-
 def refused(error: BaseException | None) -> bool:
     """Whether no connection came about, so that nothing took the request.
 

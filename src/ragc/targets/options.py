@@ -51,9 +51,8 @@ class ServerOptions:
             value = getattr(self, name)
             if value <= 0:
                 raise UsageError(f"Option {name} of a target must be above 0, got {value}.")
-        for name in (
-            "context_tokens", "total_s", "restart_s", "cool_down_s", "requests_per_minute", "tokens_per_minute",
-        ):  # fmt: skip
+        rates = ("requests_per_minute", "tokens_per_minute")
+        for name in ("context_tokens", "total_s", "restart_s", "cool_down_s", *rates):
             value = getattr(self, name)
             if value < 0:
                 raise UsageError(f"Option {name} of a target must not be below 0, got {value}.")

@@ -149,8 +149,8 @@ def _next_wait(course: _Course, policy: Retry, failure: Passing, endpoint: str) 
     if course.failed >= policy.tries:
         raise given_up(f" (tried {times})" if course.failed > 1 else "")
     if spent + wait > policy.total_s:
-        text = f" (tried {times}; the next try, in {wait:.0f} s, would pass the limit of {policy.total_s:g} s)"
-        raise given_up(text)
+        limit = f"would pass the limit of {policy.total_s:g} s"
+        raise given_up(f" (tried {times}; the next try, in {wait:.0f} s, {limit})")
     return wait
 
 

@@ -162,7 +162,7 @@ class VllmTarget:
         answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
         if response.status_code in PASSING_STATUS and not is_context_error(said):
             wait = retry_after(response.headers.get("retry-after"))
-            loading = response.status_code == 503 and said.startswith("Loading model")  # llama.cpp, begun anew
+            loading = said.startswith("Loading model")  # llama.cpp, begun anew
             raise Passing(answer, wait, request_id=number, away=loading)
         hint = ""
         if response.status_code in (401, 403):
