@@ -75,13 +75,14 @@ def failing(status: int, message: str = "out of order", **headers: str) -> Answe
 class FaultServer:
     """Answers by `script` until closed; `open` again listens on the same port.
 
-    `asked` has the last message of every completion asked for, `answered` those of the whole answers with
-    status 200. The first `together` completions are answered when all of them have been asked for.
+    `asked` has the last message of every completion asked for, `bodies` all of it, `answered` the messages
+    of the whole answers with status 200. The first `together` completions are answered when all of them have been asked for.
     """
 
     def __init__(self, script: Script, together: int = 0) -> None:
         self.script, self.together = script, together
         self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
         self.answered: list[str] = []
         self.port = 0
         self._gathered = asyncio.Event()
@@ -153,6 +154,7 @@ class FaultServer:
         body = json.loads(content)
         asked = Asked(len(self.asked), str(body["messages"][-1]["content"]), body)
         self.asked.append(asked.text)
+        self.bodies.append(body)
         if len(self.asked) >= self.together:
             self._gathered.set()
         await self._gathered.wait()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import aiohttp
 import httpx
 
+from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.redact import shorten
+from ragc.targets.retry import Passing
+
 
 def refused(error: BaseException | None) -> bool:
     """Whether no connection came about, so that nothing took the request.
@@ -19,3 +23,15 @@ def refused(error: BaseException | None) -> bool:
         found = found or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         error = error.__cause__ or error.__context__
     return found
+
+
+def broken(error: Exception, endpoint: str, timeout_s: float) -> Exception:
+    """What to raise for an exchange of httpx's that gave no response: Passing or a TargetError."""
+    why = shorten(str(error)) or type(error).__name__
+    if refused(error):
+        return Passing(f"does not answer ({why})", away=True)
+    if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
+        return Passing(f"broke the connection off ({why})")
+    if isinstance(error, httpx.TimeoutException):
+        return TargetUnavailable(f"{endpoint} gave no answer within {timeout_s:g} s.", endpoint=endpoint)
+    return TargetError(f"{endpoint} could not be asked ({why}).", endpoint=endpoint)

@@ -66,7 +66,7 @@ class Gateway:
 
     Equal requests at the same time make one call. `memo` says whether typed calls may be replayed whole
     (`ragc.programs.memo`), which changes no result. `fallbacks` are the targets that answer, in this order,
-    when one is not available; their own fallbacks are not followed.
+    when one is not available and they can do what is asked; their own fallbacks are not followed.
     """
 
     def __init__(
@@ -97,7 +97,12 @@ class Gateway:
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
         failed: list[TargetUnavailable] = []
-        for asked in (target, *self.fallbacks.get(target, ())):
+        able = [
+            other
+            for other in self.fallbacks.get(target, ())
+            if not request.logprobs or "logprobs" in other.capabilities
+        ]
+        for asked in (target, *able):
             try:
                 answer = await self._ask_one(asked, request)
             except TargetUnavailable as error:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
-from ragc.errors import TargetError, UsageError, nearest
+from ragc.errors import TargetError, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
-from ragc.targets.litellm_bridge import checked_url, failure, load
+from ragc.targets.litellm_bridge import checked_url, failure, load, nearest_id
 from ragc.targets.options import HostedOptions
 from ragc.targets.retry import Passing, Retry, Sleep, retried
 from ragc.targets.vllm import key_from
@@ -86,7 +87,7 @@ class HostedTarget:
             self._bare, self._provider, _, _ = litellm.get_llm_provider(self.model)
         except Exception:
             raise UsageError(
-                f"LiteLLM knows no provider for the model {self.model!r}.{self._nearest(litellm)} "
+                f"LiteLLM knows no provider for the model {self.model!r}.{nearest_id(litellm, self.model)} "
                 "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
         self._key(litellm)
@@ -115,16 +116,12 @@ class HostedTarget:
     async def complete(self, request: ChatRequest) -> Reply:
         """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""
         await self.open()
-        litellm, arguments = self._litellm, self.arguments(request)
+        arguments = self.arguments(request)
 
         async def attempt() -> Reply:
+            response = await self._sent(arguments)
             try:
-                response = await litellm.acompletion(**arguments)
-                body = response.model_dump(warnings="none")
-            except Exception as error:
-                raise failure(litellm, error, self._who, self.options.timeout_s) from None
-            try:
-                reply = read_reply(body, request, self.count_tokens)
+                reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
             return Reply(reply.text, reply.finish, reply.usage, self._usd(response), reply.logprobs)
@@ -133,6 +130,22 @@ class HostedTarget:
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
         return reply
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` among LiteLLM's arguments; for probes."""
+        await self.open()
+        arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
+        sent = await retried(lambda: self._sent(arguments), policy, endpoint=self._who, sleep=self._sleep)
+        return sent.model_dump(warnings="none")
+
+    async def _sent(self, arguments: Mapping[str, Any]) -> Any:
+        """LiteLLM's response; Passing or TargetError otherwise."""
+        try:
+            response = await self._litellm.acompletion(**arguments)
+            response.model_dump(warnings="none")
+        except Exception as error:
+            raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
+        return response
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
@@ -183,13 +196,6 @@ class HostedTarget:
     def _who(self) -> str:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
-    def _nearest(self, litellm: Any) -> str:
-        names = (str(name) for name in litellm.model_cost)
-        return nearest(
-            self.model,
-            {name if "/" in name else f"openai/{name}" for name in names} | set(litellm.model_cost),
-        )
-
     def _key(self, litellm: Any) -> dict[str, str]:
         """The key to pass, when it is not the provider's own variable that LiteLLM reads itself."""
         if self.options.api_key_env:
@@ -233,6 +239,6 @@ class HostedTarget:
         except Exception:
             if self.priced:
                 self.priced = False
-                near = self._nearest(self._litellm)
+                near = nearest_id(self._litellm, self.model)
                 log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
             return 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from ragc.errors import TargetError, TargetUnavailable, UsageError
+from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.connections import refused
 from ragc.targets.redact import is_context_error, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, retry_after
@@ -57,6 +57,12 @@ def load() -> Any:
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+def nearest_id(litellm: Any, model: str) -> str:
+    """The sentence ` Did you mean 'x'?` for the closest id that LiteLLM knows, or an empty string."""
+    known = {str(name) for name in litellm.model_cost}
+    return nearest(model, known | {f"openai/{name}" for name in known if "/" not in name})
 
 
 def checked_url(base_url: str) -> str:

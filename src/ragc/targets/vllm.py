@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from httpx_aiohttp import AiohttpTransport
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
-from ragc.targets.connections import refused
+from ragc.targets.connections import broken
 from ragc.targets.options import VllmOptions
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
@@ -113,6 +114,17 @@ class VllmTarget:
             raise TargetError(f'{self.endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
         return reply
 
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` in its own; for probes."""
+        content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
+        policy = Retry(2, self._retry.total_s)
+        return await retried(
+            lambda: self._send("POST", "/chat/completions", content),
+            policy,
+            endpoint=self.endpoint,
+            sleep=self._sleep,
+        )
+
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
         return (len(text) + 3) // 4
@@ -150,7 +162,7 @@ class VllmTarget:
         try:
             response = await self._http().request(method, self.endpoint + path, content=content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._broken(error) from None
+            raise broken(error, self.endpoint, self.options.timeout_s) from None
         if response.status_code == 200:
             try:
                 return orjson.loads(response.content)
@@ -170,17 +182,6 @@ class VllmTarget:
             hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
         text = f"{self.endpoint} {answer}.{hint}"
         raise TargetError(text, endpoint=self.endpoint, request_id=number)
-
-    def _broken(self, error: Exception) -> Exception:
-        """What to raise for an exchange that gave no response."""
-        if refused(error):
-            return Passing(f"does not answer ({_why(error)})", away=True)
-        if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
-            return Passing(f"broke the connection off ({_why(error)})")
-        if isinstance(error, httpx.TimeoutException):
-            text = f"{self.endpoint} gave no answer within {self.options.timeout_s:g} s."
-            return TargetUnavailable(text, endpoint=self.endpoint)
-        return TargetError(f"{self.endpoint} could not be asked ({_why(error)}).", endpoint=self.endpoint)
 
 
 def key_from(variable: str) -> str:
@@ -211,10 +212,6 @@ def _url(base_url: str) -> httpx.URL:
             f"base_url must be like http://127.0.0.1:8000/v1, got {shorten(base_url) or 'nothing'!r}."
         )
     return url
-
-
-def _why(error: Exception) -> str:
-    return shorten(str(error)) or type(error).__name__
 
 
 def _context(card: Any) -> int:
