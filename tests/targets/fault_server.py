@@ -76,7 +76,8 @@ class FaultServer:
     """Answers by `script` until closed; `open` again listens on the same port.
 
     `asked` has the last message of every completion asked for, `bodies` all of it, `answered` the messages
-    of the whole answers with status 200. The first `together` completions are answered when all of them have been asked for.
+    of the whole answers with status 200. The first `together` completions are answered when all of them
+    have been asked for.
     """
 
     def __init__(self, script: Script, together: int = 0) -> None:

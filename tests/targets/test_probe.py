@@ -13,14 +13,14 @@ from ragc import loop
 from ragc.cli import main
 from ragc.doctor_targets import TargetCheck, examine_targets
 from ragc.recipe import parse
-from ragc.targets.base import Target
+from ragc.targets.base import Capability, Target
 from ragc.targets.probe import Found, probe, probed
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
 from tests.targets.fault_server import MODEL, Answer, Asked, failing, fitting, said, serving
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
-EVERY = ("schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed")
+EVERY: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed")
 
 
 def able(asked: Asked) -> Answer:

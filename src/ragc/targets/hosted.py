@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -15,18 +16,15 @@ from typing import Any
 from ragc.errors import TargetError, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.hosted_check import check_model, key_arguments
 from ragc.targets.litellm_bridge import checked_url, failure, load, nearest_id
 from ragc.targets.options import HostedOptions
 from ragc.targets.retry import Passing, Retry, Sleep, retried
-from ragc.targets.vllm import key_from
 from ragc.targets.wire import drawn_seed, read_reply, response_format
 
 log = logging.getLogger("ragc.targets")
 
 _UNKNOWN_CONTEXT = 8192
-_KEY_NAMES = ("KEY", "TOKEN", "SECRET")
-_KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
-"""Providers whose credentials may come from the machine's role, which no variable shows."""
 _DEFAULTS = HostedOptions()
 _open_targets: set[int] = set()
 
@@ -66,7 +64,7 @@ class HostedTarget:
         self._retry = Retry(options.tries, options.total, options.patience)
         self._litellm: Any = None
         self._bare = self._provider = ""
-        self._json_object = False
+        self._json_object = self._asked = False
         self._takes: dict[tuple[str, str], bool] = {}
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
@@ -76,9 +74,10 @@ class HostedTarget:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Load LiteLLM, find the provider, check that its key is set; nothing is sent.
+        """Load LiteLLM, find the provider, check key and model as far as can be; no completion is sent.
 
-        Raises UsageError for a model id without a provider and for a key that is not set.
+        Raises UsageError for an id without a provider, a key that is not set and a model that is not there,
+        TargetError for a key that is refused, TargetUnavailable when nothing listens at the base URL.
         """
         if self._litellm is not None:
             return
@@ -90,7 +89,7 @@ class HostedTarget:
                 f"LiteLLM knows no provider for the model {self.model!r}.{nearest_id(litellm, self.model)} "
                 "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
-        self._key(litellm)
+        await self._checked(self._key(litellm))
         params = litellm.get_supported_openai_params(self._bare, custom_llm_provider=self._provider) or []
         try:
             info = litellm.get_model_info(self.model)
@@ -196,19 +195,25 @@ class HostedTarget:
     def _who(self) -> str:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
+    async def _checked(self, key: Mapping[str, str]) -> None:
+        """Ask the provider for its models, once."""
+        if self._asked:
+            return
+        self._asked = True  # calls that come meanwhile need not wait for it
+        variable = self.options.api_key_env or f"{self._provider.upper()}_API_KEY"
+        value = key.get("api_key") or os.environ.get(variable, "")
+        try:
+            await check_model(
+                self._provider, self._bare, self._base_url, value, variable,
+                who=self._who, timeout_s=self.options.connect_timeout_s,
+            )  # fmt: skip
+        except TargetError:
+            self._asked = False
+            raise
+
     def _key(self, litellm: Any) -> dict[str, str]:
-        """The key to pass, when it is not the provider's own variable that LiteLLM reads itself."""
-        if self.options.api_key_env:
-            return {"api_key": key_from(self.options.api_key_env)}
-        found = litellm.validate_environment(self.model)
-        missing = [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
-        if found["keys_in_environment"] or not missing or self._provider in _KEYLESS:
-            return {}
-        if self._base_url:
-            return {"api_key": "none"}
-        raise UsageError(
-            f"{self.model} needs the environment variable {' or '.join(missing)}, which is not set."
-        )
+        options = self.options
+        return key_arguments(litellm, self.model, self._provider, self._base_url, options.api_key_env)
 
     def _accepts(self, name: str, value: Any) -> bool:
         """Whether the model takes a parameter; one that it does not take is named in `dropped`."""

@@ -59,7 +59,7 @@ class ServerOptions:
         for capability in (*self.has, *self.lacks):
             if capability not in get_args(Capability):
                 raise UnknownName("capability", str(capability), get_args(Capability))
-        if not all(isinstance(name, str) and name for name in self.fallbacks):
+        if "" in self.fallbacks or not all(isinstance(name, str) for name in self.fallbacks):
             raise UsageError(f"Option fallbacks of a target must list names, got {list(self.fallbacks)!r}.")
         owned = sorted(_OWNED & set(self.body))
         if owned:
