@@ -19,7 +19,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogpro
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.options import HostedOptions
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
 KEY = "sk-test-0123456789abcdef"
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
@@ -42,14 +42,6 @@ OK = {
         "prompt_tokens_details": {"cached_tokens": 0},
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def only_our_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 class Stub:
