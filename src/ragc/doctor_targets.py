@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -82,5 +82,5 @@ def _in_order(names: frozenset[Capability] | Mapping[Capability, Any]) -> tuple[
     return tuple(name for name in get_args(Capability) if name in names)
 
 
-def _toml(names: tuple[Capability, ...] | list[Capability]) -> str:
+def _toml(names: Sequence[str]) -> str:
     return "[" + ", ".join(f'"{name}"' for name in names) + "]"
