@@ -32,6 +32,7 @@ from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
+from ragc.targets.fallbacks import names_of
 from ragc.version import __version__
 
 DEMO_SETS = 4
@@ -228,5 +229,11 @@ def _facts(
             for name, qs in splits.items()
         },
         "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
-        "targets": {role: {"name": t.name, "identity": digest(t.identity)[:16]} for role, t in made.items()},
+        "targets": {role: _target_facts(target) for role, target in made.items()},
     }
+
+
+def _target_facts(target: Target) -> dict[str, Any]:
+    others = names_of(target)
+    told = {"name": target.name, "identity": digest(target.identity)[:16]}
+    return {**told, "fallbacks": list(others)} if others else told

@@ -131,7 +131,9 @@ class RagPredict(Prompted):
         inputs = cut_to_fit(self, asked.inputs)
         request = self.chat_request(inputs, asked.sampling, asked.sample)
         outcome = await self._sent(request, cut=inputs != asked.inputs)
-        if asked.key is not None:
+        # What a fallback answered stands under the fallback's name only.
+        by_fallback = any(answer.fallback for answer in outcome.recording.answers)
+        if asked.key is not None and not by_fallback:
             await loop.bridge(self._memo.keep(asked.key, outcome))
         return self._told(asked, inputs, outcome)
 

@@ -10,6 +10,7 @@ from ragc.corpora.source import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store import CallStore
 from ragc.targets.base import Target, Watch
+from ragc.targets.fallbacks import chains, check_contexts
 from ragc.targets.gateway import Gateway, Ledger
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Runtime:
     """Targets and sources by role. Copying a program shares its runtime.
 
-    `players` says which of the targets plays a role where it is not the role's own.
+    `players` says which of the targets plays a role where it is not the role's own. Raises UsageError when
+    a target names a fallback that is not among them.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Runtime:
         self.players: dict[str, str] = {}
         self.sources = dict(sources or {})
         self.gateway = Gateway(store or CallStore(None), ledger)
+        self.gateway.fallbacks = chains(self.targets)
 
     def __deepcopy__(self, memo: object) -> Runtime:
         return self
@@ -52,9 +55,13 @@ class Runtime:
         return other
 
     async def open(self, watch: Watch | None = None) -> None:
-        """Open every target; `watch` is told of downloads. Raises TargetUnavailable."""
+        """Open every target, fallbacks too; `watch` is told of downloads.
+
+        Raises TargetUnavailable, and UsageError where a fallback reads less than whom it stands in for.
+        """
         for target in self.targets.values():
             await target.open(watch)
+        check_contexts(self.gateway.fallbacks)
 
     def target(self, role: str) -> Target:
         """The target that plays `role`; raises UsageError naming the targets that are configured."""
@@ -76,12 +83,13 @@ class Runtime:
     def require(self, method: Method) -> None:
         """Check, before anything is sent, that `method` finds what it needs."""
         for role in method.roles:
-            target = self.target(role)
-            missing = sorted(set(method.capabilities) - target.capabilities)
-            if missing:
-                raise CapabilityMissing(
-                    f"Program {method.id!r} needs {', '.join(missing)} from [targets.{role}], and "
-                    f"{target.name} does not offer it; choose another target."
-                )
+            player = self.target(role)
+            for target in (player, *self.gateway.fallbacks.get(player, ())):
+                missing = sorted(set(method.capabilities) - target.capabilities)
+                if missing:
+                    raise CapabilityMissing(
+                        f"Program {method.id!r} needs {', '.join(missing)} from [targets.{role}], and "
+                        f"{target.name} does not offer it; choose another target."
+                    )
         for name in method.sources:
             self.source(name)

@@ -52,6 +52,7 @@ RECIPE = (
     "recipe_spec",
     "recipe_study",
     "recipe_table",
+    "recipe_targets",
 )
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {

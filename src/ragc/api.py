@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import optuna
 
+    from ragc.doctor_targets import TargetCheck
     from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison
     from ragc.metrics.runs import Run
@@ -47,6 +48,16 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = ()) -> dict[str, Any]:
     from ragc.recipe import load as read
 
     return estimate(read(recipe, sets))
+
+
+def examine_targets(
+    recipe: str | Path, *, sets: Sequence[str] = (), again: bool = False
+) -> list[TargetCheck]:
+    """Whether each target of `recipe` answers, and what it can do; sends a few tiny requests, once."""
+    from ragc.doctor_targets import examine_targets as examine
+    from ragc.recipe import load as read
+
+    return examine(read(recipe, sets), again=again)
 
 
 def load(path: str | Path) -> CompiledProgram:

@@ -82,7 +82,12 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument("kind", choices=KINDS)
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
 
-    _command(commands, "doctor", "check this machine: libraries, cache, weights", _doctor)
+    examining = _command(
+        commands, "doctor", "check this machine, and the targets of a recipe: what they can do", _doctor
+    )
+    examining.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
+    _sets(examining)
+    examining.add_argument("--again", action="store_true", help="probe targets that were probed before")
     return top
 
 
@@ -228,8 +233,10 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from ragc import doctor
+    from ragc import api, doctor
 
     checks = doctor.examine()
+    if args.recipe:
+        checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
     _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1

@@ -22,6 +22,7 @@ class Counters:
     cut by the token limit, `trimmed` passages left out because they did not fit the context,
     `failed_searches` searches that could not be made and gave nothing, `dropped` parts of typed
     outputs that speak of something that is not there (an unknown id, words that are not in the text).
+    `fallbacks` counts calls that another target answered because the one asked was not available.
     `memo` counts typed calls that were replayed whole, without a prompt being formatted.
     """
 
@@ -35,6 +36,7 @@ class Counters:
     trimmed: int = 0
     failed_searches: int = 0
     dropped: int = 0
+    fallbacks: int = 0
     sent: int = 0
     replayed: int = 0
     memo: int = 0

@@ -71,7 +71,14 @@ class DataError(Problems):
 
 
 class TargetError(RagcError):
-    """A language model could not answer."""
+    """A language model could not answer.
+
+    `endpoint` is what was asked, `request_id` the number that a server gave the request; "" where not known.
+    """
+
+    def __init__(self, message: str, *, endpoint: str = "", request_id: str = "") -> None:
+        self.endpoint, self.request_id = endpoint, request_id
+        super().__init__(message)
 
 
 class TargetUnavailable(TargetError):

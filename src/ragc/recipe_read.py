@@ -7,22 +7,21 @@ values, targets their own options. What is wrong is noted, never raised.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
-from ragc import corpora, targets
+from ragc import corpora
 from ragc.corpora import datasets, hub
 from ragc.corpora.fields import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.corpora.where import Where, flat
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
 from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
 from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
-from ragc.targets.base import ROLES, TargetSpec
+from ragc.recipe_targets import read_kind, read_targets
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 """Kinds of sources that search a corpus file."""
@@ -52,7 +51,7 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         search=read_search(search, methods, knobs, report),
         data=data,
         sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
-        targets=_targets(table.table("targets"), found, named_players(search)),
+        targets=read_targets(table.table("targets"), found, named_players(search)),
         report=report,
         assessing=assessing,
         budget=_budget(table.table("budget")),
@@ -169,7 +168,7 @@ def _split(table: Table, key: str, base: Path | None) -> int | str | None:
 
 
 def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
-    kind = _kind(table, [entry.id for entry in corpora.SOURCES], "source kind")
+    kind = read_kind(table, [entry.id for entry in corpora.SOURCES], "source kind")
     corpus = _place(table, "corpus", base)
     options = table.options("options")
     fields = _fields(table.table("fields"), _PASSAGE)
@@ -180,54 +179,6 @@ def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
         if not corpus and "corpus" not in table.values and not brings:
             table.note("kind", f"a source of kind {kind!r} needs a corpus; add {table.name('corpus')}")
     return SourceSpec(kind, corpus, options, fields)
-
-
-def _kind(table: Table, known: list[str], kind: str) -> str:
-    if "kind" not in table.values:
-        table.note("kind", f"{table.name('kind')} is missing. Known: {', '.join(known)}.")
-    return table.one_of("kind", known, kind)
-
-
-def _targets(table: Table, base: Path | None, players: Collection[str]) -> dict[str, TargetSpec]:
-    """The targets by name: a role, or one of the `players` that may stand in for a role."""
-    found: dict[str, TargetSpec] = {}
-    for name, inner in table.tables():
-        spec = _target(inner, base)
-        if name in ROLES or name in players:
-            found[name] = spec
-        else:
-            table.note(name, str(UnknownName("target role", name, ROLES)))
-    return found
-
-
-def _target(table: Table, base: Path | None) -> TargetSpec:
-    kind = _kind(table, list(targets.TARGETS), "target kind")
-    weights = kind == "embedded"  # a GGUF file, while the others name a model
-    model = table.path("model", base) if weights else table.text("model")
-    url = table.text("base_url")
-    options = table.options("options")
-    table.close(
-        "What only one kind understands goes into an `options` table; keys come from the environment."
-    )
-    if "@" in url:
-        name = table.name("base_url")
-        table.note("base_url", f"{name} must not hold a name or password: recipes are passed on")
-    spec = TargetSpec(cast(Literal["embedded", "vllm", "hosted"], kind), model, url, options)
-    if kind:
-        _try_build(table, replace(spec, model="") if kind == "embedded" else spec)
-    return spec
-
-
-def _try_build(table: Table, spec: TargetSpec) -> None:
-    """Note what the target itself says against `spec`; nothing is opened."""
-    try:
-        targets.build(spec)
-    except UsageError as error:
-        table.notes.add(table.keys, f"[{'.'.join(map(str, table.keys))}]: {error}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("ragc"):
-            raise
-        # The extra is not installed: opening the target says so, and a recipe may be checked elsewhere.
 
 
 def _prompts(table: Table, base: Path | None) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogpro
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.options import HostedOptions
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
 KEY = "sk-test-0123456789abcdef"
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
@@ -44,14 +44,6 @@ OK = {
 }
 
 
-@pytest.fixture(autouse=True)
-def only_our_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 class Stub:
     """An OpenAI-compatible server: answers (status, body, headers) in order, the last one for ever."""
 
@@ -60,6 +52,9 @@ class Stub:
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.slept: list[float] = []
+        self.models: dict[str, Any] = {}
+        self.models_status = 200
+        self.listings, self.listing_head = 0, ""
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -67,6 +62,15 @@ class Stub:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            if head.startswith("GET"):
+                self.listings += 1
+                out = json.dumps(self.models).encode()
+                status = self.models_status if self.models else 404
+                start = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                writer.write(f"{start}Content-Length: {len(out)}\r\n\r\n".encode() + out)
+                await writer.drain()
+                self.listing_head = head
+                return
             lines = head.lower().split("\r\n")
             length = next(int(x.split(":")[1]) for x in lines if x.startswith("content-length:"))
             self.bodies.append(json.loads(await reader.readexactly(length)))
@@ -230,6 +234,8 @@ def test_final_errors_are_raised_at_once_without_the_key(status: int, message: s
         stub.ask()
     assert not isinstance(caught.value, TargetUnavailable)
     assert len(stub.bodies) == 1
+    assert caught.value.endpoint.startswith("openai/gpt-4o-mini at http://127.0.0.1:")
+    assert caught.value.request_id == "req-7"
     assert f"answered {status} to request req-7: {message[:9]}" in str(caught.value)
     assert KEY not in str(caught.value)
     assert KEY[:12] not in str(caught.value)
@@ -274,6 +280,58 @@ def test_a_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.Monke
     with pytest.raises(TargetError, match=r"echo \[redacted\]"):
         stub.ask(api_key_env="MY_CRED")
     assert "bearer abcdef-123456" in stub.heads[0].lower()
+
+
+def opened(stub: Stub, model: str = "openai/gpt-4o-mini", **options: Any) -> None:
+    async def twice(target: HostedTarget) -> None:
+        await target.open()
+        await target.open()
+
+    stub.use(twice, model, **options)
+
+
+def test_open_asks_once_whether_the_model_is_there_and_sends_no_completion() -> None:
+    stub = Stub(OK)
+    stub.models = {"data": [{"id": "gpt-4o-mini"}, {"id": "gpt-4o"}]}
+    opened(stub)
+    assert (stub.listings, stub.bodies) == (1, [])
+    assert f"authorization: bearer {KEY}" in stub.listing_head.lower()
+    with pytest.raises(UsageError, match=r"no model named 'gpt-4o-mni'. Did you mean 'gpt-4o-mini'\?"):
+        opened(stub, "openai/gpt-4o-mni")
+    stub.models = {"data": [{"id": "openai/*"}]}
+    opened(stub, "openai/gpt-4o-mni")
+
+
+def test_open_at_anthropic_speaks_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
+    stub = Stub(OK)
+    stub.models = {"data": [{"id": "claude-sonnet-4-5-20250929"}]}
+    opened(stub, "anthropic/claude-sonnet-4-5")
+    assert stub.listing_head.startswith("GET /v1/models?")
+    assert "x-api-key: sk-ant-0123456789" in stub.listing_head.lower()
+    with pytest.raises(UsageError, match="no model named 'claude-sonnet-3'"):
+        opened(stub, "anthropic/claude-sonnet-3")
+
+
+def test_a_refused_key_is_said_before_a_completion_is_sent() -> None:
+    stub = Stub(OK)
+    stub.models = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+    for status in (401, 403):
+        stub.models_status = status
+        with pytest.raises(
+            TargetError, match=f"refused the key with {status}.*Check OPENAI_API_KEY"
+        ) as caught:
+            opened(stub)
+        assert KEY not in str(caught.value)
+    assert stub.bodies == []
+    stub.models = {"error": {"message": "Missing scopes: api.model.read"}}
+    opened(stub)
+
+
+def test_a_proxy_that_is_not_there_is_said_before_a_completion_is_sent() -> None:
+    target = HostedTarget("openai/gpt-4o-mini", "http://127.0.0.1:9/v1")
+    with pytest.raises(TargetUnavailable, match="start the server or correct base_url"):
+        asyncio.run(target.open())
 
 
 def test_a_proxy_without_a_key_is_asked_without_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
-from ragc.errors import StoreError
+from ragc.errors import StoreError, TargetUnavailable
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Target
+from ragc.targets.guard import Guards
+
+log = logging.getLogger("ragc.targets")
 
 
 class Ledger(Protocol):
@@ -35,11 +39,12 @@ class Ledger(Protocol):
 
 
 class Answer(NamedTuple):
-    """A reply, the store's key of its request, and whether it was replayed."""
+    """A reply, the store's key of its request, whether it was replayed, and whether a fallback gave it."""
 
     key: str
     reply: Reply
     replayed: bool = True
+    fallback: bool = False
 
 
 def request_key(target: Target, request: ChatRequest) -> str:
@@ -60,20 +65,26 @@ class Gateway:
     """Answers requests from the store, else from the target.
 
     Equal requests at the same time make one call. `memo` says whether typed calls may be replayed whole
-    (`ragc.programs.memo`), which changes no result.
+    (`ragc.programs.memo`), which changes no result. `fallbacks` are the targets that answer, in this order,
+    when one is not available and they can do what is asked; their own fallbacks are not followed.
     """
 
-    def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, store: CallStore, ledger: Ledger | None = None, *, guards: Guards | None = None
+    ) -> None:
         self.store = store
         self.ledger = ledger
         self.memo = True
+        self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
+        self._guards = guards or Guards()
         self._limits: dict[str, asyncio.Semaphore] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def __deepcopy__(self, memo: object) -> Gateway:
         return self
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply to `request`.
+        """The reply to `request`, stored under the key of what gave it.
 
         Raises BudgetExhausted before sending, TargetError or TargetUnavailable from the target, and
         StoreError when the reply cannot be kept.
@@ -85,6 +96,34 @@ class Gateway:
         return await loop.bridge(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
+        failed: list[TargetUnavailable] = []
+        able = [
+            other
+            for other in self.fallbacks.get(target, ())
+            if not request.logprobs or "logprobs" in other.capabilities
+        ]
+        for asked in (target, *able):
+            try:
+                answer = await self._ask_one(asked, request)
+            except TargetUnavailable as error:
+                failed.append(error)
+                continue
+            if failed:
+                counters.count(fallbacks=1)
+                self._tell(target, asked, failed[0])
+            return answer._replace(fallback=bool(failed))
+        if len(failed) == 1:
+            raise failed[0]
+        text = " ".join(str(error) for error in failed)
+        raise TargetUnavailable(f"{target.name} and its fallbacks are not available: {text}") from failed[0]
+
+    def _tell(self, target: Target, asked: Target, error: TargetUnavailable) -> None:
+        """Say once that `asked` answers in the place of `target`."""
+        if (target.name, asked.name) not in self._told:
+            self._told.add((target.name, asked.name))
+            log.warning("%s answers in the place of %s: %s", asked.name, target.name, error)
+
+    async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
         key = request_key(target, request)
 
         async def call() -> str:
@@ -93,7 +132,7 @@ class Gateway:
                 self.ledger.reserve(key, size + request.sampling.max_tokens)
             try:
                 async with self._limit(target):
-                    reply = await target.complete(request)
+                    reply = await self._guards.complete(target, request)
             except BaseException:
                 if self.ledger is not None:
                     self.ledger.release(key)

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
-from ragc.errors import TargetError, UsageError, nearest
+from ragc.errors import TargetError, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
-from ragc.targets.litellm_bridge import checked_url, failure, load
+from ragc.targets.hosted_check import check_model, key_arguments
+from ragc.targets.litellm_bridge import checked_url, failure, load, nearest_id
 from ragc.targets.options import HostedOptions
 from ragc.targets.retry import Passing, Retry, Sleep, retried
-from ragc.targets.vllm import key_from
 from ragc.targets.wire import drawn_seed, read_reply, response_format
 
 log = logging.getLogger("ragc.targets")
 
 _UNKNOWN_CONTEXT = 8192
-_KEY_NAMES = ("KEY", "TOKEN", "SECRET")
-_KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
-"""Providers whose credentials may come from the machine's role, which no variable shows."""
 _DEFAULTS = HostedOptions()
 _open_targets: set[int] = set()
 
@@ -62,10 +61,10 @@ class HostedTarget:
         self.priced = True
         self._base_url = base_url
         self._sleep = sleep
-        self._retry = Retry(options.tries, options.total)
+        self._retry = Retry(options.tries, options.total, options.patience)
         self._litellm: Any = None
         self._bare = self._provider = ""
-        self._json_object = False
+        self._json_object = self._asked = False
         self._takes: dict[tuple[str, str], bool] = {}
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
@@ -75,9 +74,10 @@ class HostedTarget:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Load LiteLLM, find the provider, check that its key is set; nothing is sent.
+        """Load LiteLLM, find the provider, check key and model as far as can be; no completion is sent.
 
-        Raises UsageError for a model id without a provider and for a key that is not set.
+        Raises UsageError for an id without a provider, a key that is not set and a model that is not there,
+        TargetError for a key that is refused, TargetUnavailable when nothing listens at the base URL.
         """
         if self._litellm is not None:
             return
@@ -86,10 +86,10 @@ class HostedTarget:
             self._bare, self._provider, _, _ = litellm.get_llm_provider(self.model)
         except Exception:
             raise UsageError(
-                f"LiteLLM knows no provider for the model {self.model!r}.{self._nearest(litellm)} "
+                f"LiteLLM knows no provider for the model {self.model!r}.{nearest_id(litellm, self.model)} "
                 "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
-        self._key(litellm)
+        await self._checked(self._key(litellm))
         params = litellm.get_supported_openai_params(self._bare, custom_llm_provider=self._provider) or []
         try:
             info = litellm.get_model_info(self.model)
@@ -115,16 +115,12 @@ class HostedTarget:
     async def complete(self, request: ChatRequest) -> Reply:
         """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""
         await self.open()
-        litellm, arguments = self._litellm, self.arguments(request)
+        arguments = self.arguments(request)
 
         async def attempt() -> Reply:
+            response = await self._sent(arguments)
             try:
-                response = await litellm.acompletion(**arguments)
-                body = response.model_dump(warnings="none")
-            except Exception as error:
-                raise failure(litellm, error, self._who, self.options.timeout_s) from None
-            try:
-                reply = read_reply(body, request, self.count_tokens)
+                reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
             return Reply(reply.text, reply.finish, reply.usage, self._usd(response), reply.logprobs)
@@ -133,6 +129,22 @@ class HostedTarget:
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
         return reply
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` among LiteLLM's arguments; for probes."""
+        await self.open()
+        arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
+        sent = await retried(lambda: self._sent(arguments), policy, endpoint=self._who, sleep=self._sleep)
+        return sent.model_dump(warnings="none")
+
+    async def _sent(self, arguments: Mapping[str, Any]) -> Any:
+        """LiteLLM's response; Passing or TargetError otherwise."""
+        try:
+            response = await self._litellm.acompletion(**arguments)
+            response.model_dump(warnings="none")
+        except Exception as error:
+            raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
+        return response
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
@@ -183,26 +195,25 @@ class HostedTarget:
     def _who(self) -> str:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
-    def _nearest(self, litellm: Any) -> str:
-        names = (str(name) for name in litellm.model_cost)
-        return nearest(
-            self.model,
-            {name if "/" in name else f"openai/{name}" for name in names} | set(litellm.model_cost),
-        )
+    async def _checked(self, key: Mapping[str, str]) -> None:
+        """Ask the provider for its models, once."""
+        if self._asked:
+            return
+        self._asked = True  # calls that come meanwhile need not wait for it
+        variable = self.options.api_key_env or f"{self._provider.upper()}_API_KEY"
+        value = key.get("api_key") or os.environ.get(variable, "")
+        try:
+            await check_model(
+                self._provider, self._bare, self._base_url, value, variable,
+                who=self._who, timeout_s=self.options.connect_timeout_s,
+            )  # fmt: skip
+        except TargetError:
+            self._asked = False
+            raise
 
     def _key(self, litellm: Any) -> dict[str, str]:
-        """The key to pass, when it is not the provider's own variable that LiteLLM reads itself."""
-        if self.options.api_key_env:
-            return {"api_key": key_from(self.options.api_key_env)}
-        found = litellm.validate_environment(self.model)
-        missing = [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
-        if found["keys_in_environment"] or not missing or self._provider in _KEYLESS:
-            return {}
-        if self._base_url:
-            return {"api_key": "none"}
-        raise UsageError(
-            f"{self.model} needs the environment variable {' or '.join(missing)}, which is not set."
-        )
+        options = self.options
+        return key_arguments(litellm, self.model, self._provider, self._base_url, options.api_key_env)
 
     def _accepts(self, name: str, value: Any) -> bool:
         """Whether the model takes a parameter; one that it does not take is named in `dropped`."""
@@ -233,6 +244,6 @@ class HostedTarget:
         except Exception:
             if self.priced:
                 self.priced = False
-                near = self._nearest(self._litellm)
+                near = nearest_id(self._litellm, self.model)
                 log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
             return 0.0

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from ragc.errors import TargetError, TargetUnavailable, UsageError
+from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
+from ragc.targets.connections import refused
 from ragc.targets.redact import is_context_error, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, retry_after
 from ragc.targets.vllm import LOOPBACK
@@ -27,17 +28,19 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     # LiteLLM puts the chain of its own exceptions, ending in "…Exception - ", before the server's words.
     said = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
     headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
-    number = headers.get("x-request-id")
-    asked = f" to request {shorten(number, 80)}" if number else ""
-    if isinstance(error, litellm.exceptions.Timeout):
-        return TargetUnavailable(f"{who} gave no answer within {timeout_s:g} s.")
+    number = shorten(headers.get("x-request-id", ""), 80)
+    asked = f" to request {number}" if number else ""
+    if isinstance(error, litellm.exceptions.Timeout) and not refused(error):
+        return TargetUnavailable(f"{who} gave no answer within {timeout_s:g} s.", endpoint=who)
+    if refused(error):
+        return Passing("does not answer (no connection)", away=True)
     final = is_context_error(said) or any(word in said.lower() for word in _SPENT)
     unreadable = isinstance(error, litellm.exceptions.APIResponseValidationError)
     if unreadable or (status in PASSING_STATUS and not final):
         reason = f"answered {status}{asked}: {said}"
-        return Passing(reason, retry_after(headers.get("retry-after")))
+        return Passing(reason, retry_after(headers.get("retry-after")), request_id=number)
     answer = f"answered {status}{asked}" if status else f"could not be asked ({type(error).__name__})"
-    return TargetError(f"{who} {answer}: {said}.")
+    return TargetError(f"{who} {answer}: {said}.", endpoint=who, request_id=number)
 
 
 def load() -> Any:
@@ -54,6 +57,12 @@ def load() -> Any:
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+def nearest_id(litellm: Any, model: str) -> str:
+    """The sentence ` Did you mean 'x'?` for the closest id that LiteLLM knows, or an empty string."""
+    known = {str(name) for name in litellm.model_cost}
+    return nearest(model, known | {f"openai/{name}" for name in known if "/" not in name})
 
 
 def checked_url(base_url: str) -> str:

@@ -36,22 +36,31 @@ class ServerOptions:
     connect_timeout_s: float = 10.0
     tries: int = 4
     total_s: float = 0.0
+    restart_s: float = 180.0
+    break_after: int = 5
+    cool_down_s: float = 30.0
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    fallbacks: tuple[str, ...] = ()
     has: tuple[Capability, ...] = ()
     lacks: tuple[Capability, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "timeout_s", "connect_timeout_s", "tries"):
+        for name in ("concurrency", "timeout_s", "connect_timeout_s", "tries", "break_after"):
             value = getattr(self, name)
             if value <= 0:
                 raise UsageError(f"Option {name} of a target must be above 0, got {value}.")
-        for name in ("context_tokens", "total_s"):
+        rates = ("requests_per_minute", "tokens_per_minute")
+        for name in ("context_tokens", "total_s", "restart_s", "cool_down_s", *rates):
             value = getattr(self, name)
             if value < 0:
                 raise UsageError(f"Option {name} of a target must not be below 0, got {value}.")
         for capability in (*self.has, *self.lacks):
             if capability not in get_args(Capability):
                 raise UnknownName("capability", str(capability), get_args(Capability))
+        if "" in self.fallbacks or not all(isinstance(name, str) for name in self.fallbacks):
+            raise UsageError(f"Option fallbacks of a target must list names, got {list(self.fallbacks)!r}.")
         owned = sorted(_OWNED & set(self.body))
         if owned:
             raise UsageError(f"Option body of a target cannot set {', '.join(owned)}.")
@@ -60,6 +69,11 @@ class ServerOptions:
     def total(self) -> float:
         """Seconds that all tries of one request may take together."""
         return self.total_s or 2.5 * self.timeout_s
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a server which went away is waited for: none where another answers meanwhile."""
+        return 0.0 if self.fallbacks else self.restart_s
 
     def corrected(self, found: Iterable[Capability]) -> frozenset[Capability]:
         """The capabilities `found`, with `has` added and `lacks` taken away."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from httpx_aiohttp import AiohttpTransport
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.connections import broken
 from ragc.targets.options import VllmOptions
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
@@ -55,7 +57,7 @@ class VllmTarget:
         self.capabilities = options.corrected(_CAPABILITIES)
         self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
-        self._retry = Retry(options.tries, options.total)
+        self._retry = Retry(options.tries, options.total, options.patience)
         self._url, self._transport, self._sleep = url, transport, sleep
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -82,7 +84,8 @@ class VllmTarget:
         try:
             listed = await retried(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
         except TargetUnavailable as error:
-            raise TargetUnavailable(f"{str(error)[:-1]}; start the server or correct base_url.") from None
+            text = f"{str(error)[:-1]}; start the server or correct base_url."
+            raise TargetUnavailable(text, endpoint=self.endpoint) from None
         try:
             cards = {str(card["id"]): card for card in listed["data"]}
         except (KeyError, TypeError):
@@ -110,6 +113,17 @@ class VllmTarget:
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{self.endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
         return reply
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` in its own; for probes."""
+        content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
+        policy = Retry(2, self._retry.total_s)
+        return await retried(
+            lambda: self._send("POST", "/chat/completions", content),
+            policy,
+            endpoint=self.endpoint,
+            sleep=self._sleep,
+        )
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
@@ -147,32 +161,27 @@ class VllmTarget:
         """The parsed body of a 200; Passing or TargetError otherwise."""
         try:
             response = await self._http().request(method, self.endpoint + path, content=content)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Passing(f"does not answer ({_why(error)})") from None
-        except httpx.TimeoutException:
-            raise TargetUnavailable(
-                f"{self.endpoint} gave no answer within {self.options.timeout_s:g} s."
-            ) from None
-        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise Passing(f"broke the connection off ({_why(error)})") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise TargetError(f"{self.endpoint} could not be asked ({_why(error)}).") from None
+            raise broken(error, self.endpoint, self.options.timeout_s) from None
         if response.status_code == 200:
             try:
                 return orjson.loads(response.content)
             except orjson.JSONDecodeError:
                 raise Passing("sent a body that is not JSON") from None
         said = error_message(response.content)
-        number = response.headers.get("x-request-id")
-        asked = f" to request {shorten(number, 80)}" if number else ""
+        number = shorten(response.headers.get("x-request-id", ""), 80)
+        asked = f" to request {number}" if number else ""
         answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
         if response.status_code in PASSING_STATUS and not is_context_error(said):
-            raise Passing(answer, retry_after(response.headers.get("retry-after")))
+            wait = retry_after(response.headers.get("retry-after"))
+            loading = said.startswith("Loading model")  # llama.cpp, begun anew
+            raise Passing(answer, wait, request_id=number, away=loading)
         hint = ""
         if response.status_code in (401, 403):
             where = self.options.api_key_env
             hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
-        raise TargetError(f"{self.endpoint} {answer}.{hint}")
+        text = f"{self.endpoint} {answer}.{hint}"
+        raise TargetError(text, endpoint=self.endpoint, request_id=number)
 
 
 def key_from(variable: str) -> str:
@@ -203,10 +212,6 @@ def _url(base_url: str) -> httpx.URL:
             f"base_url must be like http://127.0.0.1:8000/v1, got {shorten(base_url) or 'nothing'!r}."
         )
     return url
-
-
-def _why(error: Exception) -> str:
-    return shorten(str(error)) or type(error).__name__
 
 
 def _context(card: Any) -> int:

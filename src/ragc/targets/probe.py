@@ -1,0 +1,163 @@
+"""What an endpoint can do in truth, found with a few tiny requests and kept in the cache folder.
+
+A server may take a parameter and ignore it, so each probe looks at what comes back, never at a status alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast, get_args
+
+from ragc.errors import TargetError, TargetUnavailable
+from ragc.fingerprint import digest
+from ragc.targets.base import Capability, ChatRequest, Message, Sampling
+
+FORMAT = "ragc.probe/1"
+_WORD = "ultramarine"
+_SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": [_WORD]}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+_LONG = "The library keeps one book for every day of the year and lends none of them. " * 12
+
+
+class Probed(Protocol):
+    """A target that shows the whole body of a reply."""
+
+    model: str
+
+    @property
+    def identity(self) -> str:
+        """What answers."""
+        ...
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The body, in OpenAI's form, that answers `request` with `extra` in its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Capabilities that were seen to be there, and those of which nothing could be seen."""
+
+    able: frozenset[Capability]
+    unsure: frozenset[Capability] = frozenset()
+
+
+async def probed(target: Probed, folder: Path, *, again: bool = False) -> Found:
+    """What `target` can do, from `folder` when it was probed before and not `again`.
+
+    A file's name is a digest of identity and model, and it holds neither key nor address.
+    Raises TargetUnavailable, and TargetError when the endpoint refuses even a plain request.
+    """
+    file = folder / f"{digest({'endpoint': target.identity, 'model': target.model})[:32]}.json"
+    known = None if again else _read(file)
+    if known is not None:
+        return known
+    found = await probe(target)
+    await asyncio.to_thread(_write, file, found)
+    return found
+
+
+async def probe(target: Probed) -> Found:
+    """What `target` can do, found with ten requests of at most 24 tokens each."""
+    await target.raw(_request("Say yes.", tokens=4), {})  # what fails here is no matter of capabilities
+    seen: dict[Capability, bool | None] = {
+        "schema": await _schema(target),
+        "logprobs": await _logprobs(target),
+        "n": len(_choices(await _asked(target, _request("Say a word.", heat=1.0), n=2))) == 2,
+        "prompt_logprobs": bool(
+            (await _asked(target, _request("Say yes."), prompt_logprobs=0)).get("prompt_logprobs")
+        ),
+        "seed": await _seed(target),
+        "prefix_cache": await _prefix_cache(target),
+    }
+    return Found(
+        frozenset(name for name, there in seen.items() if there),
+        frozenset(name for name, there in seen.items() if there is None),
+    )
+
+
+def _request(text: str, *, heat: float = 0.0, seed: int = 0, tokens: int = 4, **more: Any) -> ChatRequest:
+    sampling = Sampling(temperature=heat, max_tokens=tokens, seed=seed)
+    return ChatRequest((Message("user", text),), sampling=sampling, **more)
+
+
+async def _asked(target: Probed, request: ChatRequest, **extra: Any) -> dict[str, Any]:
+    """The body; empty when the endpoint refuses the request."""
+    try:
+        body = await target.raw(request, extra)
+    except TargetUnavailable:
+        raise
+    except TargetError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _choices(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [choice for choice in body.get("choices") or () if isinstance(choice, dict)]
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    choices = _choices(body)
+    return str((choices[0].get("message") or {}).get("content") or "") if choices else ""
+
+
+async def _schema(target: Probed) -> bool:
+    asked = _request("What is two and two? Answer with one word.", tokens=24, schema=_SCHEMA)
+    try:
+        return bool(json.loads(_text(await _asked(target, asked))) == {"colour": _WORD})
+    except ValueError:
+        return False
+
+
+async def _logprobs(target: Probed) -> bool:
+    choices = _choices(await _asked(target, _request("Say yes.", logprobs=True)))
+    return bool(choices and (choices[0].get("logprobs") or {}).get("content"))
+
+
+async def _seed(target: Probed) -> bool | None:
+    """None when draws with different seeds are equal, so that nothing can be told."""
+    words = "Write ten random words, any that come to mind."
+    first, again, other = [
+        _text(await _asked(target, _request(words, heat=1.0, seed=seed, tokens=24))) for seed in (11, 11, 12)
+    ]
+    if not first or first != again:
+        return False
+    return True if other != first else None
+
+
+async def _prefix_cache(target: Probed) -> bool | None:
+    """None when the endpoint does not say how much of a prompt it had already."""
+    said: list[int | None] = []
+    for question in ("How many books are there?", "How many are lent?"):
+        body = await _asked(target, _request(_LONG + question))
+        cached = ((body.get("usage") or {}).get("prompt_tokens_details") or {}).get("cached_tokens")
+        said.append((body.get("timings") or {}).get("cache_n") if cached is None else cached)
+    return True if said[-1] else None
+
+
+def _write(file: Path, found: Found) -> None:
+    body = {"format": FORMAT, "able": sorted(found.able), "unsure": sorted(found.unsure)}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written = file.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps(body), "utf-8")
+    written.replace(file)
+
+
+def _read(file: Path) -> Found | None:
+    """What an earlier probe wrote, or None; a file that is not one of ours counts as absent."""
+    try:
+        body = json.loads(file.read_text("utf-8"))
+        able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))
+        known = body["format"] == FORMAT and able | unsure <= set(get_args(Capability))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Found(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None

@@ -1,0 +1,165 @@
+"""What an endpoint can do is found by what comes back, remembered, and told by `ragc doctor RECIPE`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import loop
+from ragc.cli import main
+from ragc.doctor_targets import TargetCheck, examine_targets
+from ragc.recipe import parse
+from ragc.targets.base import Capability, Target
+from ragc.targets.probe import Found, probe, probed
+from tests.targets.fault_clients import KINDS, Waits, finished, target_of
+from tests.targets.fault_server import MODEL, Answer, Asked, failing, fitting, said, serving
+
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+
+EVERY: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed")
+
+
+def able(asked: Asked) -> Answer:
+    """A server that does whatever it is asked."""
+    body = asked.body
+    answer = fitting(asked) if "response_format" in body else said(f"word {body.get('seed', 0)}")
+    reply = json.loads(answer.body)
+    choice = reply["choices"][0]
+    if body.get("logprobs"):
+        drawn = {"token": "word", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+        choice["logprobs"] = {"content": [drawn], "refusal": None}
+    reply["choices"] = [{**choice, "index": index} for index in range(body.get("n", 1))]
+    if "prompt_logprobs" in body:
+        reply["prompt_logprobs"] = [None, {"5": {"logprob": -1.0, "decoded_token": "x"}}]
+    reply["usage"]["prompt_tokens_details"] = {"cached_tokens": 16}
+    return Answer(json.dumps(reply).encode())
+
+
+def deaf(asked: Asked) -> Answer:
+    """A server that takes every parameter and minds none; no two of its draws are equal."""
+    return said(f"word {asked.number}")
+
+
+def picky(asked: Asked) -> Answer:
+    """A server that refuses every parameter that it does not know, and always says the same."""
+    strange = {"response_format", "logprobs", "n", "prompt_logprobs"} & asked.body.keys()
+    return failing(400, f"unknown: {strange}") if strange else said("word")
+
+
+def whole(kind: str, url: str) -> Target:
+    return target_of(kind, url, Waits(), has=EVERY)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        (able, Found(frozenset(EVERY))),
+        (deaf, Found(frozenset(), frozenset({"prefix_cache"}))),
+        (picky, Found(frozenset(), frozenset({"prefix_cache", "seed"}))),
+    ],
+    ids=["able", "deaf", "picky"],
+)
+def test_each_capability_is_seen_in_what_comes_back(
+    kind: str, server: Callable[[Asked], Answer], found: Found
+) -> None:
+    with serving(server) as running:
+        target: Any = whole(kind, running.url)
+        seen = finished(target, probe(target))
+        assert len(running.asked) == 10
+        assert max(asked["max_tokens"] for asked in running.bodies) <= 24
+    if kind == "hosted":  # LiteLLM hands on what it knows of a reply, and prompt logprobs are not in it
+        seen, found = (Found(f.able - {"prompt_logprobs"}, f.unsure) for f in (seen, found))
+    assert seen == found
+
+
+def test_an_endpoint_is_probed_once_and_the_file_holds_no_address(tmp_path: Path) -> None:
+    with serving(able) as server:
+        target: Any = whole("vllm", server.url)
+
+        async def thrice() -> list[Found]:
+            found = [await probed(target, tmp_path), await probed(target, tmp_path)]
+            assert len(server.asked) == 10
+            return [*found, await probed(target, tmp_path, again=True)]
+
+        found = finished(target, thrice())
+        assert len(server.asked) == 20
+    assert found == [Found(frozenset(EVERY))] * 3
+    (file,) = tmp_path.iterdir()
+    assert "127.0.0.1" not in file.name + file.read_text()
+    assert set(json.loads(file.read_text())) == {"format", "able", "unsure"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "ragc.probe/1", "able": ["flight"], "unsure": []}'])
+def test_a_file_that_is_not_ours_counts_as_absent(tmp_path: Path, text: str) -> None:
+    with serving(able) as server:
+        target: Any = whole("vllm", server.url)
+        finished(target, probed(target, tmp_path))
+        (file,) = tmp_path.iterdir()
+        file.write_text(text)
+        assert loop.run(probed(target, tmp_path)).able == set(EVERY)
+        loop.run(target.aclose())
+        assert len(server.asked) == 20
+
+
+RECIPE = """
+program = "no_retrieval"
+[data]
+dataset = "pydocs"
+[targets.main]
+kind = "vllm"
+model = "{model}"
+base_url = "{url}"
+options = {{ {options} }}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def examined(url: str, options: str = "", model: str = MODEL) -> TargetCheck:
+    (check,) = examine_targets(parse(RECIPE.format(url=url, options=options, model=model)))
+    return check
+
+
+def test_the_verdict_says_what_to_do(home: Path) -> None:
+    with serving(able) as server:
+        good = examined(server.url)
+        modest = examined(server.url, 'lacks = ["seed"]')
+        assert len(server.asked) == 10
+        absent = examined(server.url, model="gpt-4o-mni")
+    with serving(deaf) as server:
+        false = examined(server.url)
+        honest = examined(server.url, 'lacks = ["schema", "logprobs", "seed"]')
+    gone = examined(server.url)
+    assert (good.ok, good.capabilities) == (True, EVERY)
+    assert good.found == f"vllm {MODEL}: ready; {', '.join(EVERY)}"
+    assert modest.ok
+    assert not false.ok
+    assert 'add lacks = ["schema", "logprobs", "seed"]' in false.found
+    assert (honest.ok, honest.capabilities) == (True, ("prefix_cache",))
+    assert not absent.ok
+    assert f"Did you mean '{MODEL}'" in absent.found
+    assert not gone.ok
+    assert "start the server" in gone.found
+
+
+def test_the_command_prints_a_line_a_target_after_the_machine(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(able) as server:
+        (home / "recipe.toml").write_text(RECIPE.format(url=server.url, options="", model=MODEL))
+        main(["doctor", str(home / "recipe.toml"), "--json"])
+        checks = json.loads(capsys.readouterr().out)
+        assert checks[-1]["id"] == "main"
+        assert checks[-1]["capabilities"] == list(EVERY)
+        main(["doctor", str(home / "recipe.toml")])
+        assert f"ok   main       vllm {MODEL}: ready; schema, logprobs" in capsys.readouterr().out
+        assert len(server.asked) == 10
