@@ -13,10 +13,8 @@ import asyncio
 import contextlib
 import io
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -24,69 +22,13 @@ import dspy
 from ragc import counters
 from ragc.counters import Counters
 from ragc.metrics.scoring import Scorer
+from ragc.optimizers.demo_pool import Demo, Demonstration, Pool
 from ragc.optimizers.evaluation import NOTHING, Row, evaluate
 from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
 from ragc.programs.trace import Call
 from ragc.records import Question
 from ragc.signatures.invalid import INVALID
-
-Demo = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Demonstrations by predictor, each list in the order of the train questions that earned them.
-
-    `earned` are the scores of the bootstrapped ones, which come first; `labelled` counts those that
-    follow. `asked` is how many questions were tried and `counters` what that cost.
-    """
-
-    demos: Mapping[str, tuple[Demo, ...]]
-    earned: tuple[float, ...]
-    asked: int
-    labelled: int = 0
-    counters: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
-        return {
-            "demos": {name: [dict(d) for d in demos] for name, demos in self.demos.items()},
-            "earned": list(self.earned),
-            "asked": self.asked,
-            "labelled": self.labelled,
-            "counters": dict(self.counters),
-        }
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Pool:
-        """The pool that `to_json` described."""
-        demos = {name: tuple(demos) for name, demos in value["demos"].items()}
-        earned, counts = tuple(value["earned"]), dict(value["counters"])
-        return cls(demos, earned, int(value["asked"]), int(value["labelled"]), counts)
-
-    @property
-    def size(self) -> int:
-        """The most demonstrations that any predictor has."""
-        return max((len(demos) for demos in self.demos.values()), default=0)
-
-    def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
-        """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
-
-        The same arguments give the same sets. Predictors are cut alike, so that the demonstrations
-        of one question stay together where each predictor has one for it.
-        """
-        made = []
-        for number in range(count):
-            chosen = {}
-            for name, demos in self.demos.items():
-                order = list(range(len(demos)))
-                if number:
-                    rng = random.Random(f"demos {seed} {number}")
-                    rng.shuffle(order)
-                chosen[name] = [demos[i] for i in order[:size]]
-            made.append(chosen)
-        return made
 
 
 async def collect(
@@ -130,7 +72,7 @@ async def collect(
         _add(spent, rows)
         taught = _taught(rows, _labels(train), wanted - len(earned))[: filled - len(earned)]
     for name, demo in taught:
-        demos[name] = (*demos.get(name, ()), demo)
+        demos[name] = (*demos.get(name, ()), Demonstration(demo))
     return Pool(demos, tuple(score for _, score in earned), asked, len(taught), spent.invariant())
 
 
@@ -183,33 +125,37 @@ def _labels(questions: Sequence[Question]) -> frozenset[str]:
 
 def _collect(
     program: RagProgram, earned: Sequence[tuple[Question, float]], threshold: float
-) -> dict[str, tuple[Demo, ...]]:
-    """Let DSPy bootstrap on questions with the scores they earned; the store answers them."""
-    if not earned:
-        return {name: () for name, _ in program.named_predictors()}
-    examples = [_example(question) for question, _ in earned]
-    scores = {question.id: score for question, score in earned}
-
-    def scored(example: dspy.Example, prediction: Any, trace: Any = None) -> float:
-        return scores[example.id]
-
-    teleprompter = dspy.BootstrapFewShot(
-        metric=scored,
-        metric_threshold=threshold,
-        max_bootstrapped_demos=len(examples),
-        max_labeled_demos=0,
-        max_rounds=1,
-    )
+) -> dict[str, tuple[Demonstration, ...]]:
+    """Let DSPy bootstrap on each question with the score it earned; the store answers them."""
+    found: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
     counters.current.set(())  # replays of calls that were counted when the questions were answered
+    with _silent():
+        for question, score in earned:
+            teleprompter = dspy.BootstrapFewShot(
+                metric=lambda *_, score=score: score,
+                metric_threshold=threshold,
+                max_bootstrapped_demos=1,
+                max_labeled_demos=0,
+                max_rounds=1,
+            )
+            compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
+            for name, predictor in compiled.named_predictors():
+                made = (Demonstration(_fields(predictor, demo), score) for demo in predictor.demos)
+                found[name] = (*found[name], *made)
+    return found
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """DSPy's bootstrapping without its progress bar and its log of questions that failed."""
     log = logging.getLogger("dspy.teleprompt.bootstrap")
     before, muted = log.level, io.StringIO()
     log.setLevel(logging.ERROR)
     try:
         with contextlib.redirect_stderr(muted), contextlib.redirect_stdout(muted):
-            compiled = teleprompter.compile(program.deepcopy(), trainset=examples)
+            yield
     finally:
         log.setLevel(before)
-    return {name: tuple(_fields(p, demo) for demo in p.demos) for name, p in compiled.named_predictors()}
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:

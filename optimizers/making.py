@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from ragc.fingerprint import digest
-from ragc.optimizers.demos import Pool, collect, show
+from ragc.optimizers.demo_pool import ByPredictor, Pool
+from ragc.optimizers.demos import collect, show
 from ragc.optimizers.fitting import fit
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proposals import Proposals, propose
@@ -56,13 +57,33 @@ class Maker:
         await fit(built, self.task)
         if not candidate.demos:
             return built
-        return show(built, await self.demos(candidate, whole=built.chooses_demos))
+        kept = await self.demos(candidate, whole=built.chooses_demos)
+        return show(built, {name: [one.values for one in found] for name, found in kept.items()})
 
-    async def demos(self, candidate: Candidate, *, whole: bool = False) -> Mapping[str, Any]:
-        """The demonstrations of a `candidate` that shows any, by predictor: as many, or `whole` sets."""
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
+        """The demonstrations that `candidate` shows, by predictor; those not named show none.
+
+        With `whole` a predictor that shows any gets whole sets.
+        """
+        if not candidate.demos:
+            return {}
         pool = await self._pool(candidate)
-        chosen = pool.sets(DEMO_SETS, pool.size if whole else candidate.demos, self.task.seed)
-        return chosen[candidate.demo_set]
+        shown = {name: candidate.shows(name) for name in pool.kept}
+        return {
+            name: pool.drawn(name, number, pool.size if whole else count, self.task.seed)
+            for name, (count, number) in shown.items()
+            if count
+        }
+
+    async def earned(self, candidate: Candidate) -> dict[str, Any]:
+        """What provenance says of the demonstrations of `candidate`: scores by predictor, in their order.
+
+        None stands for one whose answer is the gold answer. Those of a program that chooses among them
+        by the question are all told.
+        """
+        whole = bool(candidate.demos) and (await self._built(candidate)).chooses_demos
+        shown = await self.demos(candidate, whole=whole)
+        return {name: [one.score for one in kept] for name, kept in shown.items() if kept}
 
     async def proposals(self, program: str) -> Proposals:
         """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""

@@ -61,6 +61,8 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
         "stopped": sum(not tried.complete for tried in study.trials),
         "budget": study.spent,
     }
+    if scores := await study.maker.earned(chosen.candidate):
+        facts["demonstrations"] = scores
     if study.front:
         facts["front"] = [_on_front(task, tried) for tried in study.front]
     return Found(

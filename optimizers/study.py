@@ -201,6 +201,7 @@ class Study:
         parts += [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
         if candidate.demos:
             parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
+        parts += [f"demos.{name}={count}/{number}" for name, (count, number) in candidate.own_demos.items()]
         parts += [f"instructions.{name}={number}" for name, number in candidate.instructions.items()]
         parts += [f"{role}={name}" for role, name in candidate.targets.items()]
         return " ".join(parts) or "baseline"

@@ -29,9 +29,8 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
         knob = searched.get(declared.name)
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
-    demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
-    sets = range(part.demo_sets) if demos and part.demo_sets > 1 else ()
-    demo_set = int(trial.suggest_categorical(f"{prefix}demo_set", sets)) if sets else 0
+    demos, demo_set = _shown(trial, f"{prefix}demos", f"{prefix}demo_set", part)
+    own = _own(trial, f"{prefix}own_demos", part) if demos and part.predictors else {}
     numbers = {
         name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
         for name, count in part.instructed.items()
@@ -47,7 +46,25 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
         {name: number for name, number in numbers.items() if number},
         {role: name for role, name in players.items() if name != role},
         chosen,
-    )
+        own,
+    ).sharing(demos, demo_set)
+
+
+def _shown(trial: optuna.Trial, counted: str, numbered: str, part: Space) -> tuple[int, int]:
+    """How many demonstrations, the parameter `counted`, and of which set, the parameter `numbered`."""
+    count = trial.suggest_int(counted, 0, part.demos) if part.demos else 0
+    sets = range(part.demo_sets) if count and part.demo_sets > 1 else ()
+    return count, int(trial.suggest_categorical(numbered, sets)) if sets else 0
+
+
+def _own(trial: optuna.Trial, name: str, part: Space) -> dict[str, tuple[int, int]]:
+    """What each predictor shows of its own; nothing in every other trial drawn at random."""
+    if not trial.suggest_categorical(name, (False, True)):
+        return {}
+    return {
+        predictor: _shown(trial, f"{name}.{predictor}", f"{name}.{predictor}.set", part)
+        for predictor in part.predictors
+    }
 
 
 def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
@@ -62,10 +79,22 @@ def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
         out[f"{prefix}demos"] = candidate.demos
         if candidate.demos and part.demo_sets > 1:
             out[f"{prefix}demo_set"] = candidate.demo_set
+        if candidate.demos and part.predictors:
+            out |= _own_as_parameters(f"{prefix}own_demos", part, candidate)
     for name in part.instructed:
         out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
     for role in spaces.targets:
         out[f"target.{role}"] = candidate.targets.get(role, role)
+    return out
+
+
+def _own_as_parameters(name: str, part: Space, candidate: Candidate) -> dict[str, Any]:
+    out: dict[str, Any] = {name: bool(candidate.own_demos)}
+    for predictor in part.predictors if candidate.own_demos else ():
+        count, number = candidate.shows(predictor)
+        out[f"{name}.{predictor}"] = count
+        if count and part.demo_sets > 1:
+            out[f"{name}.{predictor}.set"] = number
     return out
 
 

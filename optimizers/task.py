@@ -152,7 +152,7 @@ def prepare(
     objectives = tuple(_objective(name, minus) for name, minus in signed)
     wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
     scorer = _scorer(wanted, recipe, runtime, store)
-    space = _spaces(recipe)
+    space = _spaces(recipe, runtime)
     if questions and space.demos and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
     return Task(
@@ -167,8 +167,8 @@ def prepare(
     )
 
 
-def _spaces(recipe: Recipe) -> Spaces:
-    """What `recipe` lets vary."""
+def _spaces(recipe: Recipe, runtime: Runtime) -> Spaces:
+    """What `recipe` lets vary in programs on `runtime`."""
     several = len(recipe.methods) > 1
     parts = tuple(
         Space(
@@ -178,10 +178,19 @@ def _spaces(recipe: Recipe) -> Spaces:
             demos=recipe.search.demos,
             demo_sets=DEMO_SETS,
             program=chosen.id if several else "",
+            predictors=_predictors(recipe, chosen, runtime),
         )
         for chosen in recipe.methods
     )
     return Spaces(parts, recipe.search.targets)
+
+
+def _predictors(recipe: Recipe, chosen: Method, runtime: Runtime) -> tuple[str, ...]:
+    """The predictors of `chosen`, where it has several and the recipe searches demonstrations."""
+    if not recipe.search.demos:
+        return ()
+    names = tuple(name for name, _ in chosen.build(runtime, recipe.fixed(chosen)).named_predictors())
+    return names if len(names) > 1 else ()
 
 
 def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:

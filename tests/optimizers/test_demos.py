@@ -10,7 +10,8 @@ import pytest
 
 from ragc import loop, metrics
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos import Pool, collect
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demos import collect
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question

@@ -12,7 +12,8 @@ import pytest
 from ragc import loop, metrics
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos import Pool, collect, show
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demos import collect, show
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
 from ragc.programs.ragx_knobs import RagXKnobs
