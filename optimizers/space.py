@@ -8,6 +8,7 @@ from typing import Any
 
 from ragc.fingerprint import digest
 from ragc.programs.knobs import Knob, Knobs, Value
+from ragc.recipe_spec import FILLED, NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class Candidate:
     number `demo_set`, by every predictor but those in `own_demos`, which show a number and a set of their
     own: (count, set) by predictor. `instructions` are numbers of instruction candidates by predictor; a
     predictor that is not named keeps its own. `targets` says which target plays a role, where not the role's
-    own. `program` is "" where the study has one program.
+    own. `program` is "" where the study has one program. `demo_kind` is one of `ragc.recipe_spec.DEMO_KINDS`;
+    the nearest are chosen from the whole pool, which has one set.
     """
 
     knobs: Mapping[str, Value] = field(default_factory=dict)
@@ -28,6 +30,7 @@ class Candidate:
     targets: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     own_demos: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    demo_kind: str = FILLED
 
     def shows(self, predictor: str) -> tuple[int, int]:
         """How many demonstrations `predictor` shows, and of which set."""
@@ -46,6 +49,7 @@ class Candidate:
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse. What only some studies vary stands there only if it was."""
         some = {
+            "demo_kind": "" if self.demo_kind == FILLED else self.demo_kind,
             "own_demos": {name: list(shown) for name, shown in sorted(self.own_demos.items())},
             "instructions": dict(sorted(self.instructions.items())),
             "targets": dict(sorted(self.targets.items())),
@@ -65,6 +69,7 @@ class Candidate:
             dict(value.get("targets", {})),
             str(value.get("program", "")),
             {name: (int(count), int(number)) for name, (count, number) in value.get("own_demos", {}).items()},
+            str(value.get("demo_kind", FILLED)),
         )
 
     @property
@@ -91,13 +96,19 @@ class Space:
     instructions: Mapping[str, int] = field(default_factory=dict)
     program: str = ""
     predictors: tuple[str, ...] = ()
+    demo_kinds: tuple[str, ...] = (FILLED,)
+
+    def sets(self, kind: str) -> range:
+        """The numbers of the sets there are of a `kind`."""
+        return range(1 if kind == NEAREST else self.demo_sets)
 
     @property
     def size(self) -> int:
         """The number of dimensions; 0 when nothing varies. All that predictors have of their own is one."""
         sets = 1 if self.demos and self.demo_sets > 1 else 0
         own = 1 if self.demos and self.predictors else 0
-        return len(self.knobs) + (1 if self.demos else 0) + sets + own + len(self.instructed)
+        kinds = 1 if self.demos and len(self.demo_kinds) > 1 else 0
+        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instructed)
 
     @property
     def instructed(self) -> dict[str, int]:
@@ -109,16 +120,22 @@ class Space:
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values, program=self.program)
 
+    def shown(self) -> Candidate:
+        """The baseline with all demonstrations, if it may show any."""
+        kind = self.demo_kinds[0] if self.demos else FILLED
+        return replace(self.baseline(), demos=self.demos, demo_kind=kind)
+
     def screening(self) -> Iterator[Candidate]:
         """Candidates to begin with, chosen by rule and not by chance.
 
-        The baseline with all demonstrations, then the same with one choice or switch moved to one of
-        its other options, in the order of declaration; none without demonstrations. Then the first new
-        instructions of each predictor.
+        The baseline with all demonstrations, those of each other kind, then the first with one choice or
+        switch moved to one of its other options, in the order of declaration; none without demonstrations.
+        Then the first new instructions of each predictor.
         """
-        base = replace(self.baseline(), demos=self.demos)
+        base = self.shown()
         if self.demos:
             yield base
+            yield from (replace(base, demo_kind=kind) for kind in self.demo_kinds[1:])
             for knob in self.knobs:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
@@ -132,7 +149,7 @@ class Space:
         None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
         most knobs do, and a sampler learns nothing about one set from another.
         """
-        sets = range(self.demo_sets) if candidate.demos else ()
+        sets = self.sets(candidate.demo_kind) if candidate.demos else ()
         others = (candidate.sharing(candidate.demos, number) for number in sets)
         return next((other for other in others if other.mark not in tried), None)
 
@@ -141,7 +158,8 @@ class Space:
 
         None when it shows no demonstrations, has one predictor, or all were tried.
         """
-        choices = [*((candidate.demos, number) for number in range(self.demo_sets)), (0, 0)]
+        sets = self.sets(candidate.demo_kind)
+        choices = [*((candidate.demos, number) for number in sets), (0, 0)]
         others = (
             candidate.showing(name, count, number)
             for name in (self.predictors if candidate.demos else ())
@@ -191,7 +209,7 @@ class Spaces:
         first, *others = self.parts
         made = [part.baseline() for part in others]
         made += first.screening()
-        base = replace(first.baseline(), demos=first.demos)
+        base = first.shown()
         made += [
             replace(base, targets={role: name}) for role, names in self.targets.items() for name in names[1:]
         ]

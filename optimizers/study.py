@@ -28,6 +28,7 @@ from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, best
 from ragc.optimizers.winner import front, winner
 from ragc.progress import Progress
+from ragc.recipe_spec import FILLED
 
 
 @contextmanager
@@ -200,7 +201,8 @@ class Study:
         parts = [candidate.program] if candidate.program != self.task.space.first.program else []
         parts += [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
         if candidate.demos:
-            parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
+            kind = "" if candidate.demo_kind == FILLED else f" {candidate.demo_kind}"
+            parts.append(f"demos={candidate.demos}/{candidate.demo_set}{kind}")
         parts += [f"demos.{name}={count}/{number}" for name, (count, number) in candidate.own_demos.items()]
         parts += [f"instructions.{name}={number}" for name, number in candidate.instructions.items()]
         parts += [f"{role}={name}" for role, name in candidate.targets.items()]

@@ -17,25 +17,25 @@ from ragc.metrics import Metric, assessors
 from ragc.metrics.assessing import families
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger, StudyLedger
+from ragc.optimizers.cross_domain import OtherDomain, other_domain
 from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.judge import Judge
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
-from ragc.optimizers.space import Space, Spaces
+from ragc.optimizers.space import Spaces
 from ragc.optimizers.trials import Objective
+from ragc.optimizers.varying import spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.progress import Progress
 from ragc.recipe import Recipe
+from ragc.recipe_spec import CROSS
 from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.version import __version__
-
-DEMO_SETS = 4
-"""Orderings of the demonstration pool that a study may choose from."""
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question that earns a demonstration."""
@@ -54,6 +54,7 @@ class Task:
     space: Spaces
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
+    other: OtherDomain | None = None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -152,9 +153,12 @@ def prepare(
     objectives = tuple(_objective(name, minus) for name, minus in signed)
     wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
     scorer = _scorer(wanted, recipe, runtime, store)
-    space = _spaces(recipe, runtime)
-    if questions and space.demos and not splits.get("train"):
+    space = spaces(recipe, runtime)
+    other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
+    own = set(recipe.search.demo_kinds) - {CROSS}
+    if questions and space.demos and own and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+    asked = splits | ({"cross_domain": other.questions} if other else {})
     return Task(
         recipe,
         runtime,
@@ -163,34 +167,9 @@ def prepare(
         scorer,
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        facts=_facts(recipe.seed, asked, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        other=other,
     )
-
-
-def _spaces(recipe: Recipe, runtime: Runtime) -> Spaces:
-    """What `recipe` lets vary in programs on `runtime`."""
-    several = len(recipe.methods) > 1
-    parts = tuple(
-        Space(
-            recipe.space(chosen),
-            chosen.knobs,
-            fixed=recipe.fixed(chosen),
-            demos=recipe.search.demos,
-            demo_sets=DEMO_SETS,
-            program=chosen.id if several else "",
-            predictors=_predictors(recipe, chosen, runtime),
-        )
-        for chosen in recipe.methods
-    )
-    return Spaces(parts, recipe.search.targets)
-
-
-def _predictors(recipe: Recipe, chosen: Method, runtime: Runtime) -> tuple[str, ...]:
-    """The predictors of `chosen`, where it has several and the recipe searches demonstrations."""
-    if not recipe.search.demos:
-        return ()
-    names = tuple(name for name, _ in chosen.build(runtime, recipe.fixed(chosen)).named_predictors())
-    return names if len(names) > 1 else ()
 
 
 def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:

@@ -49,7 +49,7 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         seed=seed,
         concurrency=concurrency,
         knobs=knobs,
-        search=read_search(search, methods, knobs, report),
+        search=read_search(search, methods, knobs, report, crossed=bool(data.cross_domain)),
         data=data,
         sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
         targets=_targets(table.table("targets"), found, named_players(search)),
@@ -103,6 +103,8 @@ def _data(table: Table, base: Path | None) -> Data:
         fields=_fields(table.table("fields"), (*QUESTION_FIELDS, *QUESTION_OPTIONS)),
         corpus_fields=_fields(table.table("corpus_fields"), _PASSAGE),
         where=_where(table.table("where")),
+        cross_domain=_place(table, "cross_domain", base),
+        cross_domain_corpus=_place(table, "cross_domain_corpus", base),
     )
     table.close()
     hosted = hub.is_address(data.dataset)
