@@ -121,6 +121,10 @@ class Maker:
         chosen = self.task.method_of(candidate.program)
         values = dict(candidate.knobs if knobs is None else knobs)
         built = await asyncio.to_thread(chosen.build, runtime, values)
+        given = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        for name, predictor in built.named_predictors():
+            if name in given:
+                predictor.signature = predictor.signature.with_instructions(given[name])
         return give_prompts(built, self.task.recipe)
 
     async def _instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:

@@ -43,7 +43,10 @@ DEMO_THRESHOLD = 0.75
 
 @dataclass(frozen=True)
 class Task:
-    """What a study needs."""
+    """What a study needs.
+
+    `instructions` stand in for those of the recipe's own program, by predictor.
+    """
 
     recipe: Recipe
     runtime: Runtime
@@ -55,6 +58,7 @@ class Task:
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -149,10 +153,10 @@ def prepare(
     runtime = Runtime(made, sources, store=store, ledger=ledger)
     for program in recipe.methods:
         runtime.require(program)
-    signed = [(name.removeprefix("-"), name.startswith("-")) for name in recipe.search.objectives]
-    objectives = tuple(_objective(name, minus) for name, minus in signed)
-    wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
-    scorer = _scorer(wanted, recipe, runtime, store)
+    objectives = tuple(map(objective_of, recipe.search.objectives))
+    ids = (*recipe.report, *(objective.metric.id for objective in objectives))
+    wanted = [metrics.get(name) for name in dict.fromkeys(ids)]
+    scorer = scorer_of(wanted, recipe, runtime, store)
     space = spaces(recipe, runtime)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     own = set(recipe.search.demo_kinds) - {CROSS}
@@ -167,12 +171,12 @@ def prepare(
         scorer,
         objectives,
         space,
-        facts=_facts(recipe.seed, asked, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        facts=facts_of(recipe.seed, asked, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
         other=other,
     )
 
 
-def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
     """The scorer of `wanted` and of what they pool. Raises UsageError when a judge or model is missing."""
     whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
     ask = Judge(runtime) if "judge" in runtime.targets else None
@@ -192,7 +196,12 @@ def _judged(scorer: Scorer) -> dict[str, Any]:
     return {"backends": scorer.backends} if scorer.backends else {}
 
 
-def _objective(name: str, minus: bool) -> Objective:
+def objective_of(written: str) -> Objective:
+    """The objective `written` in a recipe: a metric's id, `-` before it where less is better.
+
+    Raises UnknownName, and UsageError for the wrong sign.
+    """
+    name, minus = written.removeprefix("-"), written.startswith("-")
     metric = metrics.get(name)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
@@ -200,7 +209,7 @@ def _objective(name: str, minus: bool) -> Objective:
     return Objective(metric, -1 if minus else 1)
 
 
-def _facts(
+def facts_of(
     seed: int,
     splits: Mapping[str, tuple[Question, ...]],
     sources: Mapping[str, Source],

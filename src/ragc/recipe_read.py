@@ -18,8 +18,9 @@ from ragc.corpora.where import Where, flat
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
+from ragc.recipe_budget import read_budget
 from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
-from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
+from ragc.recipe_spec import Data, Recipe, SourceSpec
 from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
 from ragc.targets.base import ROLES, TargetSpec
@@ -55,7 +56,7 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         targets=_targets(table.table("targets"), found, named_players(search)),
         report=report,
         assessing=assessing,
-        budget=_budget(table.table("budget")),
+        budget=read_budget(table.table("budget")),
         study=read_study(table.table("study")),
         prompts=_prompts(table.table("prompts"), found),
         base=base,
@@ -235,15 +236,3 @@ def _try_build(table: Table, spec: TargetSpec) -> None:
 def _prompts(table: Table, base: Path | None) -> dict[str, str]:
     """Files by predictor; whether a predictor is one of the program's is seen when that is built."""
     return {name: file for name in table.values if (file := table.path(name, base))}
-
-
-def _budget(table: Table) -> Budget:
-    budget = Budget(
-        lm_calls=table.integer("lm_calls", None, low=1),
-        tokens=table.integer("tokens", None, low=1),
-        usd=table.amount("usd"),
-        minutes=table.amount("minutes"),
-        trials=table.integer("trials", None, low=1),
-    )
-    table.close()
-    return budget
