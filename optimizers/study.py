@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.asking import Asked, Asking
+from ragc.optimizers.best_so_far import BestSoFar
 from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
 from ragc.optimizers.making import Maker
@@ -51,8 +52,9 @@ def storing(directory: Path) -> Iterator[None]:
 class Study:
     """One search for the best candidate of a task.
 
-    `directory` holds Optuna's storage and the log. `limit` bounds the questions in flight. `maker` makes the
-    programs of candidates and `runner` runs trials. `spent` says which budget ended the search, "" for none.
+    `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
+    the questions in flight. `maker` makes the programs of candidates and `runner` runs trials. `spent` says
+    which budget ended the search, "" for none.
     Raises UsageError when a study that is there was begun with other questions, sources or targets, and
     StoreError when its storage cannot be opened or holds something else.
     """
@@ -64,6 +66,7 @@ class Study:
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = Journal(directory, task)
         self.maker = Maker(task, StudyKept(self._study), limit, progress)
+        self._best = BestSoFar(directory, task, self.maker)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
         self._check_inputs()
         try:
@@ -109,6 +112,7 @@ class Study:
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
             await self._batch(Asking(self._study, self.task, space).baseline())
+        await self._best.keep(self.trials)
         calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
         self.task.ledger.hold(round(2 * calls * len(self.task.test)))
         try:
@@ -117,6 +121,7 @@ class Study:
             asking = Asking(self._study, self.task, space)
             while len(self.trials) < wanted:
                 await self._batch(asking.batch(self.trials, wanted))
+                await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
