@@ -124,6 +124,25 @@ def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
     assert not any("domain" in m.content.lower() for r in answers for m in r.messages)
 
 
+@pytest.mark.parametrize(
+    ("knobs", "question", "shown"),
+    [
+        ({"icl_domain": "same"}, "Which film is Q2?", "Q2"),
+        ({"icl_domain": "same"}, "Which film is Q1?", "Q0"),
+        ({"icl_domain": "cross"}, "Which film is Q3?", "Q3"),
+        ({"icl_invalid": 1}, "Which is Q4?", "Q4"),
+    ],
+)
+def test_the_nearest_are_the_nearest_of_all_that_suit(
+    knobs: dict[str, Any], question: str, shown: str
+) -> None:
+    target = ScriptedTarget(said())
+    program: Any = made(target, **knobs)
+    program.answer.demos, program.answer.nearest = DEMOS, 1
+    program(question=question)
+    assert examples(target) == [shown]
+
+
 def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see() -> None:
     def fingerprint(demos: list[dict[str, Any]], **knobs: Any) -> str:
         program: Any = made(ScriptedTarget(said()), icl_n=1, **knobs)
