@@ -65,6 +65,7 @@ class Asking:
 
     def _drawn(self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]) -> Asked:
         """A candidate of the sampler's; where it only repeats itself, one like it or like those `shown`."""
+        candidate = self._space.baseline()
         for attempt in range(DRAWS):
             place = position + attempt * self._task.batch
             trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)

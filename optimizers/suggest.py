@@ -55,8 +55,8 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
 
 
 def _kind(trial: optuna.Trial, name: str, part: Space) -> str:
-    kinds = part.demo_kinds
-    return str(trial.suggest_categorical(name, kinds)) if len(kinds) > 1 else kinds[0]
+    first, *others = part.demo_kinds
+    return str(trial.suggest_categorical(name, part.demo_kinds)) if others else first
 
 
 def _set(trial: optuna.Trial, name: str, sets: range) -> int:
