@@ -50,7 +50,8 @@ class Asking:
         """The next trials after `trials`, the baseline among them, of `wanted` in all.
 
         What is left of the screening; then what was offered; then two in three show the best candidate so
-        far another demonstration set, and the others are the sampler's.
+        far another demonstration set, all predictors the same. When none is left, one in three shows it to
+        one predictor alone. The others are the sampler's.
         """
         self._copy()
         done, asked = len(trials), list[Asked]()
@@ -59,10 +60,13 @@ class Asking:
         for position in range(min(self._task.batch, wanted - done)):
             place = done - 1 + position
             candidate = self._given_at(place)
-            if candidate is None and shown and (place - len(self._first)) % 3 < 2:
+            turn = (place - len(self._first)) % 3
+            if candidate is None and shown and turn < 2:
                 candidate = self._space.another_set(shown[0], tried)
+            if candidate is None and shown and turn == 0:
+                candidate = self._space.another_own(shown[0], tried)
             if candidate is None:
-                asked.append(self._drawn(done, position, tried))
+                asked.append(self._drawn(done, position, tried, shown))
             else:
                 asked.append(self._given(candidate, done, position))
             tried.add(asked[-1][1].mark)
@@ -85,19 +89,20 @@ class Asking:
         trial, _ = self._ask(done, position)
         return self._kept(trial), candidate
 
-    def _drawn(self, done: int, position: int, tried: Container[str]) -> Asked:
-        trial, candidate = self._ask(done, position)
-        for attempt in range(1, DRAWS):
+    def _drawn(self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]) -> Asked:
+        """A candidate of the sampler's; where it only repeats itself, one like it or like those `shown`."""
+        candidate = self._space.baseline()
+        for attempt in range(DRAWS):
+            place = position + attempt * self._task.batch
+            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
             if candidate.mark not in tried:
                 return self._kept(trial), candidate
             self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            place = position + attempt * self._task.batch
-            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
-        if candidate.mark not in tried:
-            return self._kept(trial), candidate
-        self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-        other = self._space.another_set(candidate, tried)
-        return self._given(other or candidate, done, position)
+        others = (
+            self._space.another_set(like, tried) or self._space.another_own(like, tried)
+            for like in (candidate, *shown)
+        )
+        return self._given(next(filter(None, others), candidate), done, position)
 
     def _ask(self, done: int, place: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
         self._asked.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)

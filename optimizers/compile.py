@@ -105,7 +105,7 @@ def compile(
     refuse_foreign(target)
     if recipe.study.workers and (store or targets):
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
-    with _study_of(target, recipe, resume) as directory:
+    with study_of(target, recipe, resume) as directory:
         ledger = ledger_of(recipe, directory)
         kept = store or open_store(recipe.study)
         charges = directory / "charges.jsonl"
@@ -118,7 +118,7 @@ def compile(
 
 
 @contextmanager
-def _study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
+def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     """The study's directory, locked; a changed recipe is refused on resume."""
     directory = study_directory(out)
     directory.parent.mkdir(parents=True, exist_ok=True)

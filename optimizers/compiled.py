@@ -30,7 +30,10 @@ IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 
 
 class PredictorState(pydantic.BaseModel):
-    """What the compiler chose for one typed call."""
+    """What the compiler chose for one typed call.
+
+    With `nearest` above 0 a call shows so many of `demos`, those nearest to its question.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -40,6 +43,12 @@ class PredictorState(pydantic.BaseModel):
     output_schema: dict[str, Any]
     layout: str
     role: str
+    nearest: int = 0
+
+    @pydantic.model_serializer(mode="wrap")
+    def _written(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `nearest` where every call shows the same demonstrations."""
+        return {name: value for name, value in write(self).items() if name != "nearest" or value}
 
 
 class ProgramState(pydantic.BaseModel):
@@ -104,6 +113,7 @@ class CompiledProgram:
         for name, saved in self.state.predictors.items():
             found[name].signature = found[name].signature.with_instructions(saved.instructions)
             found[name].demos = [dict(demo) for demo in saved.demos]
+            found[name].nearest = saved.nearest
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -179,13 +189,17 @@ def _state(predictor: RagPredict) -> PredictorState:
         output_schema=reply_schema(signature),
         layout=predictor.layout,
         role=predictor.role,
+        nearest=predictor.nearest,
     )
 
 
 def readable(predictor: RagPredict) -> str:
     """The prompt of `predictor` for people: every message, inputs as `{name}`."""
     slots = {name: [f"{{{name}}}"] if _is_list(info) else f"{{{name}}}" for name, info in _inputs(predictor)}
-    parts = [f"## {message.role}\n\n{message.content}\n" for message in predictor.messages(**slots)]
+    parts = []
+    if predictor.nearest:
+        parts = [f"Of {len(predictor.demos)} demonstrations the {predictor.nearest} nearest are shown.\n"]
+    parts += [f"## {message.role}\n\n{message.content}\n" for message in predictor.messages(**slots)]
     return "\n".join(parts)
 
 

@@ -98,7 +98,7 @@ class RecipeData:
         files = {name: value for name, value in asked.items() if isinstance(value, str)}
         out = {name: self._questions(value, known, numbered=name) for name, value in files.items()}
         rest = {name: value for name, value in asked.items() if name not in files}
-        pool = self._pool(known)
+        pool = self.pool(known)
         named = {question.split for question in pool}
         sizes = {name: value for name, value in rest.items() if value is not None}
         whole = {
@@ -112,7 +112,8 @@ class RecipeData:
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
 
-    def _pool(self, known: Known) -> tuple[Question, ...]:
+    def pool(self, known: Known) -> tuple[Question, ...]:
+        """All questions that splits are drawn from; the ids that they name must be `known`, if any are."""
         if self.data.dataset == "pydocs":
             return self._kept(pydocs.questions(), "pydocs")
         hosted = self.data.dataset if hub.is_address(self.data.dataset) else ""

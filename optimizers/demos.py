@@ -13,10 +13,8 @@ import asyncio
 import contextlib
 import io
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -24,69 +22,16 @@ import dspy
 from ragc import counters
 from ragc.counters import Counters
 from ragc.metrics.scoring import Scorer
+from ragc.optimizers.balancing import label_field, label_of
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demonstration import Demo, Demonstration
 from ragc.optimizers.evaluation import NOTHING, Row, evaluate
 from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
 from ragc.programs.trace import Call
+from ragc.recipe_spec import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.signatures.invalid import INVALID
-
-Demo = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Demonstrations by predictor, each list in the order of the train questions that earned them.
-
-    `earned` are the scores of the bootstrapped ones, which come first; `labelled` counts those that
-    follow. `asked` is how many questions were tried and `counters` what that cost.
-    """
-
-    demos: Mapping[str, tuple[Demo, ...]]
-    earned: tuple[float, ...]
-    asked: int
-    labelled: int = 0
-    counters: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
-        return {
-            "demos": {name: [dict(d) for d in demos] for name, demos in self.demos.items()},
-            "earned": list(self.earned),
-            "asked": self.asked,
-            "labelled": self.labelled,
-            "counters": dict(self.counters),
-        }
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Pool:
-        """The pool that `to_json` described."""
-        demos = {name: tuple(demos) for name, demos in value["demos"].items()}
-        earned, counts = tuple(value["earned"]), dict(value["counters"])
-        return cls(demos, earned, int(value["asked"]), int(value["labelled"]), counts)
-
-    @property
-    def size(self) -> int:
-        """The most demonstrations that any predictor has."""
-        return max((len(demos) for demos in self.demos.values()), default=0)
-
-    def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
-        """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
-
-        The same arguments give the same sets. Predictors are cut alike, so that the demonstrations
-        of one question stay together where each predictor has one for it.
-        """
-        made = []
-        for number in range(count):
-            chosen = {}
-            for name, demos in self.demos.items():
-                order = list(range(len(demos)))
-                if number:
-                    rng = random.Random(f"demos {seed} {number}")
-                    rng.shuffle(order)
-                chosen[name] = [demos[i] for i in order[:size]]
-            made.append(chosen)
-        return made
 
 
 async def collect(
@@ -100,6 +45,7 @@ async def collect(
     limit: asyncio.Semaphore,
     block: int = 16,
     done: Callable[[Row], None] = lambda row: None,
+    kinds: Container[str] = (),
 ) -> Pool:
     """Demonstrations from the train questions that `program` answers well.
 
@@ -108,30 +54,79 @@ async def collect(
     Questions are answered in blocks of `block` until `wanted` have earned their place, or until it
     shows that all of `train` would not give so many. When some are missing, labelled ones from the
     rest of `train` fill up to `filled`. A pool may be smaller, or empty, when the questions run out.
+    Where `kinds` has "labelled", up to `filled` labelled ones of all train questions are kept too; where it
+    has "balanced", up to `wanted` of each label that a judgement call gave in a question that scored.
     """
     (name,) = (metric.id for metric in scorer.metrics)
-    earned: list[tuple[Question, float]] = []
+    scored: list[tuple[Row, float]] = []
     spent, asked = Counters(), 0
-    while asked < len(train) and len(earned) < wanted:
+    while asked < len(train) and len(scored) < wanted:
         rows = await evaluate(program, train[asked : asked + block], scorer, limit=limit, done=done)
         asked += len(rows)
-        scored = ((row, row.scores[name]) for row in rows)
-        earned += [(row.question, s) for row, s in scored if s is not None and s >= threshold]
+        pairs = ((row, row.scores[name]) for row in rows)
+        scored += [(row, score) for row, score in pairs if score is not None and score >= threshold]
         _add(spent, rows)
-        if len(earned) * len(train) < wanted * asked:
+        if len(scored) * len(train) < wanted * asked:
             break
-    earned = earned[:wanted]
+    judged = _judged(program, scored, wanted) if BALANCED in kinds else {}
+    earned = [(row.question, score) for row, score in scored[:wanted]]
     demos = await asyncio.to_thread(_collect, program, earned, threshold)
-    taught: list[tuple[str, Demo]] = []
-    if len(earned) < wanted:
+    taught, labelled = list[tuple[str, Demo]](), list[tuple[str, Demo]]()
+    if len(earned) < wanted or LABELLED in kinds:
         taken = {question.id for question, _ in earned}
-        rest = [question for question in train if question.id not in taken]
-        rows = await evaluate(program, rest, NOTHING, limit=limit, taught=True)
+        asked_for = train if LABELLED in kinds else [q for q in train if q.id not in taken]
+        rows = await evaluate(program, asked_for, NOTHING, limit=limit, taught=True)
         _add(spent, rows)
-        taught = _taught(rows, _labels(train), wanted - len(earned))[: filled - len(earned)]
+        labels, rest = _labels(train), [row for row in rows if row.question.id not in taken]
+        if len(earned) < wanted:
+            taught = _taught(rest, labels, wanted - len(earned))[: filled - len(earned)]
+        labelled = _taught(rows, labels, wanted)[:filled] if LABELLED in kinds else []
+    signatures = {name: call.signature for name, call in program.named_predictors()}
+    for name, made in _by_predictor(taught, signatures).items():
+        demos[name] = (*demos.get(name, ()), *made)
+    scores = tuple(score for _, score in earned)
+    return Pool(
+        demos,
+        scores,
+        asked,
+        len(taught),
+        spent.invariant(),
+        _by_predictor(labelled, signatures) if labelled else {},
+        judged,
+    )
+
+
+def _by_predictor(
+    taught: Sequence[tuple[str, Demo]], signatures: Mapping[str, Any]
+) -> dict[str, tuple[Demonstration, ...]]:
+    found: dict[str, tuple[Demonstration, ...]] = {}
     for name, demo in taught:
-        demos[name] = (*demos.get(name, ()), demo)
-    return Pool(demos, tuple(score for _, score in earned), asked, len(taught), spent.invariant())
+        one = Demonstration(demo, label=label_of(signatures[name], demo))
+        found[name] = (*found.get(name, ()), one)
+    return found
+
+
+def _judged(
+    program: RagProgram, scored: Sequence[tuple[Row, float]], most: int
+) -> dict[str, tuple[Demonstration, ...]]:
+    """What the judgement calls of questions that scored decided, at most `most` of each label, none twice.
+
+    Calls whose reply was cut off or had to be asked for again show no one how to answer.
+    """
+    signatures = {n: call.signature for n, call in program.named_predictors() if label_field(call.signature)}
+    found: dict[str, list[Demonstration]] = {name: [] for name in signatures}
+    counts = Counter[tuple[str, str]]()
+    for row, score in scored:
+        calls = (event for event in row.trace if isinstance(event, Call) and event.name in signatures)
+        for call in calls:
+            values = {**call.inputs, **call.outputs}
+            label = label_of(signatures[call.name], values)
+            one = Demonstration(values, score, label)
+            known = call.truncated or call.repaired or one in found[call.name]
+            if label and not known and counts[call.name, label] < most:
+                counts[call.name, label] += 1
+                found[call.name].append(one)
+    return {name: tuple(ones) for name, ones in found.items() if ones}
 
 
 def _add(spent: Counters, rows: Sequence[Row]) -> None:
@@ -183,33 +178,38 @@ def _labels(questions: Sequence[Question]) -> frozenset[str]:
 
 def _collect(
     program: RagProgram, earned: Sequence[tuple[Question, float]], threshold: float
-) -> dict[str, tuple[Demo, ...]]:
-    """Let DSPy bootstrap on questions with the scores they earned; the store answers them."""
-    if not earned:
-        return {name: () for name, _ in program.named_predictors()}
-    examples = [_example(question) for question, _ in earned]
-    scores = {question.id: score for question, score in earned}
-
-    def scored(example: dspy.Example, prediction: Any, trace: Any = None) -> float:
-        return scores[example.id]
-
-    teleprompter = dspy.BootstrapFewShot(
-        metric=scored,
-        metric_threshold=threshold,
-        max_bootstrapped_demos=len(examples),
-        max_labeled_demos=0,
-        max_rounds=1,
-    )
+) -> dict[str, tuple[Demonstration, ...]]:
+    """Let DSPy bootstrap on each question with the score it earned; the store answers them."""
+    found: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
     counters.current.set(())  # replays of calls that were counted when the questions were answered
+    with _silent():
+        for question, score in earned:
+            teleprompter = dspy.BootstrapFewShot(
+                metric=lambda *_, score=score: score,
+                metric_threshold=threshold,
+                max_bootstrapped_demos=1,
+                max_labeled_demos=0,
+                max_rounds=1,
+            )
+            compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
+            for name, predictor in compiled.named_predictors():
+                for values in (_fields(predictor, demo) for demo in predictor.demos):
+                    one = Demonstration(values, score, label_of(predictor.signature, values))
+                    found[name] = (*found[name], one)
+    return found
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """DSPy's bootstrapping without its progress bar and its log of questions that failed."""
     log = logging.getLogger("dspy.teleprompt.bootstrap")
     before, muted = log.level, io.StringIO()
     log.setLevel(logging.ERROR)
     try:
         with contextlib.redirect_stderr(muted), contextlib.redirect_stdout(muted):
-            compiled = teleprompter.compile(program.deepcopy(), trainset=examples)
+            yield
     finally:
         log.setLevel(before)
-    return {name: tuple(_fields(p, demo) for demo in p.demos) for name, p in compiled.named_predictors()}
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:

@@ -6,18 +6,24 @@ What took LM calls to find, demonstrations and instruction candidates, is found 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ragc.fingerprint import digest
-from ragc.optimizers.demos import Pool, collect, show
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demonstration import ByPredictor
+from ragc.optimizers.demos import collect, show
 from ragc.optimizers.fitting import fit
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proposals import Proposals, propose
 from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import DEMO_SETS, Task
+from ragc.optimizers.task import Task
+from ragc.optimizers.varying import DEMO_SETS
 from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
 from ragc.progress import Progress
+from ragc.recipe_spec import CROSS, NEAREST
+from ragc.records import Question
 
 
 class Kept(Protocol):
@@ -56,13 +62,37 @@ class Maker:
         await fit(built, self.task)
         if not candidate.demos:
             return built
-        return show(built, await self.demos(candidate, whole=built.chooses_demos))
+        kept = await self.demos(candidate, whole=_chooses(built, candidate))
+        shown = show(built, {name: [one.values for one in found] for name, found in kept.items()})
+        if candidate.demo_kind == NEAREST:
+            for name, predictor in shown.named_predictors():
+                predictor.nearest = candidate.shows(name)[0]
+        return shown
 
-    async def demos(self, candidate: Candidate, *, whole: bool = False) -> Mapping[str, Any]:
-        """The demonstrations of a `candidate` that shows any, by predictor: as many, or `whole` sets."""
-        pool = await self._pool(candidate)
-        chosen = pool.sets(DEMO_SETS, pool.size if whole else candidate.demos, self.task.seed)
-        return chosen[candidate.demo_set]
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
+        """The demonstrations that `candidate` shows, by predictor; those not named show none.
+
+        With `whole` a predictor that shows any gets all that there are.
+        """
+        if not candidate.demos:
+            return {}
+        pool, seed = await self._pool(candidate), self.task.seed
+        shown = {name: candidate.shows(name) for name in pool.kept}
+        return {
+            name: pool.drawn(name, number, None if whole else count, seed, candidate.demo_kind)
+            for name, (count, number) in shown.items()
+            if count
+        }
+
+    async def earned(self, candidate: Candidate) -> dict[str, Any]:
+        """What provenance says of the demonstrations of `candidate`: scores by predictor, in their order.
+
+        None stands for one whose answer is the gold answer. Those of a program that chooses among them
+        by the question are all told.
+        """
+        whole = bool(candidate.demos) and _chooses(await self._built(candidate), candidate)
+        shown = await self.demos(candidate, whole=whole)
+        return {name: [one.score for one in kept] for name, kept in shown.items() if kept}
 
     async def proposals(self, program: str) -> Proposals:
         """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""
@@ -84,11 +114,17 @@ class Maker:
         names = [(name, name.partition(":")[0]) for name in self._kept.names()]
         return [kinds[kind](self._kept.get(name)).counters for name, kind in names if kind in kinds]
 
-    async def _built(self, candidate: Candidate, knobs: Mapping[str, Any] | None = None) -> RagProgram:
-        runtime = self.task.runtime.playing(candidate.targets)
+    async def _built(
+        self, candidate: Candidate, knobs: Mapping[str, Any] | None = None, runtime: Runtime | None = None
+    ) -> RagProgram:
+        runtime = (runtime or self.task.runtime).playing(candidate.targets)
         chosen = self.task.method_of(candidate.program)
         values = dict(candidate.knobs if knobs is None else knobs)
         built = await asyncio.to_thread(chosen.build, runtime, values)
+        given = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        for name, predictor in built.named_predictors():
+            if name in given:
+                predictor.signature = predictor.signature.with_instructions(given[name])
         return give_prompts(built, self.task.recipe)
 
     async def _instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
@@ -103,35 +139,39 @@ class Maker:
     async def _pool(self, candidate: Candidate) -> Pool:
         """The demonstrations collected under the setting that fits `candidate`, made once a study.
 
-        They are the answers of the roles' own targets: what a demonstration shows does not depend on who
-        is shown it.
+        Those of another domain are collected on its own questions and sources. They are the answers of the
+        roles' own targets: what a demonstration shows does not depend on who is shown it.
         """
         method = self.task.method_of(candidate.program)
         part = self.task.space.part(candidate)
         shape = {name: candidate.knobs[name] for name in method.shaping}
         setting = {**part.baseline().knobs, **method.demo_knobs, **shape}
-        name = f"pool:{digest([candidate.program, setting] if candidate.program else setting)[:16]}"
+        other = self.task.other if candidate.demo_kind == CROSS else None
+        marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
+        name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
 
         async def collected() -> Pool:
-            built = await self._built(Candidate(setting, program=candidate.program))
-            pool = await self._collected(built)
+            runtime = other.runtime if other else None
+            built = await self._built(Candidate(setting, program=candidate.program), runtime=runtime)
+            pool = await self._collected(built, other.questions if other else self.task.train)
             self._kept.put(name, pool.to_json())
             return pool
 
         kept = self._kept.get(name)
         return Pool.of(kept) if kept is not None else await self._once(name, collected)
 
-    async def _collected(self, built: RagProgram) -> Pool:
+    async def _collected(self, built: RagProgram, train: Sequence[Question]) -> Pool:
         task = self.task
         pool = await collect(
             built,
-            task.train,
+            train,
             task.scorer.only([task.demo_metric]),
             wanted=max(8, task.space.demos + 2),
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
             done=lambda row: self.progress.step(),
+            kinds=task.recipe.search.demo_kinds,
         )
         kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
         self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
@@ -142,6 +182,11 @@ class Maker:
         if name not in self._making:
             self._making[name] = asyncio.ensure_future(_awaited(make))
         return await asyncio.shield(self._making[name])
+
+
+def _chooses(program: RagProgram, candidate: Candidate) -> bool:
+    """Whether the question decides which demonstrations are shown, so that all there are must be there."""
+    return program.chooses_demos or candidate.demo_kind == NEAREST
 
 
 async def _awaited(make: Callable[[], Awaitable[Any]]) -> Any:

@@ -42,10 +42,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     passage_tokens = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk
     reply_tokens = max(p.sampling.max_tokens for p in program.predictors())
     demo_tokens = recipe.search.demos * chunk
+    others = len(task.other.questions) if task.other else 0
     trials = task.trials if task.space.size else 0
     questions = {
         "dev": len(task.dev) * (trials + 1),
-        "demonstrations": len(task.train) if task.space.demos else 0,
+        "demonstrations": len(task.train) + others if task.space.demos else 0,
         "test": 2 * len(task.test),
     }
     if trials and recipe.search.calibrate and (thresholds := _thresholds(task)):

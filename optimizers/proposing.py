@@ -22,7 +22,8 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError
 
 from ragc.errors import UsageError
-from ragc.optimizers.demos import Pool, collect
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demos import collect
 from ragc.optimizers.evaluation import Row
 from ragc.optimizers.peer_bench import Bench
 from ragc.optimizers.peer_feedback import feedback

@@ -63,6 +63,8 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
     }
     if calibrated := study.calibrating.facts():
         facts["calibration"] = calibrated
+    if scores := await study.maker.earned(chosen.candidate):
+        facts["demonstrations"] = scores
     if study.front:
         facts["front"] = [_on_front(task, tried) for tried in study.front]
     return Found(

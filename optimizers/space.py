@@ -8,6 +8,7 @@ from typing import Any
 
 from ragc.fingerprint import digest
 from ragc.programs.knobs import Knob, Knobs, Value
+from ragc.recipe_spec import FILLED, NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +16,11 @@ class Candidate:
     """One point of the search space.
 
     `demos` is how many demonstrations are shown (0 for none), taken from the front of demonstration set
-    number `demo_set`. `instructions` are numbers of instruction candidates by predictor; a predictor that
-    is not named keeps its own. `targets` says which target plays a role, where not the role's own.
-    `program` is "" where the study has one program.
+    number `demo_set`, by every predictor but those in `own_demos`, which show a number and a set of their
+    own: (count, set) by predictor. `instructions` are numbers of instruction candidates by predictor; a
+    predictor that is not named keeps its own. `targets` says which target plays a role, where not the role's
+    own. `program` is "" where the study has one program. `demo_kind` is one of `ragc.recipe_spec.DEMO_KINDS`;
+    the nearest are chosen from the whole pool, which has one set.
     """
 
     knobs: Mapping[str, Value] = field(default_factory=dict)
@@ -26,10 +29,28 @@ class Candidate:
     instructions: Mapping[str, int] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
+    own_demos: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    demo_kind: str = FILLED
+
+    def shows(self, predictor: str) -> tuple[int, int]:
+        """How many demonstrations `predictor` shows, and of which set."""
+        return self.own_demos.get(predictor, (self.demos, self.demo_set))
+
+    def sharing(self, demos: int, demo_set: int) -> Candidate:
+        """The same candidate with another number and set for all predictors that have none of their own."""
+        own = {name: shown for name, shown in self.own_demos.items() if shown != (demos, demo_set)}
+        return replace(self, demos=demos, demo_set=demo_set, own_demos=own)
+
+    def showing(self, predictor: str, count: int, demo_set: int) -> Candidate:
+        """The same candidate with `count` demonstrations of set `demo_set` for `predictor` alone."""
+        own = {**self.own_demos, predictor: (count, demo_set if count else 0)}
+        return replace(self, own_demos=own).sharing(self.demos, self.demo_set)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse. What only some studies vary stands there only if it was."""
         some = {
+            "demo_kind": "" if self.demo_kind == FILLED else self.demo_kind,
+            "own_demos": {name: list(shown) for name, shown in sorted(self.own_demos.items())},
             "instructions": dict(sorted(self.instructions.items())),
             "targets": dict(sorted(self.targets.items())),
             "program": self.program,
@@ -47,6 +68,8 @@ class Candidate:
             {name: int(number) for name, number in value.get("instructions", {}).items()},
             dict(value.get("targets", {})),
             str(value.get("program", "")),
+            {name: (int(count), int(number)) for name, (count, number) in value.get("own_demos", {}).items()},
+            str(value.get("demo_kind", FILLED)),
         )
 
     @property
@@ -61,7 +84,8 @@ class Space:
 
     `fixed` are values that hold for every candidate. `demos` is the most demonstrations shown,
     drawn from `demo_sets` sets; 0 searches none. `instructions` is how many candidates each predictor has,
-    its present instructions, number 0, among them. `program` is "" where the study has one program.
+    its present instructions, number 0, among them. `predictors` are those that may show demonstrations of
+    their own, none where there is one only. `program` is "" where the study has one program.
     """
 
     knobs: tuple[Knob, ...]
@@ -71,12 +95,20 @@ class Space:
     demo_sets: int = 1
     instructions: Mapping[str, int] = field(default_factory=dict)
     program: str = ""
+    predictors: tuple[str, ...] = ()
+    demo_kinds: tuple[str, ...] = (FILLED,)
+
+    def sets(self, kind: str) -> range:
+        """The numbers of the sets there are of a `kind`."""
+        return range(1 if kind == NEAREST else self.demo_sets)
 
     @property
     def size(self) -> int:
-        """The number of dimensions; 0 when nothing varies."""
+        """The number of dimensions; 0 when nothing varies. All that predictors have of their own is one."""
         sets = 1 if self.demos and self.demo_sets > 1 else 0
-        return len(self.knobs) + (1 if self.demos else 0) + sets + len(self.instructed)
+        own = 1 if self.demos and self.predictors else 0
+        kinds = 1 if self.demos and len(self.demo_kinds) > 1 else 0
+        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instructed)
 
     @property
     def instructed(self) -> dict[str, int]:
@@ -88,16 +120,22 @@ class Space:
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values, program=self.program)
 
+    def shown(self) -> Candidate:
+        """The baseline with all demonstrations, if it may show any."""
+        kind = self.demo_kinds[0] if self.demos else FILLED
+        return replace(self.baseline(), demos=self.demos, demo_kind=kind)
+
     def screening(self) -> Iterator[Candidate]:
         """Candidates to begin with, chosen by rule and not by chance.
 
-        The baseline with all demonstrations, then the same with one choice or switch moved to one of
-        its other options, in the order of declaration; none without demonstrations. Then the first new
-        instructions of each predictor.
+        The baseline with all demonstrations, those of each other kind, then the first with one choice or
+        switch moved to one of its other options, in the order of declaration; none without demonstrations.
+        Then the first new instructions of each predictor.
         """
-        base = replace(self.baseline(), demos=self.demos)
+        base = self.shown()
         if self.demos:
             yield base
+            yield from (replace(base, demo_kind=kind) for kind in self.demo_kinds[1:])
             for knob in self.knobs:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
@@ -111,8 +149,22 @@ class Space:
         None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
         most knobs do, and a sampler learns nothing about one set from another.
         """
-        sets = range(self.demo_sets) if candidate.demos else ()
-        others = (replace(candidate, demo_set=number) for number in sets)
+        sets = self.sets(candidate.demo_kind) if candidate.demos else ()
+        others = (candidate.sharing(candidate.demos, number) for number in sets)
+        return next((other for other in others if other.mark not in tried), None)
+
+    def another_own(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """`candidate` with another set, or none, for one predictor; the first whose mark is not `tried`.
+
+        None when it shows no demonstrations, has one predictor, or all were tried.
+        """
+        sets = self.sets(candidate.demo_kind)
+        choices = [*((candidate.demos, number) for number in sets), (0, 0)]
+        others = (
+            candidate.showing(name, count, number)
+            for name in (self.predictors if candidate.demos else ())
+            for count, number in choices
+        )
         return next((other for other in others if other.mark not in tried), None)
 
 
@@ -157,7 +209,7 @@ class Spaces:
         first, *others = self.parts
         made = [part.baseline() for part in others]
         made += first.screening()
-        base = replace(first.baseline(), demos=first.demos)
+        base = first.shown()
         made += [
             replace(base, targets={role: name}) for role, names in self.targets.items() for name in names[1:]
         ]
@@ -168,6 +220,10 @@ class Spaces:
     def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
         """As `Space.another_set`, in the candidate's program."""
         return self.part(candidate).another_set(candidate, tried)
+
+    def another_own(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """As `Space.another_own`, in the candidate's program."""
+        return self.part(candidate).another_own(candidate, tried)
 
     def instructed(self, program: str, counts: Mapping[str, int]) -> Spaces:
         """These spaces with `counts` instruction candidates by predictor in `program`."""

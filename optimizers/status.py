@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from ragc import metrics
 from ragc.errors import ArtefactError
+from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
 from ragc.optimizers.journal import LOG
@@ -72,6 +73,8 @@ class StudyStatus:
         ]
         if self.best is not None:
             found.append(f"best so far: {_told(self.best)}")
+            if (where := Path(self.study) / BEST).exists():
+                found.append(f"its compiled program: {where}")
         found += [f"on the front: {_told(trial)}" for trial in self.front]
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:g}"

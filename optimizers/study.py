@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.asking import Asked, Asking
+from ragc.optimizers.best_so_far import BestSoFar
 from ragc.optimizers.calibrating import Calibrating
 from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
@@ -29,6 +30,7 @@ from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Tried, best
 from ragc.optimizers.winner import front, winner
 from ragc.progress import Progress
+from ragc.recipe_spec import FILLED
 
 
 @contextmanager
@@ -51,8 +53,9 @@ def storing(directory: Path) -> Iterator[None]:
 class Study:
     """One search for the best candidate of a task.
 
-    `directory` holds Optuna's storage and the log. `limit` bounds the questions in flight. `maker` makes the
-    programs of candidates and `runner` runs trials. `spent` says which budget ended the search, "" for none.
+    `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
+    the questions in flight. `maker` makes the programs of candidates and `runner` runs trials. `spent` says
+    which budget ended the search, "" for none.
     Raises UsageError when a study that is there was begun with other questions, sources or targets, and
     StoreError when its storage cannot be opened or holds something else.
     """
@@ -66,6 +69,7 @@ class Study:
         kept = StudyKept(self._study)
         self.maker = Maker(task, kept, limit, progress)
         self.calibrating = Calibrating(self.maker, kept, self._journal.note)
+        self._best = BestSoFar(directory, task, self.maker)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
         self._check_inputs()
         try:
@@ -111,6 +115,7 @@ class Study:
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
             await self._batch(Asking(self._study, self.task, space).baseline())
+        await self._best.keep(self.trials)
         calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
         held = round(2 * calls * len(self.task.test))
         self.task.ledger.hold(held)
@@ -123,6 +128,7 @@ class Study:
                     screened = self.trials[: asking.screened + 1]
                     asking.offer(await self.calibrating.candidates(space, screened, held))
                 await self._batch(asking.batch(self.trials, wanted))
+                await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
@@ -207,7 +213,9 @@ class Study:
         parts = [candidate.program] if candidate.program != self.task.space.first.program else []
         parts += [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
         if candidate.demos:
-            parts.append(f"demos={candidate.demos}/{candidate.demo_set}")
+            kind = "" if candidate.demo_kind == FILLED else f" {candidate.demo_kind}"
+            parts.append(f"demos={candidate.demos}/{candidate.demo_set}{kind}")
+        parts += [f"demos.{name}={count}/{number}" for name, (count, number) in candidate.own_demos.items()]
         parts += [f"instructions.{name}={number}" for name, number in candidate.instructions.items()]
         parts += [f"{role}={name}" for role, name in candidate.targets.items()]
         return " ".join(parts) or "baseline"

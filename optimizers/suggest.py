@@ -14,6 +14,7 @@ from ragc.errors import UsageError
 from ragc.fingerprint import digest
 from ragc.optimizers.space import Candidate, Space, Spaces
 from ragc.programs.knobs import Knob, Value
+from ragc.recipe_spec import FILLED
 
 
 def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
@@ -30,8 +31,9 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
     demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
-    sets = range(part.demo_sets) if demos and part.demo_sets > 1 else ()
-    demo_set = int(trial.suggest_categorical(f"{prefix}demo_set", sets)) if sets else 0
+    kind = _kind(trial, f"{prefix}demo_kind", part) if demos else FILLED
+    demo_set = _set(trial, f"{prefix}demo_set", part.sets(kind)) if demos else 0
+    own = _own(trial, f"{prefix}own_demos", part, kind) if demos and part.predictors else {}
     numbers = {
         name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
         for name, count in part.instructed.items()
@@ -47,7 +49,28 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
         {name: number for name, number in numbers.items() if number},
         {role: name for role, name in players.items() if name != role},
         chosen,
-    )
+        own,
+        kind,
+    ).sharing(demos, demo_set)
+
+
+def _kind(trial: optuna.Trial, name: str, part: Space) -> str:
+    first, *others = part.demo_kinds
+    return str(trial.suggest_categorical(name, part.demo_kinds)) if others else first
+
+
+def _set(trial: optuna.Trial, name: str, sets: range) -> int:
+    return int(trial.suggest_categorical(name, sets)) if len(sets) > 1 else 0
+
+
+def _own(trial: optuna.Trial, name: str, part: Space, kind: str) -> dict[str, tuple[int, int]]:
+    """What each predictor shows of its own; nothing in every other trial drawn at random."""
+    own: dict[str, tuple[int, int]] = {}
+    if trial.suggest_categorical(name, (False, True)):
+        for predictor in part.predictors:
+            count = trial.suggest_int(f"{name}.{predictor}", 0, part.demos)
+            own[predictor] = (count, _set(trial, f"{name}.{predictor}.set", part.sets(kind)) if count else 0)
+    return own
 
 
 def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
@@ -63,12 +86,26 @@ def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
             out[f"{prefix}knob.{knob.name}"] = _on_grid(knob, values[knob.name])
     if part.demos:
         out[f"{prefix}demos"] = candidate.demos
-        if candidate.demos and part.demo_sets > 1:
+        if candidate.demos and len(part.demo_kinds) > 1:
+            out[f"{prefix}demo_kind"] = candidate.demo_kind
+        if candidate.demos and len(part.sets(candidate.demo_kind)) > 1:
             out[f"{prefix}demo_set"] = candidate.demo_set
+        if candidate.demos and part.predictors:
+            out |= _own_as_parameters(f"{prefix}own_demos", part, candidate)
     for name in part.instructed:
         out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
     for role in spaces.targets:
         out[f"target.{role}"] = candidate.targets.get(role, role)
+    return out
+
+
+def _own_as_parameters(name: str, part: Space, candidate: Candidate) -> dict[str, Any]:
+    out: dict[str, Any] = {name: bool(candidate.own_demos)}
+    for predictor in part.predictors if candidate.own_demos else ():
+        count, number = candidate.shows(predictor)
+        out[f"{name}.{predictor}"] = count
+        if count and len(part.sets(candidate.demo_kind)) > 1:
+            out[f"{name}.{predictor}.set"] = number
     return out
 
 

@@ -17,17 +17,20 @@ from ragc.metrics import Metric, assessors
 from ragc.metrics.assessing import families
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger, StudyLedger
+from ragc.optimizers.cross_domain import OtherDomain, other_domain
 from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.judge import Judge
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
-from ragc.optimizers.space import Space, Spaces
+from ragc.optimizers.space import Spaces
 from ragc.optimizers.trials import Objective
+from ragc.optimizers.varying import spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.progress import Progress
 from ragc.recipe import Recipe
+from ragc.recipe_spec import CROSS
 from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets import build as build_target
@@ -35,16 +38,16 @@ from ragc.targets.base import Target
 from ragc.targets.fallbacks import names_of
 from ragc.version import __version__
 
-DEMO_SETS = 4
-"""Orderings of the demonstration pool that a study may choose from."""
-
 DEMO_THRESHOLD = 0.75
 """The least score of a train question that earns a demonstration."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a study needs."""
+    """What a study needs.
+
+    `instructions` stand in for those of the recipe's own program, by predictor.
+    """
 
     recipe: Recipe
     runtime: Runtime
@@ -55,6 +58,8 @@ class Task:
     space: Spaces
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
+    other: OtherDomain | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -149,13 +154,16 @@ def prepare(
     runtime = Runtime(made, sources, store=store, ledger=ledger)
     for program in recipe.methods:
         runtime.require(program)
-    signed = [(name.removeprefix("-"), name.startswith("-")) for name in recipe.search.objectives]
-    objectives = tuple(_objective(name, minus) for name, minus in signed)
-    wanted = [metrics.get(name) for name in dict.fromkeys((*recipe.report, *(name for name, _ in signed)))]
-    scorer = _scorer(wanted, recipe, runtime, store)
-    space = _spaces(recipe)
-    if questions and space.demos and not splits.get("train"):
+    objectives = tuple(map(objective_of, recipe.search.objectives))
+    ids = (*recipe.report, *(objective.metric.id for objective in objectives))
+    wanted = [metrics.get(name) for name in dict.fromkeys(ids)]
+    scorer = scorer_of(wanted, recipe, runtime, store)
+    space = spaces(recipe, runtime)
+    other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
+    own = set(recipe.search.demo_kinds) - {CROSS}
+    if questions and space.demos and own and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+    asked = splits | ({"cross_domain": other.questions} if other else {})
     return Task(
         recipe,
         runtime,
@@ -164,28 +172,12 @@ def prepare(
         scorer,
         objectives,
         space,
-        facts=_facts(recipe.seed, splits, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        facts=facts_of(recipe.seed, asked, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        other=other,
     )
 
 
-def _spaces(recipe: Recipe) -> Spaces:
-    """What `recipe` lets vary."""
-    several = len(recipe.methods) > 1
-    parts = tuple(
-        Space(
-            recipe.space(chosen),
-            chosen.knobs,
-            fixed=recipe.fixed(chosen),
-            demos=recipe.search.demos,
-            demo_sets=DEMO_SETS,
-            program=chosen.id if several else "",
-        )
-        for chosen in recipe.methods
-    )
-    return Spaces(parts, recipe.search.targets)
-
-
-def _scorer(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
     """The scorer of `wanted` and of what they pool. Raises UsageError when a judge or model is missing."""
     whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
     ask = Judge(runtime) if "judge" in runtime.targets else None
@@ -205,7 +197,12 @@ def _judged(scorer: Scorer) -> dict[str, Any]:
     return {"backends": scorer.backends} if scorer.backends else {}
 
 
-def _objective(name: str, minus: bool) -> Objective:
+def objective_of(written: str) -> Objective:
+    """The objective `written` in a recipe: a metric's id, `-` before it where less is better.
+
+    Raises UnknownName, and UsageError for the wrong sign.
+    """
+    name, minus = written.removeprefix("-"), written.startswith("-")
     metric = metrics.get(name)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
@@ -213,7 +210,7 @@ def _objective(name: str, minus: bool) -> Objective:
     return Objective(metric, -1 if minus else 1)
 
 
-def _facts(
+def facts_of(
     seed: int,
     splits: Mapping[str, tuple[Question, ...]],
     sources: Mapping[str, Source],

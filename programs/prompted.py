@@ -12,14 +12,19 @@ from typing import Any, Self
 import dspy
 
 from ragc.errors import ParseFailure
-from ragc.programs.demos import FrozenDemos
+from ragc.fingerprint import digest
+from ragc.programs.demos import FrozenDemos, plain
 from ragc.programs.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.nearest import ranked
 from ragc.programs.rendered import Rendered, echoed, render
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
 
 GREEDY = Sampling()
+
+VIEWS = 512
+"""How many choices of demonstrations are kept rendered."""
 
 _AGAIN = (
     "That reply could not be read: {error} "
@@ -31,8 +36,9 @@ class Prompted(dspy.Predict):
     """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
 
     Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
-    shown, in order. A subclass that shows its inputs in another way says so in its `fingerprint`, which
-    may depend on what is rendered and on what never changes.
+    shown, in order. With `nearest` above 0 a call shows so many of them at most, those nearest to its
+    question, the nearest last. A subclass that shows its inputs in another way says so in its
+    `fingerprint`, which may depend on what is rendered and on what never changes.
     """
 
     # DSPy's own looks at every access, to warn of direct calls of `forward`, which are welcome here.
@@ -51,6 +57,8 @@ class Prompted(dspy.Predict):
     ) -> None:
         self._rendered: Rendered | None = None
         self._printed: tuple[Rendered | None, str] = (None, "")
+        self._views: tuple[Rendered | None, dict[tuple[int, ...], Prompted]] = (None, {})
+        self._nearest = 0
         self.runtime, self.layout = runtime, layout
         self.role: Role = role
         self.sampling, self.max_demos, self.logprobs = sampling, max_demos, logprobs
@@ -65,6 +73,16 @@ class Prompted(dspy.Predict):
     @demos.setter
     def demos(self, value: Any) -> None:
         self._demos = FrozenDemos(value)
+        self._rendered = None
+
+    @property
+    def nearest(self) -> int:
+        """How many demonstrations a call shows, chosen by its question; 0: the first `max_demos`."""
+        return self._nearest
+
+    @nearest.setter
+    def nearest(self, value: int) -> None:
+        self._nearest = value
         self._rendered = None
 
     @property
@@ -86,7 +104,9 @@ class Prompted(dspy.Predict):
     @property
     def fingerprint(self) -> str:
         """A digest of all that shapes the prompt apart from the inputs."""
-        return self.rendered.fingerprint
+        if not self._nearest:
+            return self.rendered.fingerprint
+        return digest([self.rendered.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
 
     @property
     def rendered(self) -> Rendered:
@@ -106,10 +126,39 @@ class Prompted(dspy.Predict):
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
+        if self._nearest:
+            places = ranked(self._demos, inputs)[: min(self._nearest, self.max_demos)]
+            return self.view(places[::-1]).messages(**inputs)
         style, rendered = adapter(self.layout), self.rendered
         shown = echoed(inputs, rendered.echoes)
         content = style.format_user_message_content(self._signature, shown, main_request=True)
         return (*rendered.prefix, Message("user", content))
+
+    @property
+    def told(self) -> Any:
+        """The signature as it is sent."""
+        return self._signature
+
+    def view(self, places: tuple[int, ...]) -> Prompted:
+        """The same prompt with the demonstrations at `places`, in that order; made once for each choice."""
+        rendered, views = self._views
+        if rendered is not self.rendered or len(views) >= VIEWS:
+            views = {}
+            self._views = (self.rendered, views)
+        if places not in views:
+            made = Prompted(self.told, self.runtime, layout=self.layout, max_demos=len(places))
+            made.demos = [self._demos[place] for place in places]
+            views[places] = made
+        return views[places]
+
+    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """DSPy's state, and `nearest` where the question decides what is shown."""
+        return {**super().dump_state(*args, **more), **({"nearest": self._nearest} if self._nearest else {})}
+
+    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
+        """Take over `state`."""
+        self.nearest = 0
+        return super().load_state(state, *args, **more)
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""

@@ -14,6 +14,7 @@ import dspy
 
 from ragc.fingerprint import digest
 from ragc.programs.demos import plain
+from ragc.programs.nearest import ranked
 from ragc.programs.predict import RagPredict
 from ragc.signatures.invalid import INVALID, settled
 from ragc.targets.base import Message
@@ -30,7 +31,6 @@ class ChoosingPredict(RagPredict):
 
     def __init__(self, like: RagPredict, *, where: str, invalid: int) -> None:
         self.where, self.invalid = where, invalid
-        self._views: tuple[Any, Any, dict[tuple[int, ...], RagPredict]] = (None, None, {})
         signature = like.signature
         if where != "any":
             about = dspy.InputField(desc="what the question is about")
@@ -51,35 +51,38 @@ class ChoosingPredict(RagPredict):
         return digest([super().fingerprint, [plain(d) for d in self.demos], self.where, self.invalid])
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
-        """The chat messages that a call with `inputs` sends; no model is called."""
-        domain = str(inputs.pop(DOMAIN, ""))
-        places = chosen(self.demos, self.max_demos, where=self.where, domain=domain, invalid=self.invalid)
-        return self._view(places).messages(**inputs)
+        """The chat messages that a call with `inputs` sends; no model is called.
 
-    def _view(self, places: tuple[int, ...]) -> RagPredict:
-        """A call with the demonstrations at `places`, made once for each set of demonstrations."""
-        demos, signature, views = self._views
-        if demos is not self.demos or signature is not self.signature:
-            views = {}
-            self._views = (self.demos, self.signature, views)
-        if places not in views:
-            view = RagPredict(
-                self.signature.delete(DOMAIN), self.runtime, layout=self.layout, max_demos=self.max_demos
-            )
-            view.demos = [self.demos[place] for place in places]
-            views[places] = view
-        return views[places]
+        Where the nearest demonstrations are shown, those are the nearest of all that suit.
+        """
+        domain = str(inputs.pop(DOMAIN, ""))
+        order = ranked(self.demos, inputs) if self.nearest else range(len(self.demos))
+        most = min(self.nearest, self.max_demos) if self.nearest else self.max_demos
+        places = chosen(self.demos, most, where=self.where, domain=domain, invalid=self.invalid, order=order)
+        return self.view(places).messages(**inputs)
+
+    @property
+    def told(self) -> Any:
+        """The signature as it is sent, without the domain."""
+        return self.signature.delete(DOMAIN)
 
 
 def chosen(
-    demos: Sequence[Mapping[str, Any]], most: int, *, where: str, domain: str, invalid: int
+    demos: Sequence[Mapping[str, Any]],
+    most: int,
+    *,
+    where: str,
+    domain: str,
+    invalid: int,
+    order: Sequence[int] = (),
 ) -> tuple[int, ...]:
     """The places of at most `most` of `demos` that suit a question of `domain`, in their order.
 
-    `invalid` places go to demonstrations of invalid questions, where so many suit. With `where` "same" or
-    "cross" a demonstration without a domain never suits.
+    The first in `order`, all places in the order of preference, are taken. `invalid` places go to
+    demonstrations of invalid questions, where so many suit. With `where` "same" or "cross" a demonstration
+    without a domain never suits.
     """
-    fit = [place for place, demo in enumerate(demos) if _suits(demo, where, domain)]
+    fit = [place for place in order or range(len(demos)) if _suits(demos[place], where, domain)]
     refused = [place for place in fit if settled(str(demos[place].get("answer"))) == INVALID]
     first = refused[: min(invalid, most)]
     rest = [place for place in fit if place not in first][: most - len(first)]

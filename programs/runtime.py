@@ -54,6 +54,12 @@ class Runtime:
             other.target(role)
         return other
 
+    def searching(self, sources: Mapping[str, Source]) -> Runtime:
+        """The same runtime with `sources` in the place of its own by those names; the rest is shared."""
+        other = copy.copy(self)
+        other.sources = {**self.sources, **sources}
+        return other
+
     async def open(self, watch: Watch | None = None) -> None:
         """Open every target, fallbacks too; `watch` is told of downloads.
 

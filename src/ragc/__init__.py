@@ -5,12 +5,18 @@ Importing this package is quick; DSPy, Optuna and the rest are imported by what 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ragc.api import ask, compile, evaluate, export, load, objective, plan, study
 from ragc.errors import RagcError
 from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
 
+if TYPE_CHECKING:
+    from ragc.optimizers.teleprompter import Compile
+
 __all__ = [
+    "Compile",
     "Hit",
     "Passage",
     "Question",
@@ -25,3 +31,11 @@ __all__ = [
     "plan",
     "study",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Compile":
+        from ragc.optimizers.teleprompter import Compile
+
+        return Compile
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

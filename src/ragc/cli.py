@@ -118,7 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        again = " Run the same command with --resume to go on." if args.command == "compile" else ""
+        again = (
+            " Run the same command with --resume to go on; `ragc study status` names the best program so far."
+            if args.command == "compile"
+            else ""
+        )
         console.error(f"Interrupted; every finished request is kept.{again}")
         return 130
     except BrokenPipeError:

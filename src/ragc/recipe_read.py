@@ -17,8 +17,9 @@ from ragc.corpora.where import Where, flat
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
+from ragc.recipe_budget import read_budget
 from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
-from ragc.recipe_spec import Budget, Data, Recipe, SourceSpec
+from ragc.recipe_spec import Data, Recipe, SourceSpec
 from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
 from ragc.recipe_targets import read_kind, read_targets
@@ -48,13 +49,13 @@ def read(table: Table, base: Path, *, files: bool) -> Recipe:
         seed=seed,
         concurrency=concurrency,
         knobs=knobs,
-        search=read_search(search, methods, knobs, report),
+        search=read_search(search, methods, knobs, report, crossed=bool(data.cross_domain)),
         data=data,
         sources={name: _source(inner, data, found) for name, inner in table.table("sources").tables()},
         targets=read_targets(table.table("targets"), found, named_players(search)),
         report=report,
         assessing=assessing,
-        budget=_budget(table.table("budget")),
+        budget=read_budget(table.table("budget")),
         study=read_study(table.table("study")),
         prompts=_prompts(table.table("prompts"), found),
         base=base,
@@ -102,6 +103,8 @@ def _data(table: Table, base: Path | None) -> Data:
         fields=_fields(table.table("fields"), (*QUESTION_FIELDS, *QUESTION_OPTIONS)),
         corpus_fields=_fields(table.table("corpus_fields"), _PASSAGE),
         where=_where(table.table("where")),
+        cross_domain=_place(table, "cross_domain", base),
+        cross_domain_corpus=_place(table, "cross_domain_corpus", base),
     )
     table.close()
     hosted = hub.is_address(data.dataset)
@@ -184,15 +187,3 @@ def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
 def _prompts(table: Table, base: Path | None) -> dict[str, str]:
     """Files by predictor; whether a predictor is one of the program's is seen when that is built."""
     return {name: file for name in table.values if (file := table.path(name, base))}
-
-
-def _budget(table: Table) -> Budget:
-    budget = Budget(
-        lm_calls=table.integer("lm_calls", None, low=1),
-        tokens=table.integer("tokens", None, low=1),
-        usd=table.amount("usd"),
-        minutes=table.amount("minutes"),
-        trials=table.integer("trials", None, low=1),
-    )
-    table.close()
-    return budget

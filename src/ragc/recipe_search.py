@@ -11,7 +11,7 @@ from ragc.errors import UnknownName, UsageError
 from ragc.metrics.assessing import CRAG_JUDGES, Assessing
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe_spec import Search
+from ragc.recipe_spec import CROSS, DEMO_KINDS, FILLED, Search
 from ragc.recipe_table import Table
 from ragc.targets.base import ROLES
 
@@ -55,9 +55,17 @@ def read_knobs(table: Table, methods: Methods) -> dict[str, Value]:
 
 
 def read_search(
-    table: Table, methods: Methods, fixed: Mapping[str, Value], report: tuple[str, ...]
+    table: Table,
+    methods: Methods,
+    fixed: Mapping[str, Value],
+    report: tuple[str, ...],
+    *,
+    crossed: bool = False,
 ) -> Search:
-    """What may vary. A knob with a range of its own is searched whether it is listed or not."""
+    """What may vary. A knob with a range of its own is searched whether it is listed or not.
+
+    `crossed` tells whether the recipe names questions of another domain.
+    """
     ranges = _ranges(table.table("ranges"), methods)
     knobs = _searched(table, methods, fixed, ranges)
     objectives = _objectives(table, report)
@@ -74,10 +82,23 @@ def read_search(
         programs=tuple(entry.id for entry in methods[1:]),
         targets=_players(table.table("targets")),
         calibrate=table.switch("calibrate", True),
+        demo_kinds=_demo_kinds(table, crossed),
     )
     table.get("programs")
     table.close()
     return search
+
+
+def _demo_kinds(table: Table, crossed: bool) -> tuple[str, ...]:
+    kinds = table.texts("demo_kinds", (FILLED,))
+    for index, kind in enumerate(kinds):
+        if kind not in DEMO_KINDS:
+            table.note("demo_kinds", str(UnknownName("kind of demonstrations", kind, DEMO_KINDS)), index)
+    if CROSS in kinds and not crossed:
+        table.note(
+            "demo_kinds", f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
+        )
+    return kinds
 
 
 def named_players(search: Table) -> set[str]:

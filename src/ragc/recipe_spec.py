@@ -17,6 +17,17 @@ from ragc.recipe_study import StudySpec
 from ragc.targets.base import TargetSpec
 from ragc.toml_text import document
 
+FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
+    "filled",
+    "bootstrapped",
+    "labelled",
+    "nearest",
+    "balanced",
+    "cross-domain",
+)
+"""Kinds of demonstrations: bootstrapped ones filled up with labelled ones, each of the two alone, of the
+filled pool those nearest to the question, those balanced by class, and those of another domain."""
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -28,6 +39,7 @@ class Search:
     own. `targets` are the names that a role may be played by, its own first. `objectives` are metric ids,
     with `-` before those where less is better; `pick` is the one that decides among equals of the front.
     `calibrate` says whether searched thresholds are also fitted to recorded scores.
+    `demo_kinds` are the kinds of demonstrations to choose from, some of `DEMO_KINDS`.
     """
 
     knobs: tuple[str, ...] = ()
@@ -42,6 +54,7 @@ class Search:
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     calibrate: bool = True
+    demo_kinds: tuple[str, ...] = (FILLED,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ class Data:
     data set itself calls by that name. Where a file can stand, an address `hf:` can too, and as `dataset`.
     `fields` and `corpus_fields` say where a file of another shape holds the fields of a question and of a
     passage (`ragc.corpora.fields`); `where` keeps the questions with one of the values at every path.
+    `cross_domain` is a question file of another domain, JSONL, whose demonstrations may be shown, and
+    `cross_domain_corpus` what its questions are searched in; "" for the recipe's own sources.
     """
 
     dataset: str = "jsonl"
@@ -63,6 +78,8 @@ class Data:
     fields: Mapping[str, str] = field(default_factory=dict)
     corpus_fields: Mapping[str, str] = field(default_factory=dict)
     where: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    cross_domain: str = ""
+    cross_domain_corpus: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from benchmarks.loopback import MODEL, Loopback
 from benchmarks.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import load
 
 pytestmark = pytest.mark.integration
 
@@ -157,12 +158,16 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     process.join()
     time.sleep(10 * LATENCY_S)  # requests on their way reach the server
     stored, cut = stored_replies(folder), server.log.requests
+    for best in (folder / "home/studies").glob("*/best"):
+        assert load(best).state.method == "vanilla"
     ended(start(folder))
     sent = [call.key for call in server.log.calls[before:]]
     rest = sent[cut - before :]
     assert sorted({*sent}) == sorted(expected)
     assert len(rest) == len(set(rest)) == len(expected) - stored
     assert files(folder / "out") == files(unbroken / "out")
+    (mine,), (theirs,) = ((at / "home/studies").glob("*/best") for at in (folder, unbroken))
+    assert files(mine) == files(theirs)
 
 
 def test_an_unbroken_study_sends_every_request_once(

@@ -10,8 +10,10 @@ import pytest
 
 from ragc import loop, metrics
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos import Pool, collect
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demos import collect
 from ragc.programs import method
+from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.store import CallStore
@@ -32,17 +34,14 @@ def gathered(
 ) -> tuple[Pool, ScriptedTarget]:
     target = ScriptedTarget(reply)
     runtime = Runtime({"main": target}, {"local": ListSource([FOUND])}, store=CallStore(None))
-    program = method("vanilla").build(runtime, knobs)
-    work = collect(
-        program,
-        train,
-        Scorer.of(metrics.get("em")),
-        wanted=8,
-        filled=24,
-        threshold=0.75,
-        limit=asyncio.Semaphore(4),
+    return collected(method("vanilla").build(runtime, knobs), train), target
+
+
+def collected(program: RagProgram, train: Sequence[Question], kinds: Sequence[str] = ()) -> Pool:
+    scorer, limit = Scorer.of(metrics.get("em")), asyncio.Semaphore(4)
+    return loop.run(
+        collect(program, train, scorer, wanted=8, filled=24, threshold=0.75, limit=limit, kinds=kinds)
     )
-    return loop.run(work), target
 
 
 def number(request: ChatRequest) -> int:
@@ -117,3 +116,23 @@ def test_sets_are_drawn_from_the_whole_pool_and_repeatable(size: int) -> None:
     assert all(len({d["question"] for d in s["answer"]}) == size for s in sets)
     if 1 < size < 24:
         assert len({tuple(d["question"] for d in s["answer"]) for s in sets}) == 4
+
+
+def test_every_judgement_of_a_question_that_scored_is_kept_by_what_it_decided() -> None:
+    def judging(request: ChatRequest) -> dict[str, Any]:
+        said = request.messages[-1].content
+        values = {"need": {"percent": 90}, "relevant": "is red" in said, "support": "fully", "utility": 5}
+        values["answer"] = "red" if "thing 1" in said else "no idea"
+        return {name: values[name] for name in (request.schema or {})["properties"]}
+
+    found = [FOUND, Passage("d2", "", "Wall is old."), Passage("d3", "", "Wall is new.")]
+    target = ScriptedTarget(judging, hold=True)
+    runtime = Runtime({"main": target}, {"local": ListSource(found)}, store=CallStore(None))
+    pool = collected(method("selfrag").build(runtime), TRAIN, kinds=("balanced",))
+    judged = pool.judged["relevance"]
+    scored = {q.question for q in TRAIN[: pool.asked] if "thing 1" in q.question}
+    assert {one.values["question"] for one in judged} <= scored
+    assert {(one.label, one.values["relevant"]) for one in judged} == {("true", True), ("false", False)}
+    assert len(judged) > len(pool.earned) == len(pool.kept["relevance"])
+    assert {one.score for one in judged} == {1.0}
+    assert target.peak >= 4, "questions are answered at the same time"

@@ -78,9 +78,9 @@ def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
 
 def test_asking_changes_nothing(cut: Path) -> None:
     directory = compiling.study_directory(cut)
-    before = {path: path.read_bytes() for path in directory.iterdir()}
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     status(cut)
-    assert {path: path.read_bytes() for path in directory.iterdir()} == before
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
 def test_a_study_in_the_hands_of_a_process_is_running(run: Run, folder: Path) -> None:

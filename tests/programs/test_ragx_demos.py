@@ -12,7 +12,8 @@ import pytest
 from ragc import loop, metrics
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos import Pool, collect, show
+from ragc.optimizers.demo_pool import Pool
+from ragc.optimizers.demos import collect, show
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
 from ragc.programs.ragx_knobs import RagXKnobs
@@ -121,6 +122,25 @@ def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
     assert examples(target) == ["Q9"]
     answers = [r for r in target.requests if wanted(r) == "answer"]
     assert not any("domain" in m.content.lower() for r in answers for m in r.messages)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "question", "shown"),
+    [
+        ({"icl_domain": "same"}, "Which film is Q2?", "Q2"),
+        ({"icl_domain": "same"}, "Which film is Q1?", "Q0"),
+        ({"icl_domain": "cross"}, "Which film is Q3?", "Q3"),
+        ({"icl_invalid": 1}, "Which is Q4?", "Q4"),
+    ],
+)
+def test_the_nearest_are_the_nearest_of_all_that_suit(
+    knobs: dict[str, Any], question: str, shown: str
+) -> None:
+    target = ScriptedTarget(said())
+    program: Any = made(target, **knobs)
+    program.answer.demos, program.answer.nearest = DEMOS, 1
+    program(question=question)
+    assert examples(target) == [shown]
 
 
 def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see() -> None:

@@ -135,6 +135,12 @@ def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
 
 
 def _check_fixed(what: str, call: RagPredict) -> None:
+    if call.nearest and call.demos:
+        raise NotExpressible(
+            what,
+            f"each question decides which {call.nearest} of its {len(call.demos)} demonstrations are shown; "
+            "compile it with other search.demo_kinds than 'nearest' to export it",
+        )
     if isinstance(call, ChoosingPredict):
         if call.where != "any" and call.demos:
             raise NotExpressible(

@@ -1,0 +1,117 @@
+"""While a study runs its directory holds a compiled program of the leader, however it is stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc.errors import RagcError
+from ragc.optimizers import best_so_far
+from ragc.optimizers.compile import study_directory
+from ragc.optimizers.compiled import CompiledProgram, load
+from ragc.optimizers.opened import open_program, score
+from ragc.optimizers.status import status
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, identical, needs_demos
+
+
+class Killed(BaseException):
+    """Stands for a process that dies."""
+
+
+def dying(after: int) -> ScriptedTarget:
+    sent = 0
+
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            raise Killed
+        return needs_demos(request)
+
+    return ScriptedTarget(reply)
+
+
+def best_of(out: Path) -> Path:
+    return study_directory(out) / best_so_far.BEST
+
+
+def mean(path: Path) -> float:
+    provenance = json.loads((path / "provenance.json").read_text("utf-8"))
+    return float(provenance["dev"]["winner"]["em"]["mean"])
+
+
+@pytest.mark.parametrize("after", [25, 100])
+def test_a_study_that_is_cut_off_leaves_the_best_so_far(run: Run, folder: Path, after: int) -> None:
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=dying(after))
+    best = best_of(folder / "cut")
+    found = status(folder / "cut")
+    assert found.best is not None
+    assert ragc.load(best).provenance["search"]["trial"] == found.best["trial"]
+    assert mean(best) == pytest.approx(found.best["values"]["em"])
+    assert any(str(best) in line for line in found.lines())
+    opened = open_program(best, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)})
+    assert score(opened, "dev").metrics["em"].mean == pytest.approx(mean(best))
+
+
+def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> None:
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=dying(10))
+    assert not best_of(folder / "cut").exists()
+
+
+@pytest.mark.parametrize("after", [25, 100])
+def test_resumed_it_ends_with_the_bytes_of_an_unbroken_study(run: Run, folder: Path, after: int) -> None:
+    run("whole", store=CallStore(None))
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=dying(after))
+    run("cut", resume=True)
+    assert identical(best_of(folder / "whole"), best_of(folder / "cut"))
+    for name in ("program.json", "recipe.toml"):
+        assert (best_of(folder / "whole") / name).read_bytes() == (folder / "whole" / name).read_bytes()
+
+
+def test_a_spent_budget_leaves_it_too_and_the_leader_only_gets_better(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[tuple[int, float]]()
+    put = best_so_far._put
+
+    def watched(directory: Path, compiled: CompiledProgram, program: Any) -> None:
+        put(directory, compiled, program)
+        kept = load(directory / best_so_far.BEST)
+        seen.append((kept.provenance["search"]["trial"], mean(directory / best_so_far.BEST)))
+
+    monkeypatch.setattr(best_so_far, "_put", watched)
+    run(sets=("budget.lm_calls=140",))
+    assert seen[0][0] == 0
+    assert len(seen) > 1
+    assert [trial for trial, _ in seen] == sorted({trial for trial, _ in seen})
+    state = load(best_of(folder / "out")).state
+    assert state == load(folder / "out").state
+    assert len(list((study_directory(folder / "out") / ".best").iterdir())) == 1
+
+
+def test_one_that_cannot_be_written_leaves_the_one_before(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = CompiledProgram.save
+    saved = list[Path]()
+
+    def failing(self: CompiledProgram, out: Path, program: Any) -> Path:
+        if saved:
+            raise Killed
+        saved.append(save(self, out, program))
+        return saved[0]
+
+    monkeypatch.setattr(CompiledProgram, "save", failing)
+    with pytest.raises(Killed):
+        run()
+    assert load(best_of(folder / "out")).provenance["search"]["trial"] == 0

@@ -1,0 +1,118 @@
+"""Demonstrations chosen by the question: the nearest, found without a model, the same every time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.exports.derive import exported
+from ragc.exports.prompt import NotExpressible
+from ragc.optimizers.compiled import CompiledProgram, readable
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.nearest import ranked
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage
+from ragc.store import CallStore
+from ragc.testing import ListSource, ScriptedTarget
+
+ASKED = ("Which film won?", "Which song won?", "Who wrote the old song?", "How far is the moon?")
+DEMOS = [{"question": text, "passages": ["p"], "answer": f"a{n}"} for n, text in enumerate(ASKED)]
+RUNTIME = Runtime({"main": ScriptedTarget(lambda request: {"answer": "a"})}, {"local": ListSource([])})
+
+
+def made(nearest: int, target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
+    target = target or ScriptedTarget(lambda request: {"answer": "a"})
+    sources = {"local": ListSource([Passage("p", "", "text")])}
+    program = method("vanilla").build(Runtime({"main": target}, sources, store=CallStore(None)), knobs)
+    call = dict(program.named_predictors())["answer"]
+    call.demos, call.nearest = DEMOS, nearest
+    return program
+
+
+def shown(target: ScriptedTarget) -> list[str]:
+    """The answers of the demonstrations in the last request, in order."""
+    said = [m.content for m in target.requests[-1].messages if m.role == "assistant"]
+    return [json.loads(text)["answer"] for text in said]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("Who sang the song?", ["a2", "a1"]),
+        ("Is the moon far?", ["a0", "a3"]),
+        ("Old song?", ["a1", "a2"]),
+        ("Nothing alike", ["a1", "a0"]),
+    ],
+)
+def test_a_call_shows_the_demonstrations_nearest_to_its_question_the_nearest_last(
+    question: str, answers: list[str]
+) -> None:
+    target = ScriptedTarget(lambda request: {"answer": "a"})
+    made(2, target)(question=question)
+    assert shown(target) == answers
+
+
+def test_no_more_are_shown_than_the_program_allows_and_none_costs_a_call() -> None:
+    target = ScriptedTarget(lambda request: {"answer": "a"})
+    made(3, target, icl_n=1)(question="Which song won?")
+    assert shown(target) == ["a1"]
+    assert len(target.requests) == 1
+
+
+def test_a_call_made_before_is_replayed_and_another_choice_is_not() -> None:
+    target = ScriptedTarget(lambda request: {"answer": "a"})
+    program = made(2, target)
+    program(question="Which song won?")
+    program(question="Which song won?")
+    assert len(target.requests) == 1
+    dict(program.named_predictors())["answer"].nearest = 1
+    program(question="Which song won?")
+    assert len(target.requests) == 2
+    assert len(shown(target)) == 1
+
+
+def test_the_compiled_program_carries_the_pool_and_chooses_at_run_time() -> None:
+    compiled = CompiledProgram.of(made(1), provenance={}, recipe="", run={})
+    state = json.loads(json.dumps(compiled.state.model_dump(mode="json")))
+    assert state["predictors"]["answer"]["nearest"] == 1
+    assert len(state["predictors"]["answer"]["demos"]) == 4
+    again = compiled.build(RUNTIME)
+    assert dict(again.named_predictors())["answer"].nearest == 1
+    assert "4 demonstrations" in readable(dict(again.named_predictors())["answer"])
+    plain = CompiledProgram.of(made(0), provenance={}, recipe="", run={})
+    assert "nearest" not in plain.state.model_dump(mode="json")["predictors"]["answer"]
+
+
+def test_dspy_saves_and_loads_it() -> None:
+    state, other = made(2).dump_state(), made(0)
+    other.load_state(json.loads(json.dumps(state)))
+    assert dict(other.named_predictors())["answer"].nearest == 2
+    other.load_state(made(0).dump_state())
+    assert dict(other.named_predictors())["answer"].nearest == 0
+
+
+def test_no_export_can_say_it_and_the_error_says_what_to_do() -> None:
+    with pytest.raises(NotExpressible, match=r"decides which 2 of its 4 .*search\.demo_kinds"):
+        exported(made(2))
+    assert exported(made(0)).prompts[0].demos == 4
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=12))
+def test_every_demonstration_has_one_place_and_a_repeated_question_comes_first(
+    texts: list[str], question: str
+) -> None:
+    order = ranked([{"question": text} for text in texts], {"question": question})
+    assert sorted(order) == list(range(len(texts)))
+    again = [{"question": "wholly other things"}, {"question": "lunar distance"}]
+    assert ranked(again, {"question": "lunar distance"})[0] == 1
+
+
+def test_a_call_without_a_question_is_compared_by_all_its_inputs() -> None:
+    demos = [{"text": "red fish", "statement": "x"}, {"text": "x", "statement": "blue bird"}]
+    assert ranked(demos, {"text": "a bird", "statement": "y"}) == (1, 0)
