@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
-from ragc.errors import StoreError
+from ragc.errors import CapabilityMissing, StoreError
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Target
@@ -53,6 +53,8 @@ def request_key(target: Target, request: ChatRequest) -> str:
         "logprobs": request.logprobs,
         "sample": request.sample,
     }
+    if request.prompt_logprobs:
+        body["prompt_logprobs"] = True
     return digest(body)
 
 
@@ -85,6 +87,8 @@ class Gateway:
         return await loop.bridge(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
+        if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
+            raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
         key = request_key(target, request)
 
         async def call() -> str:
