@@ -33,7 +33,7 @@ from ragc.optimizers.sharing import forget, ledger_of, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
-from ragc.progress import Progress, Silent
+from ragc.progress import Progress, Silent, listening
 from ragc.recipe import Recipe
 from ragc.recipe_study import StudySpec
 from ragc.store import CallStore
@@ -165,7 +165,8 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
         give_prompts(built, task.recipe)
     progress.phase("opening the model", None)
-    await task.runtime.open(progress.download)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)
     limit = asyncio.Semaphore(task.in_flight)
     started = time.monotonic()
     with counting(Counters()) as spent:

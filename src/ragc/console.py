@@ -153,6 +153,11 @@ def evaluated(found: Evaluation) -> None:
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
         f"{cost['seconds']:.1f} s\n"
     )
+    if looked_up := cost.get("prefix_tokens"):
+        share = cost["prefix_cached_tokens"] / looked_up
+        sys.stdout.write(
+            f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache\n"
+        )
 
 
 def compared(found: RunComparison) -> None:

@@ -129,14 +129,18 @@ class Recipe:
     def target_specs(self) -> dict[str, TargetSpec]:
         """The targets by name, ready to be built.
 
-        The weights of embedded ones lead from here, not from `base`.
+        The weights of embedded ones, and folders that servers are started with, lead from here, not from
+        `base`.
         """
         return {
             name: replace(spec, model=str(self.path(spec.model)))
-            if spec.kind == "embedded" and spec.model
+            if spec.model and (spec.kind == "embedded" or self._serves_folder(spec))
             else spec
             for name, spec in self.targets.items()
         }
+
+    def _serves_folder(self, spec: TargetSpec) -> bool:
+        return bool(spec.options.get("serve")) and self.path(spec.model).is_dir()
 
     def settings(self) -> Knobs:
         """The program's knobs: what is fixed here over the declared defaults."""

@@ -20,8 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragc.targets.weights import default_weights
-
+SRC = Path(__file__).parents[2] / "src"
 CONVERT = """
 import sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -31,11 +30,11 @@ model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch
 vars(model.config).pop("quantization_config", None)
 plain = AutoModelForCausalLM.from_config(model.config, dtype=torch.float32)
 plain.load_state_dict(model.state_dict())
-plain.to(torch.bfloat16).save_pretrained(out)
+plain.save_pretrained(out)
 tokenizer.save_pretrained(out)
 """
 CONTEXT = 2048
-LIMITS = ("--max-model-len", str(CONTEXT), "--enforce-eager")
+LIMITS = ("--max-model-len", str(CONTEXT), "--enforce-eager", "--dtype", "float32")
 
 
 @cache
@@ -50,15 +49,17 @@ def python() -> str:
     return named
 
 
-def ran(command: list[str]) -> None:
-    """Run `command` to its end; the test fails with what it wrote when it does."""
+def ran(command: list[str]) -> str:
+    """What `command` wrote, without white space around it; the test fails when the command does."""
     done = subprocess.run(command, capture_output=True, encoding="utf-8", env=surroundings(), check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout.strip()
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of vLLM: nothing is fetched or told, and its cache stays small."""
-    return {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", **os.environ}
+    """The environment of vLLM: it fetches and tells nothing, its cache is small; weights are the user's own."""
+    own = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(SRC)}
+    return {**own, **{name: value for name, value in os.environ.items() if name != "RAGC_HOME"}}
 
 
 @cache
@@ -66,7 +67,8 @@ def model() -> str:
     """The folder of a model that vLLM loads."""
     if folder := os.environ.get("RAGC_VLLM_MODEL"):
         return folder
-    weights = default_weights()
+    fetch = "from ragc.targets.weights import default_weights; print(default_weights())"
+    weights = Path(ran([sys.executable, "-c", fetch]))  # in a process that may leave the machine
     out = Path(_scratch().name) / "model"
     ran([python(), "-c", CONVERT, str(weights.parent), weights.name, str(out)])
     return str(out)

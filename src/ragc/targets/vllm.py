@@ -22,8 +22,8 @@ from ragc.targets.vllm_checks import check_logprobs, check_room
 from ragc.targets.wire import error_message, read_replies, request_body
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_UNKNOWN_CONTEXT = 4096
-_CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
+UNKNOWN_CONTEXT = 4096
+CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
 _DEFAULTS = VllmOptions()
 
 
@@ -54,9 +54,10 @@ class VllmTarget:
         self.name = f"vllm {model}"
         extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
         self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
-        self.capabilities = options.corrected(_CAPABILITIES)
+        self.capabilities = options.corrected(CAPABILITIES)
+        self.metrics_url = ""  # known once the server says that it is vLLM
         self._holds = options.context_tokens
-        self.context_tokens = self._holds or _UNKNOWN_CONTEXT
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self._retry = Retry(options.tries, options.total)
         self._url, self._transport, self._sleep = url, transport, sleep
@@ -96,9 +97,10 @@ class VllmTarget:
         if self.model not in cards:
             raise UnknownName(f"model at {self.endpoint}", self.model, cards)
         self._holds = self.options.context_tokens or _context(cards[self.model])
-        self.context_tokens = self._holds or _UNKNOWN_CONTEXT
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
         if cards[self.model].get("owned_by") == "vllm":
-            self.capabilities = self.options.corrected((*_CAPABILITIES, "n", "prompt_logprobs"))
+            self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
+            self.capabilities = self.options.corrected((*CAPABILITIES, "n", "prompt_logprobs"))
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
