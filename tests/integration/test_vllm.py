@@ -15,13 +15,15 @@ from ragc import loop
 from ragc.errors import TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
+from ragc.progress import listening
 from ragc.records import Passage
 from ragc.store import CallStore
+from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
 from ragc.targets.redact import is_context_error
 from ragc.targets.vllm import VllmTarget
 from ragc.testing import ListSource
-from tests.integration.vllm_server import CONTEXT, address
+from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
 
@@ -190,3 +192,54 @@ def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(target: VllmTar
     with pytest.raises(TargetError, match="context window"):
         loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
     assert len(wire.bodies) == before
+
+
+@pytest.fixture
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in surroundings().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("_offline")
+def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
+    options = {
+        "serve": True, "python": python(), "dtype": "float32", "context_tokens": 512,
+        "flags": {"enforce-eager": True, "max_num_seqs": 4},
+    }  # fmt: skip
+    first, second = (build(TargetSpec("vllm", model(), options=options)) for _ in range(2))
+    lines: list[str] = []
+
+    async def go() -> tuple[Reply, Reply]:
+        with listening(lines.append):
+            await first.open()
+            await second.open()
+        request = replace(ASK, sampling=Sampling(max_tokens=8))
+        return await first.complete(request), await second.complete(request)
+
+    replies = loop.run(go())
+    assert replies[0].text == replies[1].text != ""
+    assert first.context_tokens == 512
+    assert first.capabilities >= {"n", "prompt_logprobs"}
+    assert lines[0].startswith("starting vLLM")
+    assert lines[-1].startswith("vLLM serves")
+    assert sum(line.startswith("starting") for line in lines) == 1
+    health = f"{getattr(first, 'metrics_url', '').removesuffix('metrics')}health"
+    loop.run(first.aclose())
+    assert httpx.get(health, trust_env=False).status_code == 200
+    loop.run(second.aclose())
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(health, trust_env=False)
+
+
+@pytest.mark.usefixtures("_offline")
+@pytest.mark.parametrize(
+    ("options", "quoted"),
+    [
+        ({"flags": {"no_such_flag": 1}}, "unrecognized arguments: --no-such-flag 1"),
+        ({"context_tokens": 10**7}, "max_model_len|max_position_embeddings|max seq len"),
+    ],
+)
+def test_a_flag_that_vllm_refuses_is_told_in_its_words(options: dict[str, Any], quoted: str) -> None:
+    target = build(TargetSpec("vllm", model(), options={"serve": True, "python": python(), **options}))
+    with pytest.raises(TargetError, match=quoted):
+        loop.run(target.open())

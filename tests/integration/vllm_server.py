@@ -58,7 +58,12 @@ def ran(command: list[str]) -> str:
 
 def surroundings() -> dict[str, str]:
     """The environment of vLLM: it fetches and tells nothing, its cache is small; weights are the user's own."""
-    own = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(SRC)}
+    own = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "PYTHONPATH": str(SRC),
+    }
     return {**own, **{name: value for name, value in os.environ.items() if name != "RAGC_HOME"}}
 
 

@@ -19,6 +19,7 @@ from ragc.errors import CapabilityMissing, TargetError
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob
 from ragc.targets.draws import Draws
+from ragc.targets.engine import as_lm
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.options import VllmOptions
 from ragc.targets.vllm import VllmTarget
@@ -268,3 +269,24 @@ def test_a_reply_longer_than_the_context_is_refused_before_it_is_sent() -> None:
     with pytest.raises(TargetError, match=r"context window .* 512 tokens"):
         asked(server, [ChatRequest(ASK.messages, sampling=Sampling(max_tokens=512))])
     assert server.bodies == []
+
+
+@pytest.mark.parametrize(("lacks", "sent"), [((), [4]), (("n",), [1, 1, 1, 1])])
+def test_dspys_n_is_one_request_where_the_server_can_and_gives_the_same(
+    lacks: tuple[str, ...], sent: list[int]
+) -> None:
+    server, spent = Server(), Counters()
+    target, gateway = server.target(lacks=lacks), Gateway(CallStore(None))
+    loop.run(target.open())
+
+    def complete(request: ChatRequest) -> Any:
+        return gateway.complete(target, request)
+
+    lm = as_lm(complete, target, sampling=Sampling(temperature=0.7, seed=3))
+    with counters.counting(spent):
+        assert lm("Name a colour.", n=4) == ["3", "4", "5", "6"]
+        assert lm("Name a colour.", n=2, temperature=0.7) == ["3", "4"]
+    assert [body.get("n", 1) for body in server.bodies] == sent
+    assert (spent.sent, spent.replayed) == (4, 2)
+    assert asyncio.run(lm.acall("Name a colour.", n=3, rollout_id=1)) == ["1027", "1028", "1029"]
+    loop.run(target.aclose())
