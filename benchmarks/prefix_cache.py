@@ -1,28 +1,32 @@
 """How much of the prompts vLLM's prefix cache serves: vanilla RAG with 3 demonstrations, and what that saves.
 
-    python benchmarks/prefix_cache.py URL MODEL DATA [--questions 100] [--in-flight 8]
+    python benchmarks/prefix_cache.py URL MODEL DATA [--questions 100] [--compare 40] [--in-flight 8]
 
 URL is that of a running vLLM (it ends in /v1), DATA a folder with `questions_train.jsonl`,
-`questions_dev.jsonl` and `corpus.jsonl.gz` in ragc's own format. The same questions are asked in ragc's
-layout (instructions, demonstrations, passages, question) and in one that defeats the cache (passages and
-question before all else), in one run. Prints for each the share of prompt tokens that came from the cache,
-by the server's own counters, the seconds, and their ratio. Nobody else may use the server meanwhile.
+`questions_dev.jsonl` and `corpus.jsonl.gz` in ragc's own format. First `--questions` are asked in ragc's
+layout (instructions, demonstrations, passages, question); then `--compare` more both in it and in one that
+defeats the cache (passages and question before all else), in turns. Prints for each the share of prompt
+tokens that came from the cache, by the server's own counters, the seconds, and their ratio. The server should
+be fresh, and nobody else may use it meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import platform
+import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 
 from ragc import loop
-from ragc.optimizers.opened import open_program
+from ragc.optimizers.opened import Opened, open_program
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
@@ -30,6 +34,7 @@ from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply
 from ragc.targets.vllm_metrics import CACHED, LOOKED_UP, gained, prefix_tokens
 
+PART = 10
 RECIPE = """
 program = "vanilla"
 knobs = {{ query_pos = "after", top_k = 3 }}
@@ -81,7 +86,20 @@ async def demonstrations(program: RagProgram, runtime: Runtime, questions: Any) 
     return made
 
 
-async def measure(program: RagProgram, questions: list[Question], in_flight: int) -> dict[str, float]:
+@dataclass(slots=True)
+class Asked:
+    """What a layout's questions took: prompt tokens looked up in the cache, those found, and seconds."""
+
+    looked_up: float = 0
+    cached: float = 0
+    seconds: float = 0
+
+    def __str__(self) -> str:
+        share = self.cached / self.looked_up
+        return f"{share:6.1%} of {self.looked_up:,.0f} prompt tokens from the cache, {self.seconds:.1f} s"
+
+
+async def measure(program: RagProgram, questions: Sequence[Question], in_flight: int, into: Asked) -> None:
     target, free = program.runtime.target("main"), asyncio.Semaphore(in_flight)
     before, begun = await prefix_tokens([target]), time.perf_counter()
 
@@ -90,9 +108,25 @@ async def measure(program: RagProgram, questions: list[Question], in_flight: int
             await program.acall(question=question.question)
 
     await asyncio.gather(*map(one, questions))
-    seconds = time.perf_counter() - begun
+    into.seconds += time.perf_counter() - begun
     found = gained(before, await prefix_tokens([target]))
-    return {"share": found[CACHED] / found[LOOKED_UP], "tokens": found[LOOKED_UP], "seconds": seconds}
+    into.looked_up += found[LOOKED_UP]
+    into.cached += found[CACHED]
+
+
+async def programs(opened: Opened) -> list[RagProgram]:
+    """The program in ragc's layout and in the turned one, with the same three demonstrations."""
+    task = opened.task
+    target = task.runtime.target("main")
+    demos = await demonstrations(opened.program, task.runtime, task.splits["train"][:3])
+    made = []
+    for played in (target, Turned(target)):
+        runtime = Runtime({"main": played}, task.runtime.sources, store=CallStore(None))
+        program = task.method.build(runtime, opened.program.knobs)
+        (call,) = program.predictors()
+        call.demos = demos
+        made.append(program)
+    return made
 
 
 async def run(given: argparse.Namespace) -> None:
@@ -103,29 +137,29 @@ async def run(given: argparse.Namespace) -> None:
         "corpus": folder / "corpus.jsonl.gz",
     }
     texts = {name: repr(str(path)) for name, path in names.items()}
-    text = RECIPE.format(**texts, url=repr(given.url), model=repr(given.model), questions=given.questions)
-    given.recipe.write_text(text, "utf-8")
-    opened = await asyncio.to_thread(open_program, given.recipe, (), store=CallStore(None))
-    task = opened.task
-    await task.runtime.open()
-    target = task.runtime.target("main")
-    (call,) = opened.program.predictors()
-    demos = await demonstrations(opened.program, task.runtime, task.splits["train"][:3])
-    found = {}
-    for name, played in (("ragc's layout", target), ("question first", Turned(target))):
-        runtime = Runtime({"main": played}, task.runtime.sources, store=CallStore(None))
-        program = task.method.build(runtime, dict(opened.program.knobs.__dict__))
-        (call,) = program.predictors()
-        call.demos = demos
-        found[name] = await measure(program, list(task.splits["dev"]), given.in_flight)
+    asked = given.questions + given.compare
+    text = RECIPE.format(**texts, url=repr(given.url), model=repr(given.model), questions=asked)
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "recipe.toml"
+        written.write_text(text, "utf-8")
+        opened = await asyncio.to_thread(open_program, written, (), store=CallStore(None))
+    await opened.task.runtime.open()
+    ours, turned = await programs(opened)
+    questions = opened.task.splits["dev"]
+    alone, side, other = Asked(), Asked(), Asked()
+    await measure(ours, questions[: given.questions], given.in_flight, alone)
+    print(f"ragc's layout, {given.questions} questions: {alone}", flush=True)
+    for at in range(given.questions, asked, PART):  # in turns, so that both meet the same load
+        part = questions[at : min(at + PART, asked)]
+        await measure(ours, part, given.in_flight, side)
+        await measure(turned, part, given.in_flight, other)
         print(
-            f"{name:<16} {found[name]['share']:6.1%} of {found[name]['tokens']:,.0f} prompt tokens from the "
-            f"cache, {found[name]['seconds']:.1f} s",
-            flush=True,
+            f"{at + len(part) - given.questions} more questions in turns, ragc's layout: {side}", flush=True
         )
-    ours, other = found.values()
-    print(f"{other['seconds'] / ours['seconds']:.2f} times as fast as with the question first")
-    print(f"{len(task.splits['dev'])} questions, {given.in_flight} in flight; {platform.machine()}")
+        print(f"{' ' * 20}passages and question first: {other}", flush=True)
+    if given.compare:
+        print(f"{other.seconds / side.seconds:.2f} times as fast as with passages and question first")
+    print(f"{given.in_flight} in flight; {platform.machine()}, {os.cpu_count()} CPUs beside the server's")
 
 
 def main() -> None:
@@ -134,8 +168,8 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("data", type=Path)
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--compare", type=int, default=40)
     parser.add_argument("--in-flight", type=int, default=8)
-    parser.add_argument("--recipe", type=Path, default=Path("prefix_cache.toml"), help="written anew")
     loop.run(run(parser.parse_args()))
 
 

@@ -129,18 +129,19 @@ class Recipe:
     def target_specs(self) -> dict[str, TargetSpec]:
         """The targets by name, ready to be built.
 
-        The weights of embedded ones, and folders that servers are started with, lead from here, not from
+        The weights of embedded ones, and folders that vLLM is to load, lead from here, not from
         `base`.
         """
         return {
             name: replace(spec, model=str(self.path(spec.model)))
-            if spec.model and (spec.kind == "embedded" or self._serves_folder(spec))
+            if spec.model and (spec.kind == "embedded" or self._loads_folder(spec))
             else spec
             for name, spec in self.targets.items()
         }
 
-    def _serves_folder(self, spec: TargetSpec) -> bool:
-        return bool(spec.options.get("serve")) and self.path(spec.model).is_dir()
+    def _loads_folder(self, spec: TargetSpec) -> bool:
+        loads = spec.options.get("serve") or spec.options.get("offline")
+        return bool(loads) and self.path(spec.model).is_dir()
 
     def settings(self) -> Knobs:
         """The program's knobs: what is fixed here over the declared defaults."""

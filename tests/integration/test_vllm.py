@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from ragc import loop

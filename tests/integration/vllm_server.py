@@ -57,7 +57,7 @@ def ran(command: list[str]) -> str:
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of vLLM: it fetches and tells nothing, its cache is small; weights are the user's own."""
+    """The environment of vLLM, which fetches and tells nothing; downloaded weights are the user's own."""
     own = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -47,14 +47,18 @@ def _embedded(spec: TargetSpec) -> Target:
 def _vllm(spec: TargetSpec) -> Target:
     from ragc.targets.options import VllmOptions, read_options
     from ragc.targets.vllm import VllmTarget
+    from ragc.targets.vllm_offline import OfflineTarget
     from ragc.targets.vllm_served import ServedTarget
 
     options = read_options(VllmOptions, spec.kind, spec.options)
-    if not options.serve:
-        return VllmTarget(spec.base_url, spec.model, options)
-    if spec.base_url:
-        raise UsageError("A vllm target has a base_url or serve = true, not both.")
-    return ServedTarget(spec.model, options)
+    own = "serve" if options.serve else "offline" if options.offline else ""
+    if own and spec.base_url:
+        raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
+    if options.serve:
+        return ServedTarget(spec.model, options)
+    if options.offline:
+        return OfflineTarget(spec.model, options)
+    return VllmTarget(spec.base_url, spec.model, options)
 
 
 def _hosted(spec: TargetSpec) -> Target:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from ragc.errors import TargetUnavailable, UsageError
-from ragc.fingerprint import digest
 from ragc.targets import vllm_serve
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.options import VllmOptions
 from ragc.targets.vllm import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget
-
-_WHOLE = 2**22
-_ENDS = 2**20
+from ragc.targets.vllm_content import identity
 
 
 class ServedTarget:
@@ -44,7 +40,7 @@ class ServedTarget:
         self.concurrency = options.concurrency
         self._inner: VllmTarget | None = None
         self._opening: asyncio.Task[VllmTarget] | None = None
-        self._identity = options.identity
+        self._identity = ""
 
     def __deepcopy__(self, memo: object) -> ServedTarget:
         return self
@@ -56,10 +52,7 @@ class ServedTarget:
     def identity(self) -> str:
         """The model, and of a folder its content; whatever else shapes replies. Raises TargetUnavailable."""
         if not self._identity:
-            options, folder = self.options, Path(self.model)
-            shaping = [options.dtype, dict(options.flags), dict(options.body)]
-            named = f"{folder.name}@{_content(folder)}" if folder.is_dir() else self.model
-            self._identity = f"{named}#{digest(shaping)[:12]}"
+            self._identity = identity(self.model, self.options)
         return self._identity
 
     @property
@@ -128,24 +121,3 @@ class ServedTarget:
             self._inner = None
             await inner.aclose()
             await asyncio.to_thread(vllm_serve.release, self.serving)
-
-
-def _content(folder: Path) -> str:
-    """A digest of the files in `folder`: small ones whole, of large ones their size and both ends."""
-    try:
-        found = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
-    except OSError as error:
-        raise TargetUnavailable(
-            f"The model in {folder} cannot be read ({error.strerror or error})."
-        ) from error
-    return digest(found)[:16]
-
-
-def _ends(file: Path) -> list[str | int]:
-    size = file.stat().st_size
-    with file.open("rb") as data:
-        read = data.read(_WHOLE if size <= _WHOLE else _ENDS)
-        if size > _WHOLE:
-            data.seek(size - _ENDS)
-            read += data.read()
-    return [size, hashlib.sha256(read).hexdigest()]
