@@ -32,9 +32,12 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply
+from ragc.targets.options import VllmOptions
+from ragc.targets.vllm import VllmTarget
 from ragc.targets.vllm_metrics import CACHED, LOOKED_UP, gained, prefix_tokens
 
 PART = 10
+PATIENT = VllmOptions(timeout_s=900.0)
 RECIPE = """
 program = "vanilla"
 knobs = {{ query_pos = "after", top_k = 3 }}
@@ -57,24 +60,15 @@ options = {{ timeout_s = 900.0 }}
 """
 
 
-class Turned:
-    """A target that gets every prompt with its last message, passages and question, before all else."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.target, name)
-
-    def __deepcopy__(self, memo: object) -> Turned:
-        return self
+class Turned(VllmTarget):
+    """Gets every prompt with its last message, passages and question, before all else."""
 
     async def complete(self, request: ChatRequest) -> Reply:
         """The reply to the turned prompt."""
         first, *demos, last = request.messages
         begun = Message(first.role, f"{last.content}\n\n{first.content}")
         turned = (begun, *demos, Message("user", "Answer the question that is asked at the top."))
-        return await self.target.complete(replace(request, messages=turned))
+        return await super().complete(replace(request, messages=turned))
 
 
 async def demonstrations(program: RagProgram, runtime: Runtime, questions: Any) -> list[dspy.Example]:
@@ -114,13 +108,14 @@ async def measure(program: RagProgram, questions: Sequence[Question], in_flight:
     into.cached += found[CACHED]
 
 
-async def programs(opened: Opened) -> list[RagProgram]:
+async def programs(given: argparse.Namespace, opened: Opened) -> list[RagProgram]:
     """The program in ragc's layout and in the turned one, with the same three demonstrations."""
     task = opened.task
-    target = task.runtime.target("main")
+    target, turned = task.runtime.target("main"), Turned(given.url, given.model, PATIENT)
+    await turned.open()
     demos = await demonstrations(opened.program, task.runtime, task.splits["train"][:3])
     made = []
-    for played in (target, Turned(target)):
+    for played in (target, turned):
         runtime = Runtime({"main": played}, task.runtime.sources, store=CallStore(None))
         program = task.method.build(runtime, opened.program.knobs)
         (call,) = program.predictors()
@@ -144,7 +139,7 @@ async def run(given: argparse.Namespace) -> None:
         written.write_text(text, "utf-8")
         opened = await asyncio.to_thread(open_program, written, (), store=CallStore(None))
     await opened.task.runtime.open()
-    ours, turned = await programs(opened)
+    ours, turned = await programs(given, opened)
     questions = opened.task.splits["dev"]
     alone, side, other = Asked(), Asked(), Asked()
     await measure(ours, questions[: given.questions], given.in_flight, alone)

@@ -122,7 +122,8 @@ def test_every_reply_of_a_program_fits_its_schema(
 ) -> None:
     heard, before = Heard(target), len(wire.bodies)
     entry = method(name)
-    runtime = Runtime({"main": heard}, {"local": CITIES}, store=CallStore(None))
+    targets: dict[str, Any] = {"main": heard}
+    runtime = Runtime(targets, {"local": CITIES}, store=CallStore(None))
     said = entry.build(runtime, knobs)(question="In which city is the Prado?")
     assert isinstance(said.answer, str)
     assert {body.get("n", 1) for body in wire.bodies[before:]} == together

@@ -34,7 +34,7 @@ def pages() -> Iterator[tuple[str, list[str]]]:
     left: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
         def do_GET(self) -> None:

@@ -97,7 +97,7 @@ class Args:
 def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     engines.clear()
     kinds = Enum("RequestOutputKind", ["FINAL_ONLY"])
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "vllm": {}, "vllm.engine": {}, "vllm.v1": {}, "vllm.v1.engine": {},
         "vllm.engine.arg_utils": {"AsyncEngineArgs": Args},
         "vllm.v1.engine.async_llm": {"AsyncLLM": Engine},
