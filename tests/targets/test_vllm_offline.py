@@ -82,6 +82,10 @@ class Engine:
         self.closed = True
 
 
+class Kind(Enum):
+    FINAL_ONLY = 1
+
+
 engines: list[Engine] = []
 
 
@@ -96,13 +100,12 @@ class Args:
 @pytest.fixture
 def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     engines.clear()
-    kinds = Enum("RequestOutputKind", ["FINAL_ONLY"])
     parts: dict[str, dict[str, Any]] = {
         "vllm": {}, "vllm.engine": {}, "vllm.v1": {}, "vllm.v1.engine": {},
         "vllm.engine.arg_utils": {"AsyncEngineArgs": Args},
         "vllm.v1.engine.async_llm": {"AsyncLLM": Engine},
         "vllm.sampling_params": {
-            "SamplingParams": Params, "StructuredOutputsParams": Params, "RequestOutputKind": kinds,
+            "SamplingParams": Params, "StructuredOutputsParams": Params, "RequestOutputKind": Kind,
         },
     }  # fmt: skip
     for name, held in parts.items():

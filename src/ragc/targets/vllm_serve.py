@@ -33,6 +33,8 @@ MODULE = "vllm.entrypoints.openai.api_server"
 _POLL_S, _TELL_S, _HEALTH_S = 0.5, 10.0, 10.0
 _ENDING = 20
 """Polls that a server which does not answer has to end."""
+_BUSY = 6
+"""Times that a server which is there may be too busy to tell its health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,12 @@ async def _found(folder: Path) -> str:
         os.kill(pid, 0)
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return address if await _healthy(address) else ""
+    for _ in range(_BUSY):
+        try:
+            return address if await _health(address) else ""
+        except httpx.TimeoutException:  # it is there, and has much to do
+            continue
+    return ""
 
 
 async def _start(serving: Serving, folder: Path, until: float) -> str:
@@ -154,6 +161,7 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     begun, address, log = time.monotonic(), f"http://127.0.0.1:{port}/v1", folder / "log"
+    _stop(folder)  # one of ours that no longer answers
     told(f"starting vLLM with {serving.model}; its log is {log}")
     log.unlink(missing_ok=True)
     keeper = _kept(serving.command(port), log)
@@ -198,11 +206,21 @@ async def _ready(
         await asyncio.sleep(_POLL_S)
 
 
-async def _healthy(address: str) -> bool:
+async def _health(address: str) -> bool:
+    """Whether the server says that it is well; raises httpx.TimeoutException when it says nothing."""
     try:
         async with httpx.AsyncClient(timeout=_HEALTH_S, trust_env=False) as client:
             return (await client.get(f"{address.removesuffix('/v1')}/health")).status_code == 200
+    except httpx.TimeoutException:
+        raise
     except httpx.HTTPError:
+        return False
+
+
+async def _healthy(address: str) -> bool:
+    try:
+        return await _health(address)
+    except httpx.TimeoutException:
         return False
 
 
