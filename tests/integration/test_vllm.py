@@ -236,7 +236,7 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
 @pytest.mark.parametrize(
     ("options", "quoted"),
     [
-        ({"flags": {"no_such_flag": 1}}, "unrecognized arguments: --no-such-flag 1"),
+        ({"flags": {"no_such_flag": 1}}, "error: unrecognized arguments: --no-such-flag"),
         ({"context_tokens": 10**7}, "max_model_len|max_position_embeddings|max seq len"),
     ],
 )
