@@ -255,3 +255,9 @@ def test_the_last_error_of_a_log_is_the_cause(tmp_path: Path) -> None:
         "[W1121 19:14:55.652765543 utils.cpp:68] Warning: bye\n"
     )
     assert last_error(log) == "torch.OutOfMemoryError: 3 GiB are missing"
+    log.write_text(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, max_model_len (10) is greater than 8 [type=value_error, input_value=9]\n"
+        "    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n"
+    )
+    assert last_error(log).startswith("Value error, max_model_len (10) is greater than 8")

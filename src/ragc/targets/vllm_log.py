@@ -11,7 +11,7 @@ _SHOWN = 300
 _TAIL = 2**18
 _BEFORE = re.compile(r"^(?:\([^()]* pid=\d+\) )?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]+)?"
                      r"(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[^\]]*\] )?")  # fmt: skip
-_ERROR = re.compile(r"(?:^|[\s.])(?:[A-Za-z_]*(?:Error|Exception)|error): \S")
+_ERROR = re.compile(r"(?:^|[\s.])(?:[A-Za-z_]*(?:Error|Exception)|error): \S|^Value error, \S")
 _ABOUT_OTHERS = "root cause above"
 
 
