@@ -33,11 +33,12 @@ from ragc.optimizers.sharing import forget, ledger_of, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
-from ragc.progress import Progress, Silent
+from ragc.progress import Progress, Silent, listening
 from ragc.recipe import Recipe
 from ragc.recipe_study import StudySpec
 from ragc.store import CallStore
 from ragc.targets.base import Target
+from ragc.targets.vllm_metrics import gained, prefix_tokens
 
 SILENT = Silent()
 HERE = StudySpec()
@@ -165,13 +166,15 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
         give_prompts(built, task.recipe)
     progress.phase("opening the model", None)
-    await task.runtime.open(progress.download)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)
     limit = asyncio.Semaphore(task.in_flight)
-    started = time.monotonic()
+    started, cached = time.monotonic(), await prefix_tokens(task.runtime.targets.values())
     with counting(Counters()) as spent:
         found = await search(task, directory, limit, progress)
         before, after = await _look_at_test(task, found, limit, progress)
     seconds = time.monotonic() - started
+    cached = gained(cached, await prefix_tokens(task.runtime.targets.values()))
     rows = {"baseline": before, "winner": after}
     scored = {name: summaries(task, [row.scores for row in held]) for name, held in rows.items()}
     differences, decided, note = compare(task, before, after)
@@ -187,6 +190,7 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         "sent": spent.sent,
         "replayed": spent.replayed,
         "seconds": round(seconds, 3),
+        **cached,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
@@ -201,6 +205,7 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         "tokens": spent.tokens,
         "usd": spent.usd,
         "seconds": seconds,
+        **cached,
     }
     example = next((row for row in after if row.prediction), None)
     return Compiled(

@@ -22,10 +22,11 @@ from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
-from ragc.progress import Progress, Silent
+from ragc.progress import Progress, Silent, listening
 from ragc.records import Question
 from ragc.store import CallStore
 from ragc.targets.base import Target
+from ragc.targets.vllm_metrics import gained, prefix_tokens
 
 SILENT = Silent()
 
@@ -142,10 +143,11 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
         found = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {found}.")
 
-    async def work() -> tuple[tuple[Row, ...], Counters, float]:
+    async def work() -> tuple[tuple[Row, ...], Counters, dict[str, float]]:
         await _open(task, progress)
         progress.phase(f"answering {split}", len(questions))
         started = asyncio.get_running_loop().time()
+        before = await prefix_tokens(task.runtime.targets.values())
         with counting(Counters()) as spent:
             limit = asyncio.Semaphore(task.in_flight)
             if opened.compiled is None:
@@ -153,14 +155,17 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
             rows = await evaluate(
                 opened.program, questions, task.scorer, limit=limit, done=lambda row: progress.step()
             )
-        return rows, spent, asyncio.get_running_loop().time() - started
+        seconds = asyncio.get_running_loop().time() - started
+        after = await prefix_tokens(task.runtime.targets.values())
+        return rows, spent, {"seconds": seconds, **gained(before, after)}
 
-    rows, spent, seconds = loop.run(work())
+    rows, spent, measured = loop.run(work())
     progress.close()
-    cost = spent.to_json() | {"tokens": spent.tokens, "seconds": seconds}
+    cost = spent.to_json() | {"tokens": spent.tokens} | measured
     return Evaluation(rows, summaries(task, [row.scores for row in rows]), cost, task.scorer.backends)
 
 
 async def _open(task: Task, progress: Progress) -> None:
     progress.phase("opening the model", None)
-    await task.runtime.open(progress.download)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)

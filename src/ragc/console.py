@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def compiled(result: Compiled) -> None:
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
         f"${cost['usd']:.2f}, {cost['seconds']:.1f} s"
     )
+    _cached(cost)
     out.print(f"Compiled program: {result.path}")
     if result.example is not None:
         out.print("\nOne question of the test split, answered by the compiled program:")
@@ -156,6 +157,15 @@ def evaluated(found: Evaluation) -> None:
         f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
         f"{cost['seconds']:.1f} s\n"
     )
+    _cached(cost)
+
+
+def _cached(cost: Mapping[str, float]) -> None:
+    """The share of prompt tokens from the server's prefix cache, where it told."""
+    if looked_up := cost.get("prefix_tokens"):
+        share = cost["prefix_cached_tokens"] / looked_up
+        told = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
+        sys.stdout.write(f"{told}\n")
 
 
 def compared(found: RunComparison) -> None:

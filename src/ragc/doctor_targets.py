@@ -43,7 +43,7 @@ async def _examined(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         opened.append(target)
         await target.open()
         options = getattr(target, "options", None)
-        if not isinstance(options, ServerOptions):
+        if not isinstance(options, ServerOptions) or not hasattr(target, "raw"):
             able = _in_order(target.capabilities)
             return TargetCheck(name, True, f"{target.name}: ready; {', '.join(able)}", capabilities=able)
         # Asked for everything, whatever the recipe has and lacks: what comes back tells.

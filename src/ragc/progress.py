@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
+
+
+def told(text: str) -> None:
+    """Tell one line to whoever listens in this context; nobody does by default."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(text)
+
+
+@contextmanager
+def listening(note: Callable[[str], None]) -> Iterator[None]:
+    """Let `note` hear what is told inside."""
+    token = _listener.set(note)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 class Progress(Protocol):

@@ -148,14 +148,19 @@ class Recipe:
     def target_specs(self) -> dict[str, TargetSpec]:
         """The targets by name, ready to be built.
 
-        The weights of embedded ones lead from here, not from `base`.
+        The weights of embedded ones, and folders that vLLM is to load, lead from here, not from
+        `base`.
         """
         return {
             name: replace(spec, model=str(self.path(spec.model)))
-            if spec.kind == "embedded" and spec.model
+            if spec.model and (spec.kind == "embedded" or self._loads_folder(spec))
             else spec
             for name, spec in self.targets.items()
         }
+
+    def _loads_folder(self, spec: TargetSpec) -> bool:
+        loads = spec.options.get("serve") or spec.options.get("offline")
+        return bool(loads) and self.path(spec.model).is_dir()
 
     def settings(self) -> Knobs:
         """The program's knobs: what is fixed here over the declared defaults."""

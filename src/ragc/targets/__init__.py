@@ -15,7 +15,7 @@ __all__ = ["TARGETS", "Target", "TargetSpec", "build"]
 
 TARGETS: Mapping[str, str] = {
     "embedded": "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
-    "vllm": "a running server that speaks OpenAI's chat API: vLLM or llama.cpp's server",
+    "vllm": "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
     "hosted": "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
 }
 
@@ -47,8 +47,18 @@ def _embedded(spec: TargetSpec) -> Target:
 def _vllm(spec: TargetSpec) -> Target:
     from ragc.targets.options import VllmOptions, read_options
     from ragc.targets.vllm import VllmTarget
+    from ragc.targets.vllm_offline import OfflineTarget
+    from ragc.targets.vllm_served import ServedTarget
 
-    return VllmTarget(spec.base_url, spec.model, read_options(VllmOptions, spec.kind, spec.options))
+    options = read_options(VllmOptions, spec.kind, spec.options)
+    own = "serve" if options.serve else "offline" if options.offline else ""
+    if own and spec.base_url:
+        raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
+    if options.serve:
+        return ServedTarget(spec.model, options)
+    if options.offline:
+        return OfflineTarget(spec.model, options)
+    return VllmTarget(spec.base_url, spec.model, options)
 
 
 def _hosted(spec: TargetSpec) -> Target:

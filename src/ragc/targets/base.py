@@ -15,7 +15,8 @@ ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")
 
 Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed"]
 """schema: replies can be forced to fit a JSON schema. logprobs: of the generated tokens.
-n: several samples in one request. prefix_cache: equal prompt prefixes cost less. seed: honoured."""
+prompt_logprobs: of the prompt's tokens. n: several samples in one request.
+prefix_cache: equal prompt prefixes cost less. seed: honoured."""
 
 
 Watch = Callable[[int, int], None]
@@ -57,7 +58,8 @@ class ChatRequest:
     """One request for one reply.
 
     `schema` is the JSON schema that the reply must fit, or None for free text. `logprobs` asks
-    for the log-probability of each generated token. `sample` tells apart repeated draws of the
+    for the log-probability of each generated token, `prompt_logprobs` for those of the prompt as the
+    model sees it (capability `prompt_logprobs`). `sample` tells apart repeated draws of the
     same request: it is part of the store's key and never reaches the wire, except that a target
     with capability `seed` adds it to `sampling.seed` when temperature > 0.
     """
@@ -67,6 +69,7 @@ class ChatRequest:
     sampling: Sampling = Sampling()
     logprobs: bool = False
     sample: int = 0
+    prompt_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Usage:
 class Reply:
     """What came back. `finish` is `length` when the token limit cut the text short.
 
-    `usd` is 0 for local targets. `logprobs` is empty unless asked for.
+    `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless asked for; the latter
+    begin with the prompt's second token, since nothing comes before the first.
     """
 
     text: str
@@ -90,15 +94,18 @@ class Reply:
     usage: Usage = Usage()
     usd: float = 0.0
     logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `from_json` is its inverse."""
+        scored = [[t.token, t.logprob] for t in self.prompt_logprobs]
         return {
             "text": self.text,
             "finish": self.finish,
             "usage": [self.usage.prompt, self.usage.completion, self.usage.cached],
             "usd": self.usd,
             "logprobs": [[t.token, t.logprob] for t in self.logprobs],
+            **({"prompt_logprobs": scored} if scored else {}),
         }
 
     @classmethod
@@ -110,6 +117,9 @@ class Reply:
             usage=Usage(*(int(n) for n in value["usage"])),
             usd=float(value["usd"]),
             logprobs=tuple(TokenLogprob(str(t), float(p)) for t, p in value["logprobs"]),
+            prompt_logprobs=tuple(
+                TokenLogprob(str(t), float(p)) for t, p in value.get("prompt_logprobs", ())
+            ),
         )
 
 

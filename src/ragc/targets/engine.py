@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -20,16 +19,15 @@ from ragc import loop
 from ragc.errors import BudgetExhausted, CapabilityMissing, RagcError, TargetError, TargetUnavailable
 from ragc.fingerprint import canonical
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
+from ragc.targets.engine_draws import Complete, next_draw, numbered, together
 from ragc.targets.redact import is_context_error
 
-Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
 Submit = Callable[[Coroutine[Any, Any, Reply]], Reply]
 
 GREEDY = Sampling()
 
 _ROLES = {"user": "user", "assistant": "assistant", "developer": "system"}
 _UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
-_draws: ContextVar[Iterator[int] | None] = ContextVar("ragc_draws", default=None)
 
 
 def as_lm(
@@ -72,12 +70,12 @@ class RagLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """As `dspy.LM`, with the draws numbered."""
-        with _numbered(self.kwargs | kwargs):
+        with numbered(self.kwargs | kwargs):
             return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """As `__call__`, awaited."""
-        with _numbered(self.kwargs | kwargs):
+        with numbered(self.kwargs | kwargs):
             return await super().acall(prompt, messages=messages, **kwargs)
 
 
@@ -114,7 +112,11 @@ class RagEngine:
         """The response to one request; blocks, and so must not be called on the process's loop."""
         with _translated():
             asked = self.to_chat(request)
-            return self.to_response(self._submit(self._complete(asked)), asked)
+            return self.to_response(self._submit(self.reply(asked)), asked)
+
+    async def reply(self, asked: ChatRequest) -> Reply:
+        """The reply to one draw; where the target can, the draws of one call are asked for together."""
+        return await together(self._complete, asked, several="n" in self.target.capabilities)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
         """The whole response as one burst of events."""
@@ -137,8 +139,7 @@ class RagEngine:
         names = ("temperature", "top_p", "max_tokens", "top_k", "seed", "stop")
         said = {name: getattr(config, name) for name in names} | (config.extensions or {})
         sampling = replace(self.sampling, **{k: v for k, v in said.items() if v is not None and v != ()})
-        draws = _draws.get()
-        draw = next(draws) if draws is not None else 0
+        draw = next_draw()
         return ChatRequest(
             messages=_messages(request),
             schema=_schema(config.response_format) if "schema" in able else None,
@@ -177,7 +178,7 @@ class AsyncRagEngine:
         """The response to one request."""
         with _translated():
             asked = self.sync.to_chat(request)
-            return self.sync.to_response(await self.sync._complete(asked), asked)
+            return self.sync.to_response(await self.sync.reply(asked), asked)
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
         """The whole response as one burst of events."""
@@ -186,16 +187,6 @@ class AsyncRagEngine:
 
     async def aclose(self) -> None:
         """Nothing to close: the target is the caller's."""
-
-
-@contextmanager
-def _numbered(kwargs: dict[str, Any]) -> Iterator[None]:
-    """Sample indices for the draws of one call: 0, 1, …, or from 1024 times the rollout id."""
-    token = _draws.set(iter(range((kwargs.get("rollout_id") or 0) << 10, 1 << 62)))
-    try:
-        yield
-    finally:
-        _draws.reset(token)
 
 
 @contextmanager

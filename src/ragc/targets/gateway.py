@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
-from ragc.errors import StoreError, TargetUnavailable
+from ragc.errors import CapabilityMissing, StoreError, TargetUnavailable
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Target
@@ -58,6 +58,8 @@ def request_key(target: Target, request: ChatRequest) -> str:
         "logprobs": request.logprobs,
         "sample": request.sample,
     }
+    if request.prompt_logprobs:
+        body["prompt_logprobs"] = True
     return digest(body)
 
 
@@ -96,12 +98,11 @@ class Gateway:
         return await loop.bridge(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
+        if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
+            raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
         failed: list[TargetUnavailable] = []
-        able = [
-            other
-            for other in self.fallbacks.get(target, ())
-            if not request.logprobs or "logprobs" in other.capabilities
-        ]
+        wanted = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
+        able = [other for other in self.fallbacks.get(target, ()) if wanted <= set(other.capabilities)]
         for asked in (target, *able):
             try:
                 answer = await self._ask_one(asked, request)

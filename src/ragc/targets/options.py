@@ -11,9 +11,19 @@ from ragc.targets.base import Capability
 
 T = TypeVar("T")
 
-_SAID = {str: "text", int: "whole number", float: "number", tuple: "list", dict: "table"}
+_SAID = {
+    bool: "true or false",
+    str: "text",
+    int: "whole number",
+    float: "number",
+    tuple: "list",
+    dict: "table",
+}
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
+)
+_SERVED = frozenset(
+    {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
 
 
@@ -82,7 +92,39 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions(ServerOptions):
-    """What a recipe may set for a server."""
+    """What a recipe may set for a server.
+
+    With `serve` one is started, or found if it runs: by the interpreter `python` ("" is this one), with
+    `dtype`, `context_tokens` and further `flags` of vLLM's by name; it has `start_s` seconds to be ready.
+    With `offline` vLLM's engine runs in this process instead, with the same settings.
+    """
+
+    serve: bool = False
+    offline: bool = False
+    python: str = ""
+    dtype: str = ""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    start_s: float = 1200.0
+
+    def __post_init__(self) -> None:
+        ServerOptions.__post_init__(self)
+        if self.serve and self.offline:
+            raise UsageError("A vllm target has serve = true or offline = true, not both.")
+        given = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
+        if given and not (self.serve or self.offline):
+            raise UsageError(f"Option {given[0]} of a vllm target loads a model and needs serve = true.")
+        if self.offline and self.python:
+            raise UsageError(
+                "Option python of a vllm target names who serves; offline = true runs in this one."
+            )
+        if self.start_s <= 0:
+            raise UsageError(f"Option start_s of a target must be above 0, got {self.start_s}.")
+        own = {name.replace("_", "-").lstrip("-") for name in self.flags} & _SERVED
+        if own:
+            raise UsageError(
+                f"Option flags of a vllm target cannot set {', '.join(sorted(own))}: ragc does, from model, "
+                "dtype and context_tokens."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,16 @@ from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.connections import broken
+from ragc.targets.draws import Draws
 from ragc.targets.options import VllmOptions
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
-from ragc.targets.wire import error_message, read_reply, request_body
+from ragc.targets.vllm_checks import check_logprobs, check_room
+from ragc.targets.wire import error_message, read_replies, request_body
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_UNKNOWN_CONTEXT = 4096
-_CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
+UNKNOWN_CONTEXT = 4096
+CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
 _DEFAULTS = VllmOptions()
 
 
@@ -54,14 +56,17 @@ class VllmTarget:
         self.name = f"vllm {model}"
         extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
         self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
-        self.capabilities = options.corrected(_CAPABILITIES)
-        self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
+        self.capabilities = options.corrected(CAPABILITIES)
+        self.metrics_url = ""  # known once the server says that it is vLLM
+        self._holds = options.context_tokens
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self._retry = Retry(options.tries, options.total, options.patience)
         self._url, self._transport, self._sleep = url, transport, sleep
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = False
+        self._draws = Draws(self.samples)
 
     def __deepcopy__(self, memo: object) -> VllmTarget:
         return self
@@ -94,25 +99,42 @@ class VllmTarget:
             ) from None
         if self.model not in cards:
             raise UnknownName(f"model at {self.endpoint}", self.model, cards)
-        if not self.options.context_tokens:
-            self.context_tokens = _context(cards[self.model])
+        self._holds = self.options.context_tokens or _context(cards[self.model])
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
+        if cards[self.model].get("owned_by") == "vllm":
+            self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
+            self.capabilities = self.options.corrected((*CAPABILITIES, "n", "prompt_logprobs"))
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Connection errors, 408, 429, 5xx and unreadable bodies are tried again."""
-        content = orjson.dumps(request_body(request, self.model, self.options.body))
+        """One reply. Connection errors, 408, 429, 5xx and unreadable bodies are tried again.
 
-        async def attempt() -> Reply:
+        Draws of one request that are asked for together go as one where the server has the capability `n`.
+        """
+        own = {
+            "seed",
+            "temperature",
+        } & self.options.body.keys()  # then draws differ from one another otherwise
+        if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
+            return await self._draws.reply(request)
+        return (await self.samples(request, 1))[0]
+
+    async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
+        """`n` draws of `request` in one request, with its own number and those that follow."""
+        check_room(request, self._holds, self.endpoint)
+        several = {"n": n, "return_token_ids": True} if n > 1 else {}
+        content = orjson.dumps(request_body(request, self.model, {**self.options.body, **several}))
+
+        async def attempt() -> tuple[Reply, ...]:
             body = await self._send("POST", "/chat/completions", content)
             try:
-                return read_reply(body, request, self.count_tokens)
+                return read_replies(body, request, n, self.count_tokens)
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
 
-        reply = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
-        if request.logprobs and reply.text and not reply.logprobs:
-            raise TargetError(f'{self.endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
-        return reply
+        replies = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
+        check_logprobs(request, replies, self.endpoint)
+        return replies
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
         """The whole body that answers `request` with `extra` in its own; for probes."""
@@ -215,9 +237,9 @@ def _url(base_url: str) -> httpx.URL:
 
 
 def _context(card: Any) -> int:
-    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`."""
+    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 when unsaid."""
     meta = card.get("meta") or {}
     for value in (card.get("max_model_len"), meta.get("n_ctx"), meta.get("n_ctx_train")):
         if isinstance(value, int) and value > 0:
             return value
-    return _UNKNOWN_CONTEXT
+    return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -34,6 +35,8 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
     if request.logprobs:
         body["logprobs"] = True
         body["top_logprobs"] = 1
+    if request.prompt_logprobs:
+        body["prompt_logprobs"] = 0  # how many others beside the prompt's own tokens
     return {**body, **(extra or {})}
 
 
@@ -52,19 +55,47 @@ def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> 
 
     Raises KeyError, IndexError, TypeError or ValueError when the body is no complete completion.
     """
-    choice = body["choices"][0]
+    return _reply(body, body["choices"][0], request, count, None)
+
+
+def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
+    """The `n` replies of a request for so many, in their order; each counts the prompt, as it would alone.
+
+    Raises what `read_reply` raises.
+    """
+    if n == 1:
+        return (read_reply(body, request, count),)
+    choices = {int(choice["index"]): choice for choice in body["choices"]}
+    if choices.keys() != set(range(n)):
+        raise ValueError(f"{len(choices)} of {n} samples came")
+    parts = [len(choices[i].get("token_ids") or ()) for i in range(n)]
+    return tuple(_reply(body, choices[i], request, count, parts[i]) for i in range(n))
+
+
+def _reply(
+    body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
+) -> Reply:
+    """The reply in `choice`; `own` counts its tokens where the body counts those of several together."""
     text = choice["message"]["content"]
     finish = choice.get("finish_reason")
     if not (text is None or isinstance(text, str)) or finish in ("abort", "error"):
         raise ValueError("the completion was broken off")
     text = text or ""
     scored = (choice.get("logprobs") or {}).get("content") or () if request.logprobs else ()
+    usage = _usage(body, request, text, count)
     return Reply(
         text=text,
         finish="length" if finish == "length" else "stop",
-        usage=_usage(body, request, text, count),
+        usage=usage if own is None else replace(usage, completion=own or count(text)),
         logprobs=tuple(TokenLogprob(str(t["token"]), float(t["logprob"])) for t in scored),
+        prompt_logprobs=_prompt_logprobs(body) if request.prompt_logprobs else (),
     )
+
+
+def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
+    """Of the prompt's tokens from the second on; each entry names its own token first."""
+    own = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
+    return tuple(TokenLogprob(str(t.get("decoded_token") or ""), float(t["logprob"])) for t in own)
 
 
 def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], int]) -> Usage:

@@ -1,0 +1,246 @@
+"""Our target on a real vLLM: typed replies, draws, scores, and what is wrong said clearly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from ragc import loop
+from ragc.errors import TargetError, UnknownName
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.progress import listening
+from ragc.records import Passage
+from ragc.store import CallStore
+from ragc.targets import TargetSpec, build
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
+from ragc.targets.redact import is_context_error
+from ragc.targets.vllm import VllmTarget
+from ragc.testing import ListSource
+from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
+
+ASK = ChatRequest(
+    (Message("system", "You are brief."), Message("user", "Name a colour and say why you like it.")),
+    sampling=Sampling(temperature=1.0, max_tokens=12, seed=40),
+)
+CITIES = ListSource(
+    [
+        Passage("1", "Eiffel Tower", "The Eiffel Tower stands in Paris."),
+        Passage("2", "Prado", "The Prado is a museum in Madrid."),
+        Passage("3", "Louvre", "The Louvre is a museum in Paris."),
+    ]
+)
+
+
+class Kept(httpx.AsyncBaseTransport):
+    """Sends requests on, and keeps what was asked and answered."""
+
+    def __init__(self) -> None:
+        self.inner, self.bodies = httpx.AsyncHTTPTransport(), list[Any]()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            self.bodies.append(json.loads(await request.aread()))
+        return await self.inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class Heard:
+    """A target that keeps what it was asked and what it said."""
+
+    def __init__(self, target: VllmTarget) -> None:
+        self.target, self.said = target, list[tuple[ChatRequest, Reply]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+    def __deepcopy__(self, memo: object) -> Heard:
+        return self
+
+    async def open(self, progress: Watch | None = None) -> None:
+        await self.target.open(progress)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        reply = await self.target.complete(request)
+        self.said.append((request, reply))
+        return reply
+
+
+@pytest.fixture(scope="module")
+def wire() -> Kept:
+    return Kept()
+
+
+@pytest.fixture(scope="module")
+def target(wire: Kept) -> Iterator[VllmTarget]:
+    made = VllmTarget(address(), "model", transport=wire)
+    loop.run(made.open())
+    yield made
+    loop.run(made.aclose())
+
+
+def drawn(target: VllmTarget, *numbers: int, **sampling: Any) -> list[str]:
+    """The texts of these draws, each asked for by itself."""
+    asked = replace(ASK, sampling=replace(ASK.sampling, **sampling))
+    return [loop.run(target.complete(replace(asked, sample=number))).text for number in numbers]
+
+
+def together(target: VllmTarget, *numbers: int) -> list[str]:
+    """The texts of these draws, asked for at once."""
+
+    async def go() -> list[str]:
+        gathered = [target.complete(replace(ASK, sample=number)) for number in numbers]
+        return [(await reply).text for reply in [loop.get().create_task(one) for one in gathered]]
+
+    return loop.run(go())
+
+
+def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
+    assert target.capabilities >= {"schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache"}
+    assert target.context_tokens >= CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "together"),
+    [
+        ("vanilla", {}, {1}),
+        ("rqrag", {"mode": "tree", "max_depth": 1, "select": "vote", "n_conf_samples": 3}, {1, 3}),
+    ],
+)
+def test_every_reply_of_a_program_fits_its_schema(
+    target: VllmTarget, wire: Kept, name: str, knobs: dict[str, Any], together: set[int]
+) -> None:
+    heard, before = Heard(target), len(wire.bodies)
+    entry = method(name)
+    targets: dict[str, Any] = {"main": heard}
+    runtime = Runtime(targets, {"local": CITIES}, store=CallStore(None))
+    said = entry.build(runtime, knobs)(question="In which city is the Prado?")
+    assert isinstance(said.answer, str)
+    assert {body.get("n", 1) for body in wire.bodies[before:]} == together
+    assert all(request.schema is not None for request, _ in heard.said)
+    whole = [(request, reply) for request, reply in heard.said if reply.finish == "stop"]
+    assert len(whole) >= len(heard.said) / 2
+    for request, reply in whole:
+        jsonschema.validate(json.loads(reply.text), dict(request.schema or {}))
+
+
+def test_logprobs_are_those_of_the_replys_tokens(target: VllmTarget) -> None:
+    reply = loop.run(target.complete(replace(ASK, logprobs=True, sampling=Sampling(max_tokens=8))))
+    assert "".join(t.token for t in reply.logprobs) == reply.text
+    assert len(reply.logprobs) == reply.usage.completion == 8
+    assert all(t.logprob <= 0 for t in reply.logprobs)
+
+
+def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> None:
+    likely = ChatRequest(
+        (Message("user", "one two three four five six seven eight nine ten"),),
+        sampling=Sampling(max_tokens=1), prompt_logprobs=True,
+    )  # fmt: skip
+    unlikely = replace(
+        likely, messages=(Message("user", "six ten nine one four eight two five seven three"),)
+    )
+    scores = []
+    for request in (likely, unlikely):
+        reply = loop.run(target.complete(request))
+        assert len(reply.prompt_logprobs) == reply.usage.prompt - 1
+        assert request.messages[0].content in "".join(t.token for t in reply.prompt_logprobs)
+        scores.append(sum(t.logprob for t in reply.prompt_logprobs))
+    assert scores[0] > scores[1]
+
+
+def test_draws_asked_for_together_are_one_request_and_the_same_as_alone(
+    target: VllmTarget, wire: Kept
+) -> None:
+    alone = drawn(target, 0, 1, 2)
+    before = len(wire.bodies)
+    assert together(target, 0, 1, 2) == alone
+    assert [body["n"] for body in wire.bodies[before:]] == [3]
+    assert len(set(alone)) == 3
+
+
+def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:
+    """A narrow draw is one text, however it is seeded; a free one is not, and the same seed repeats it."""
+    assert len(set(drawn(target, 0, 1, 2, 3, top_k=1))) == 1
+    assert len(set(drawn(target, 0, 1, 2, 3, min_p=1.0))) == 1
+    free = drawn(target, 0, 1, 2, 3)
+    assert len(set(free)) > 1
+    assert drawn(target, 0, 1, 2, 3) == free
+
+
+def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
+    wrong = VllmTarget(address(), "modle")
+    with pytest.raises(UnknownName, match=r"'modle'.*Did you mean 'model'"):
+        loop.run(wrong.open())
+    loop.run(wrong.aclose())
+
+
+def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(target: VllmTarget, wire: Kept) -> None:
+    long = ChatRequest((Message("user", "word " * target.context_tokens),))
+    with pytest.raises(TargetError) as caught:
+        loop.run(target.complete(long))
+    assert is_context_error(str(caught.value)), str(caught.value)
+    before = len(wire.bodies)
+    with pytest.raises(TargetError, match="context window"):
+        loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
+    assert len(wire.bodies) == before
+
+
+@pytest.fixture
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in surroundings().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("_offline")
+def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
+    options = {
+        "serve": True, "python": python(), "dtype": "float32", "context_tokens": 512,
+        "flags": {"enforce-eager": True, "max_num_seqs": 4},
+    }  # fmt: skip
+    first, second = (build(TargetSpec("vllm", model(), options=options)) for _ in range(2))
+    lines: list[str] = []
+
+    async def go() -> tuple[Reply, Reply]:
+        with listening(lines.append):
+            await first.open()
+            await second.open()
+        request = replace(ASK, sampling=Sampling(max_tokens=8))
+        return await first.complete(request), await second.complete(request)
+
+    replies = loop.run(go())
+    assert replies[0].text == replies[1].text != ""
+    assert first.context_tokens == 512
+    assert first.capabilities >= {"n", "prompt_logprobs"}
+    assert lines[0].startswith("starting vLLM")
+    assert lines[-1].startswith("vLLM serves")
+    assert sum(line.startswith("starting") for line in lines) == 1
+    health = f"{getattr(first, 'metrics_url', '').removesuffix('metrics')}health"
+    loop.run(first.aclose())
+    assert httpx.get(health, trust_env=False).status_code == 200
+    loop.run(second.aclose())
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(health, trust_env=False)
+
+
+@pytest.mark.usefixtures("_offline")
+@pytest.mark.parametrize(
+    ("options", "quoted"),
+    [
+        ({"flags": {"no_such_flag": 1}}, "error: unrecognized arguments: --no-such-flag"),
+        ({"context_tokens": 10**7}, "max_model_len|max_position_embeddings|max seq len"),
+    ],
+)
+def test_a_flag_that_vllm_refuses_is_told_in_its_words(options: dict[str, Any], quoted: str) -> None:
+    target = build(TargetSpec("vllm", model(), options={"serve": True, "python": python(), **options}))
+    with pytest.raises(TargetError, match=quoted):
+        loop.run(target.open())
