@@ -29,15 +29,19 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.embedded import EmbeddedTarget
 from ragc.targets.weights import default_weights
 from tests.integration.embedded_api import MODEL, Api, embedded_api
-from tests.optimizers.colours import Run
-
-pytest_plugins = ("tests.optimizers.conftest",)
+from tests.optimizers.colours import Run, begun, written
 
 SRC = Path(__file__).parents[2] / "src"
 PYTHON = os.environ.get("RAGC_PROXY_PYTHON", "")
 NAMES = ("gpt-4o-mini", "claude-sonnet-4-5")
 READY_S = 240
 QUESTIONS = 12
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return begun(written(tmp_path))
+
 
 pytestmark = [
     pytest.mark.integration,

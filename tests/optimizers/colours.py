@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.compiled import IDENTICAL
+from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
 
 COLOURS = ("red", "green", "blue", "black", "white")
 
@@ -80,3 +83,24 @@ def identical(one: Path, other: Path) -> bool:
 
 
 Run = Callable[..., compiling.Compiled]
+
+
+def written(folder: Path) -> Path:
+    """`folder`, with the data and the recipe in it."""
+    write_data(folder)
+    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    return folder
+
+
+def begun(folder: Path) -> Run:
+    """Compiles the recipe in `folder`, on a scripted target where none is given."""
+
+    def go(
+        out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
+    ) -> Any:
+        store = more.pop("store", None) or CallStore(folder / "store")
+        made = target or ScriptedTarget(needs_demos)
+        found = recipes.load(folder / "recipe.toml", sets)
+        return compiling.compile(found, folder / out, store=store, targets={"main": made}, **more)
+
+    return go
