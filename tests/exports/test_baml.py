@@ -21,6 +21,7 @@ from ragc.programs import METHODS, method
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.programs.typed import read_json
 from ragc.targets.retry import Retry
+from tests.examples import examples
 from tests.exports.baml_runs import Baml, limited, replies, said
 from tests.exports.common import CALM, inputs_for, made, sent, texts, with_demos
 
@@ -49,7 +50,7 @@ def with_last(
 
 
 @pytest.mark.parametrize("id", SIX)
-@settings(max_examples=5, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(5), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent_but_for_the_limits_that_it_states(id: str, data: Any) -> None:
     program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
@@ -73,7 +74,7 @@ def test_its_parameters_are_those_sent(id: str) -> None:
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@settings(max_examples=5, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(5), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_it_reads_good_replies_as_the_program_does(entry: Any, data: Any) -> None:
     program = made(entry)
@@ -131,7 +132,7 @@ def test_its_limits_stand_in_the_export() -> None:
     assert LIMITS in written(exported(made(method("vanilla"))))["baml_src/main.baml"].decode()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(blanks=st.text(BLANKS, max_size=4))
 def test_white_space_is_what_baml_takes_off(blanks: str) -> None:
     program = made(method("vanilla"))
@@ -180,7 +181,7 @@ def test_prompts_with_awkward_names_have_functions_of_their_own() -> None:
     assert all(said(baml.body(one, INPUTS)) == limited(render(one, INPUTS)) for one in many)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(given_=st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts(), st.lists))
 def test_options_are_read_as_they_were_written(given_: Any) -> None:
     pytest.importorskip("baml_py", reason="baml-py is not installed")

@@ -24,6 +24,7 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.targets.base import Message
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import changed, file_of, with_any_demos, with_texts
 
@@ -119,7 +120,7 @@ def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=4, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
     check_all(
@@ -132,7 +133,7 @@ def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None
 AWKWARD = st.text(alphabet="\\{}\r\n\x00\"' #/~!&>^x", max_size=9)
 
 
-@settings(max_examples=25, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=CALM, deadline=None)
 @given(before=AWKWARD, after=AWKWARD, value=AWKWARD)
 def test_fixed_text_may_hold_any_braces(render: Render, before: str, after: str, value: str) -> None:
     fixed = TemplateMessage("system", (f"{after}.{before}",))

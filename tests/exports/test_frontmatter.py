@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.exports import frontmatter
+from tests.examples import examples
 from tests.exports.common import texts
 
 SCALARS = (
@@ -21,13 +22,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(head=st.dictionaries(texts(), VALUES, min_size=1, max_size=3))
 def test_it_is_read_as_the_same_values(head: dict[str, Any]) -> None:
     assert yaml.safe_load(frontmatter.yaml(head)) == head
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(pieces=st.lists(st.sampled_from(["-", "+", "\\", '"', "a"]), max_size=9))
 def test_no_text_reads_as_its_end(pieces: list[str]) -> None:
     text = "".join(pieces)

@@ -13,6 +13,7 @@ from ragc.exports.as_haystack import TAKEN
 from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible, TemplateMessage
 from ragc.programs import method
+from tests.examples import examples
 from tests.exports.common import made, sent, texts
 from tests.exports.drawn import alone, consumer, file_of
 from tests.exports.readers import haystack as rendered
@@ -48,7 +49,7 @@ def test_the_word_that_haystack_refuses_is_kept() -> None:
     assert rendered(file, inputs) == [tuple(m) for m in sent(program, "answer", inputs)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text=st.sampled_from(["{}", "a\n{}", "{}\nb "]), piece=texts())
 def test_any_fixed_text_is_read_back(text: str, piece: str) -> None:
     _, prompt = typed("minimal")

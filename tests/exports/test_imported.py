@@ -18,6 +18,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.programs.typed import reply_schema
+from tests.examples import examples
 from tests.exports.common import CALM, made, with_demos
 
 FORMATS = ("jinja2", "openai-json")
@@ -44,7 +45,7 @@ def answer(program: RagProgram) -> Any:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("id", ["vanilla", "slimplm"])
-@settings(max_examples=5, suppress_health_check=CALM)
+@settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_an_export_comes_back_as_the_same_bytes(
     id: str, format: str, data: Any, tmp_path_factory: pytest.TempPathFactory

@@ -14,6 +14,7 @@ from ragc.exports.base import format_of
 from ragc.exports.derive import exported
 from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 
 
@@ -25,7 +26,7 @@ def rendered(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=5, suppress_health_check=CALM)
+@settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
     program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)

@@ -20,6 +20,7 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.targets.vllm import VllmTarget
+from tests.examples import examples
 from tests.exports.common import CALM, NASTY, inputs_for, made, with_demos
 
 LINE = {"custom_id", "method", "url", "body"}
@@ -53,7 +54,7 @@ async def _complete(target: VllmTarget, request: Any) -> None:
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "rqrag", "ragx", "slimplm"])
-@settings(max_examples=4, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_a_body_is_what_the_target_sends(id: str, data: Any) -> None:
     layout = data.draw(st.sampled_from(LAYOUTS))
@@ -88,7 +89,7 @@ def test_openai_takes_every_line() -> None:
 
 
 @given(ids=st.lists(st.sampled_from(["a", "a#2", "a#3", "b", ""]), min_size=1, max_size=8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_line_has_an_id_of_its_own(ids: list[str]) -> None:
     cases = [Case(id, "answer", {"question": "q", "passages": []}) for id in ids]
     lines = batch(made(method("vanilla")), *cases)

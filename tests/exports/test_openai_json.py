@@ -18,6 +18,7 @@ from ragc.exports.derive import exported
 from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.targets.wire import request_body
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 
 MESSAGES = pydantic.TypeAdapter(list[ChatCompletionMessageParam])
@@ -46,7 +47,7 @@ def filled(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=5, suppress_health_check=CALM)
+@settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
     program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)

@@ -24,6 +24,7 @@ from ragc.exports.derive import exported
 from ragc.exports.prompt import Case, ExportedProgram, Input, Slot, TemplateMessage
 from ragc.programs import METHODS, method
 from ragc.programs.shared_knobs import LAYOUTS
+from tests.examples import examples
 from tests.exports.common import made, texts
 
 CASE = Case("dev-1", "answer", {"question": "Who?", "passages": ["{{a}}\u2028", "file:///b"]}, ("An A", "B"))
@@ -123,7 +124,7 @@ WORDS = st.sampled_from(
 ANSWERS = st.lists(WORDS, max_size=4).map(" ".join) | texts()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     answer=ANSWERS,
     golds=st.lists(ANSWERS, max_size=3),
@@ -137,7 +138,7 @@ def test_the_metric_scores_as_ragc_does(answer: str, golds: list[str], metric: s
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_it_finds_the_answer_where_the_program_does(layout: str, data: Any) -> None:
     from ragc.exports.parse import style

@@ -21,6 +21,7 @@ from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.targets.base import Message
 from ragc.targets.wire import request_body
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import changed, file_of, with_any_demos
 
@@ -58,7 +59,7 @@ def check(folder: Path, file: bytes, inputs: Mapping[str, Any], messages: Sequen
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=4, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, tmp_path: Path, data: Any) -> None:
     program = with_any_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)

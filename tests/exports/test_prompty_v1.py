@@ -20,6 +20,7 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.targets.base import Message, Sampling
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import changed, file_of, with_any_demos, with_calm_demos, with_texts
 
@@ -80,7 +81,7 @@ def check_all(program: RagProgram, folder: Path, data: st.DataObject) -> int:
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
 @pytest.mark.parametrize("demos", [with_any_demos, with_calm_demos])
-@settings(max_examples=4, suppress_health_check=CALM, deadline=None)
+@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, demos: Any, tmp_path: Path, data: Any) -> None:
     program = demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)

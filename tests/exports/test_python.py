@@ -30,6 +30,7 @@ from ragc.records import Passage
 from ragc.targets.base import Reply
 from ragc.targets.wire import request_body
 from ragc.testing import ListSource, ScriptedTarget
+from tests.examples import examples
 from tests.exports.common import CALM, NASTY, inputs_for, made, programs, sent, with_demos
 
 slow = settings(suppress_health_check=CALM, deadline=None)
@@ -104,7 +105,7 @@ def test_all_programs_render_what_is_sent_with_the_standard_library_alone(tmp_pa
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(slow, max_examples=5)
+@settings(slow, max_examples=examples(5))
 @given(data=st.data())
 def test_requests_with_demonstrations_are_those_sent(id: str, data: Any) -> None:
     program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
@@ -140,7 +141,7 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(slow, max_examples=30)
+@settings(slow, max_examples=examples(30))
 @given(data=st.data())
 def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
     call, out = typed(Typed, layout)

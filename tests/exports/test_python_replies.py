@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ragc.exports.derive import exported
 from ragc.programs import Method, method
 from ragc.programs.shared_knobs import LAYOUTS
+from tests.examples import examples
 from tests.exports.common import made
 from tests.exports.replies import UNREAD, broken, ours, outputs_of, written
 from tests.exports.test_python import every, loaded, slow
@@ -20,7 +21,7 @@ ODD_LINES = ("[[ ## question", '[[ ## completed ## ]]"', "\r", *"\x0b\x0c\x1c\x1
 
 
 @every
-@settings(slow, max_examples=8)
+@settings(slow, max_examples=examples(8))
 @given(data=st.data())
 def test_a_reply_that_fits_is_read_as_we_read_it(entry: Method, data: Any) -> None:
     program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
@@ -40,7 +41,7 @@ def test_a_reply_that_fits_is_read_as_we_read_it(entry: Method, data: Any) -> No
 
 
 @every
-@settings(slow, max_examples=25)
+@settings(slow, max_examples=examples(25))
 @given(data=st.data())
 def test_no_reply_is_read_otherwise_than_we_read_it(entry: Method, data: Any) -> None:
     program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))

@@ -19,9 +19,10 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.testing import Filling, ScriptedTarget
+from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent, texts, value_of, with_demos
 
-slow = settings(max_examples=4, suppress_health_check=CALM)
+slow = settings(max_examples=examples(4), suppress_health_check=CALM)
 
 
 class Typed(dspy.Signature):
@@ -54,7 +55,7 @@ def test_every_prompt_of_every_method_is_what_is_sent(entry: Method, layout: str
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
     call, prompt = typed(layout)
@@ -62,7 +63,7 @@ def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: 
     assert render(prompt, inputs) == call.messages(**inputs)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     parts=st.lists(texts(), min_size=1, max_size=3),
     blocks=st.booleans(),
@@ -82,7 +83,7 @@ def test_fixed_text_is_itself_in_any_environment(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_plain_environment_renders_the_same(layout: str, data: Any) -> None:
     _, prompt = typed(layout)
@@ -103,7 +104,7 @@ def test_an_echoed_question_stands_twice(layout: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_inputs_of_another_type_are_refused_by_name(data: Any) -> None:
     _, prompt = typed("minimal")
     inputs = data.draw(inputs_for(prompt))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.metrics.pooled import pooled_ci, pooled_paired
 from ragc.metrics.significance import mean_ci, paired
+from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
 scores = st.lists(st.tuples(shares, shares), min_size=1, max_size=20)
@@ -47,7 +48,7 @@ def test_the_figure_is_made_of_means_and_not_a_mean_of_figures() -> None:
 
 
 @given(scores, st.randoms(use_true_random=False))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_an_interval_holds_its_figure_and_ignores_order(
     rows: list[tuple[float, float]], chance: object
 ) -> None:
@@ -60,7 +61,7 @@ def test_an_interval_holds_its_figure_and_ignores_order(
 
 
 @given(st.lists(st.tuples(shares, shares, shares, shares), min_size=1, max_size=8))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_swapping_the_systems_turns_the_comparison_round(rows: list[tuple[float, ...]]) -> None:
     a, b = ([list(column) for column in zip(*rows, strict=True)][part] for part in (slice(2), slice(2, 4)))
     there, back = (pooled_paired(x, y, harmonic, seed=1) for x, y in ((a, b), (b, a)))

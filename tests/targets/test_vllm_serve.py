@@ -26,6 +26,7 @@ from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.vllm_log import last_error, last_line
 from ragc.targets.vllm_served import ServedTarget
+from tests.examples import THOROUGH
 from tests.targets import fake_vllm
 
 SRC = Path(__file__).parents[2] / "src"
@@ -134,7 +135,7 @@ def test_another_process_finds_it_and_leaves_it_running(serve: Any) -> None:
     assert said(target)["pid"] == pid
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGINT] if THOROUGH else [])])
 def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serve: Any, how: int) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OTHER],

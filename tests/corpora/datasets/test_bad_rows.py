@@ -18,6 +18,7 @@ from ragc.corpora import datasets
 from ragc.corpora.datasets.base import Loaded
 from ragc.corpora.readers import content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
+from tests.examples import examples
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
@@ -193,7 +194,7 @@ def test_every_value_is_left_out(name: str, folder: Path) -> None:
             holds(name, folder, damaged(name, at))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_any_value_anywhere(name: str, folder: Path, data: st.DataObject) -> None:
     at = data.draw(st.sampled_from(list(places(EXAMPLES[name]["row"]))))
