@@ -158,8 +158,11 @@ SYSTEMS: dict[str, Callable[[str], Call]] = {
 }
 
 
-async def measured(call: Call, calls: int, in_flight: int) -> dict[str, Any]:
-    """Seconds of each call, of all, and of the processor; a tenth more goes before, uncounted."""
+async def measured(call: Call, calls: int, in_flight: int, first: int = 0) -> dict[str, Any]:
+    """Seconds of each call, of all, and of the processor, from question number `first` on.
+
+    A tenth more goes before, uncounted.
+    """
     limit = asyncio.Semaphore(in_flight)
     taken: list[float] = []
 
@@ -169,10 +172,10 @@ async def measured(call: Call, calls: int, in_flight: int) -> dict[str, Any]:
             await call(number)
             taken.append(time.perf_counter() - began)
 
-    await asyncio.gather(*(one(-1 - number) for number in range(max(in_flight, calls // 10))))
+    await asyncio.gather(*(one(-1 - first - number) for number in range(max(in_flight, calls // 10))))
     taken.clear()
     wall, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*map(one, range(calls)))
+    await asyncio.gather(*map(one, range(first, first + calls)))
     spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     return {**spent, "taken": np.percentile(taken, (50, 99)).tolist(), "resident": resident()}
 
@@ -187,7 +190,7 @@ async def grown(call: Call, calls: int) -> None:
     """Print the memory of this process as it makes `calls`."""
     step = max(1, calls // 10)
     for done in range(0, calls, step):
-        found = await measured(call, step, 64)
+        found = await measured(call, step, 64, done)
         print(f"{done + step:8} calls  {found['resident']:7.1f} MiB", flush=True)
 
 

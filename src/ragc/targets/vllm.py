@@ -111,10 +111,7 @@ class VllmTarget:
 
         Draws of one request that are asked for together go as one where the server has the capability `n`.
         """
-        own = {
-            "seed",
-            "temperature",
-        } & self.options.body.keys()  # then draws differ from one another otherwise
+        own = {"seed", "temperature"} & self.options.body.keys()  # then draws do not differ by their number
         if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
             return await self._draws.reply(request)
         return (await self.samples(request, 1))[0]
