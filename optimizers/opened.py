@@ -17,6 +17,7 @@ from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, load
 from ragc.optimizers.evaluation import Row, answer, evaluate
 from ragc.optimizers.fitting import fit
+from ragc.optimizers.moved import Moved, moved
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.task import Task, prepare
@@ -42,12 +43,16 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A program scored on a split: rows in the order of the questions, means with intervals."""
+    """A program scored on a split: rows in the order of the questions, means with intervals.
+
+    `moved` says how a compiled program's means differ from those of its compile, on other targets than then.
+    """
 
     rows: tuple[Row, ...]
     metrics: Mapping[str, Interval]
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
+    moved: Moved | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc eval --json` prints."""
@@ -57,6 +62,7 @@ class Evaluation:
             "failures": sum(bool(row.failure) for row in self.rows),
             "counters": dict(self.counters),
             **self._assessed(),
+            **({"moved": self.moved.to_json()} if self.moved else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
@@ -162,7 +168,9 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
     rows, spent, measured = loop.run(work())
     progress.close()
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
-    return Evaluation(rows, summaries(task, [row.scores for row in rows]), cost, task.scorer.backends)
+    means = summaries(task, [row.scores for row in rows])
+    since = opened.compiled and moved(opened.compiled.provenance, task.facts, split, means)
+    return Evaluation(rows, means, cost, task.scorer.backends, since or None)
 
 
 async def _open(task: Task, progress: Progress) -> None:

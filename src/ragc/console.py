@@ -151,6 +151,7 @@ def evaluated(found: Evaluation) -> None:
     for family, backend in found.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
         sys.stdout.write(f"{family}: {backend}" + (f" ({tally})" if tally else "") + "\n")
+    sys.stdout.write("".join(f"{line}\n" for line in (found.moved.lines() if found.moved else ())))
     cost = found.counters
     _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
     sys.stdout.write(

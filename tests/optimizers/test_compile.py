@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragc import console
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.compiled import load
@@ -140,6 +141,27 @@ def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Pat
     again = score(opened)
     assert again.metrics["em"].mean == result.test["em"].mean
     assert again.counters["sent"] == 0
+    assert again.moved is None
+
+
+def test_on_another_target_it_is_said_how_the_score_moved(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    then = run().test["em"].mean
+    other = ScriptedTarget(lambda request: {"answer": "red"}, identity="other")
+    other.name = "other"
+    found = score(open_program(folder / "out", store=CallStore(None), targets={"main": other}))
+    now = found.metrics["em"].mean
+    assert now < then
+    assert found.to_json()["moved"] == {
+        "targets": {"main": {"then": "scripted", "now": "other"}},
+        "metrics": {"em": {"then": then, "now": now, "difference": now - then}},
+        "same_questions": True,
+    }
+    console.evaluated(found)
+    said = capsys.readouterr().out
+    assert "main: scripted when compiled, other now\n" in said
+    assert f"em           {then:.3f} then, {now:.3f} now: {now - then:+.3f}\n" in said
 
 
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
