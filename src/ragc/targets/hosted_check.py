@@ -9,8 +9,9 @@ import httpx
 
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.connections import refused
+from ragc.targets.pool import LOOPBACK
 from ragc.targets.redact import shorten
-from ragc.targets.vllm import LOOPBACK, key_from
+from ragc.targets.vllm import key_from
 from ragc.targets.wire import error_message
 
 _OPENAI = frozenset({"openai", "hosted_vllm", "litellm_proxy", "openai_like"})

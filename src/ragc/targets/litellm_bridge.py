@@ -12,9 +12,9 @@ import httpx
 
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.connections import refused
+from ragc.targets.pool import LOOPBACK
 from ragc.targets.redact import is_context_error, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, retry_after
-from ragc.targets.vllm import LOOPBACK
 
 _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 

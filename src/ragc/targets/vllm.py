@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import orjson
-from httpx_aiohttp import AiohttpTransport
 
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.fingerprint import digest
@@ -18,12 +16,12 @@ from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.connections import broken
 from ragc.targets.draws import Draws
 from ragc.targets.options import VllmOptions
+from ragc.targets.pool import Pool
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
 from ragc.targets.vllm_checks import check_logprobs, check_room
 from ragc.targets.wire import error_message, read_replies, request_body
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 UNKNOWN_CONTEXT = 4096
 CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
 _DEFAULTS = VllmOptions()
@@ -62,9 +60,9 @@ class VllmTarget:
         self.context_tokens = self._holds or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self._retry = Retry(options.tries, options.total, options.patience)
-        self._url, self._transport, self._sleep = url, transport, sleep
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        timeout = httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None)
+        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport)
+        self._sleep = sleep
         self._ready = False
         self._draws = Draws(self.samples)
 
@@ -150,36 +148,19 @@ class VllmTarget:
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
-        client, self._client, self._ready = self._client, None, False
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.aclose()
+        self._ready = False
+        await self._pool.aclose()
 
-    def _http(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            options = self.options
-            headers = {"content-type": "application/json"}
-            if options.api_key_env:
-                headers["authorization"] = f"Bearer {key_from(options.api_key_env)}"
-            url = self._url
-            self._client = httpx.AsyncClient(
-                headers=headers,
-                params=url.params,
-                auth=(url.username, url.password) if url.username or url.password else None,
-                timeout=httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None),
-                limits=httpx.Limits(
-                    max_connections=options.concurrency, max_keepalive_connections=options.concurrency
-                ),
-                transport=self._transport or _transport(url, options.concurrency),
-                trust_env=url.host not in LOOPBACK,
-            )
-            self._loop = loop
-        return self._client
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        if self.options.api_key_env:
+            headers["authorization"] = f"Bearer {key_from(self.options.api_key_env)}"
+        return headers
 
     async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
         """The parsed body of a 200; Passing or TargetError otherwise."""
         try:
-            response = await self._http().request(method, self.endpoint + path, content=content)
+            response = await self._pool.send(method, path, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise broken(error, self.endpoint, self.options.timeout_s) from None
         if response.status_code == 200:
@@ -211,14 +192,6 @@ def key_from(variable: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise UsageError(f"The environment variable {variable} holds characters that no key has.")
     return key
-
-
-def _transport(url: httpx.URL, connections: int) -> httpx.AsyncBaseTransport | None:
-    """aiohttp, for httpx's own pool is slow with many connections; None, its own, where a proxy may be."""
-    if url.host not in LOOPBACK and urllib.request.getproxies():
-        return None
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    return AiohttpTransport(limits=limits, trust_env=False)
 
 
 def _url(base_url: str) -> httpx.URL:
