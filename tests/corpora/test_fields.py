@@ -54,7 +54,7 @@ def write(path: Path, data: bytes | str) -> Path:
     ("name", "data"),
     [
         ("x.jsonl", json.dumps(ROW).encode()),
-        ("x.jsonl.gz", gzip.compress(b"\xef\xbb\xbf" + json.dumps(ROW).encode())),
+        ("x.jsonl.gz", gzip.compress(b"\xef\xbb\xbf" + json.dumps(ROW).encode(), mtime=0)),
         ("x.json", json.dumps([ROW], indent=1).encode()),
         ("x.json", json.dumps({"items": [ROW]}).encode()),
     ],

@@ -30,11 +30,11 @@ def found(path: Path, **more: Any) -> list[Any]:
     [
         ("x.jsonl", LINES.encode()),
         ("x.jsonl", b"\xef\xbb\xbf" + LINES.replace("\n", "\r\n\n").encode()),
-        ("x.jsonl.gz", gzip.compress(LINES.encode())),
+        ("x.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)),
         ("x.jsonl.bz2", bz2.compress(LINES.encode())),
         ("x.json", LINES.encode()),
         ("x.json", json.dumps(ITEMS).encode()),
-        ("x.json.gz", gzip.compress(json.dumps(ITEMS, indent=1).encode())),
+        ("x.json.gz", gzip.compress(json.dumps(ITEMS, indent=1).encode(), mtime=0)),
         ("x.json", json.dumps({"data": ITEMS, "version": 1}, indent=1).encode()),
         ("x.json", json.dumps({"data": {"a": {"n": 1}, "b": {"n": 2}}}).encode()),
         ("no_suffix", LINES.encode()),
