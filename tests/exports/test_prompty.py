@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,43 +17,15 @@ from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible, Slot, TemplateMessage
 from ragc.programs import method
 from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.base import Message
 from ragc.targets.wire import request_body
 from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import changed, file_of, with_any_demos
+from tests.exports.prompty_runs import check, rendered
 
 prompty = pytest.importorskip(
     "prompty", reason="the consumer of the format: pip install 'prompty[jinja2]==2.1.0'"
 )
-
-ROLE = re.compile(r"(?i)\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*")
-
-
-def rendered(folder: Path, file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The messages that Prompty makes of a file."""
-    path = folder / "one.prompty"
-    path.write_bytes(file)
-    return [(m.role, m.text) for m in prompty.prepare(prompty.load(path), dict(inputs))]
-
-
-def limited(messages: Sequence[Message]) -> list[tuple[str, str]] | None:
-    """What the stated limits leave of `messages`; None where the last one has a line that reads as a role."""
-    *fixed, last = messages
-    lines = last.content.splitlines()
-    if any(map(ROLE.fullmatch, lines)):
-        return None
-    return [*((m.role, m.content) for m in fixed), (last.role, "\n".join(lines).strip("\n"))]
-
-
-def check(folder: Path, file: bytes, inputs: Mapping[str, Any], messages: Sequence[Message]) -> None:
-    """Fail unless the file gives `messages` for `inputs`, up to its limits."""
-    wanted = limited(messages)
-    if wanted is not None:
-        assert rendered(folder, file, inputs) == wanted
-        return
-    with pytest.raises(ValueError, match="Nonce mismatch"):
-        rendered(folder, file, inputs)
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,66 +15,16 @@ from ragc.exports.base import export, format_of
 from ragc.exports.derive import exported
 from ragc.exports.prompt import Input, NotExpressible, Slot, TemplateMessage
 from ragc.programs import method
-from ragc.programs.base import RagProgram
 from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.base import Message, Sampling
+from ragc.targets.base import Sampling
 from tests.examples import examples
-from tests.exports.common import CALM, inputs_for, made, sent
-from tests.exports.handmade import changed, file_of, with_any_demos, with_calm_demos, with_texts
+from tests.exports.common import CALM, made
+from tests.exports.handmade import changed, file_of, with_any_demos, with_calm_demos
+from tests.exports.prompty_v1_runs import check_all, rendered
 
 langchain_prompty = pytest.importorskip(
     "langchain_prompty", reason="the consumer of the format: pip install langchain-prompty==1.0.0"
 )
-
-ROLE = re.compile(r"(?im)^\s*#?\s*(system|user|human|assistant|ai|function)\s*:\s*\n")
-IMAGE = re.compile(r"!\[.*\]\(")
-
-
-def rendered(folder: Path, file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The messages that LangChain makes of a file."""
-    path = folder / "one.v1.prompty"
-    path.write_bytes(file)
-    said: Any = langchain_prompty.create_chat_prompt(str(path)).invoke(dict(inputs)).to_messages()
-    roles: dict[Any, str] = {"human": "user", "ai": "assistant"}
-    return [(str(roles.get(m.type, m.type)), m.content) for m in said]
-
-
-def changes(text: str) -> bool:
-    """Whether the format changes more than the ends of a fixed `text`."""
-    return not text.strip() or unsafe(text) or "\r" in text
-
-
-def unsafe(text: str) -> bool:
-    """Whether `text` has a line that reads as a role, or an image."""
-    return bool(ROLE.search(f"{text}\n") or re.search(r"\n\s*#\s*\Z", f"\n{text}") or IMAGE.search(text))
-
-
-def check(folder: Path, file: bytes, inputs: Mapping[str, Any], messages: Sequence[Message]) -> None:
-    """Fail unless the file gives `messages` for `inputs`, up to its limits."""
-    wanted = [(m.role, m.content.strip()) for m in messages]
-    if not unsafe(messages[-1].content):
-        assert rendered(folder, file, inputs) == wanted
-        return
-    try:
-        found = rendered(folder, file, inputs)
-    except ValueError:  # the pieces do not go together
-        return
-    assert found != wanted
-
-
-def check_all(program: RagProgram, folder: Path, data: st.DataObject) -> int:
-    """Check every prompt of `program`, or that one of them is refused for a reason; the number checked."""
-    out = exported(program)
-    try:
-        files = format_of("prompty-v1").files(out)
-    except NotExpressible:
-        assert any(changes(m.fixed or "") for prompt in out for m in prompt.messages[:-1])
-        return 0
-    for prompt in out:
-        inputs = data.draw(inputs_for(prompt))
-        file = files[f"{prompt.name}.v1.prompty"]
-        check(folder, file, with_texts(prompt, inputs, "lines", "json"), sent(program, prompt.name, inputs))
-    return len(out.prompts)
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])

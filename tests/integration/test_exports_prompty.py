@@ -15,6 +15,8 @@ from ragc.programs import METHODS, Method
 from ragc.programs.shared_knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import with_any_demos, with_calm_demos
+from tests.exports.prompty_runs import check
+from tests.exports.prompty_v1_runs import check_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 EVERY = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
@@ -30,8 +32,6 @@ FEW = settings(max_examples=3, suppress_health_check=CALM, deadline=None)
 def test_version_2_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    from tests.exports.test_prompty import check
-
     program = with_any_demos(made(entry, layout=layout), data)
     out = exported(program)
     files = format_of("prompty").files(out)
@@ -47,8 +47,6 @@ def test_version_2_gives_the_messages_that_are_sent(
 def test_version_1_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    from tests.exports.test_prompty_v1 import check_all
-
     program = with_calm_demos(made(entry, layout=layout), data)
     assert check_all(program, tmp_path, data) == len(list(program.named_predictors()))
 
@@ -59,6 +57,4 @@ def test_version_1_gives_the_messages_that_are_sent(
 def test_version_1_refuses_what_it_would_change(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    from tests.exports.test_prompty_v1 import check_all
-
     check_all(with_any_demos(made(entry, layout=layout), data), tmp_path, data)
