@@ -21,10 +21,16 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 class Apart(LoadScopeScheduling):
-    """Where tests run in several workers, one takes all that are integration: models fill a machine."""
+    """Where tests run in several workers, one takes all that are integration: models fill a machine.
+
+    Those of exports start no model; each of their files stays in one worker.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "integration" if nodeid.startswith("tests/integration/") else nodeid
+        file = nodeid.partition("::")[0]
+        if not file.startswith("tests/integration/"):
+            return nodeid
+        return file if "/test_exports_" in file else "integration"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
