@@ -63,7 +63,8 @@ class Local:
 def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried | None:
     """The first of `rivals` that a trial with `rows` has too little chance to beat; None for none.
 
-    To beat one is to beat it in some objective.
+    To beat one is to beat it in some objective, and to enter the front is to beat each of its trials so:
+    chances in several objectives add up, several rivals do not.
     """
     for rival in rivals:
         chances = [

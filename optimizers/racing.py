@@ -59,21 +59,6 @@ def prospect(trial_scores: Sequence[float], incumbent_scores: Sequence[float], *
     return _normal((sum(gained) + left * mean) / spread)
 
 
-def hopeless(
-    trial_scores: Sequence[float],
-    incumbent_scores: Sequence[float],
-    *,
-    risk: float = RISK,
-    best: float = 1.0,
-) -> bool:
-    """Whether the trial can be given up: its `prospect` is less than `risk`.
-
-    With several objectives, give a trial up when against one trial of the front its prospects in all
-    objectives together are less than `risk`: to enter the front it would have to beat that trial in one.
-    """
-    return prospect(trial_scores, incumbent_scores, best=best) < risk
-
-
 def beaten(mine: Sequence[float], other: Sequence[float]) -> bool:
     """Whether `other` is at least as good in every value and better in one."""
     pairs = list(zip(mine, other, strict=True))

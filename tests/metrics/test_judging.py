@@ -23,26 +23,10 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.signatures.verdicts import AnswerMatches
 from ragc.testing import ScriptedTarget
+from tests.metrics.asks import ScriptedAsk
 
 NQ301 = Path(__file__).resolve().parents[3] / "shared" / "data" / "judged" / "openqa_eval"
 (JUDGE_ACC,) = judging.METRICS
-
-
-class ScriptedAsk:
-    """Replies True, False or an error in order; running out of replies is a test failure."""
-
-    name = "scripted/judge"
-
-    def __init__(self, *replies: bool | Exception) -> None:
-        self.replies, self.asked = list(replies), list[tuple[Any, Mapping[str, Any]]]()
-
-    async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        self.asked.append((signature, inputs))
-        assert self.replies, f"call {len(self.asked)} of the judge has no scripted reply: {inputs}"
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return {"correct": reply}
 
 
 class TargetAsk:

@@ -104,3 +104,21 @@ def begun(folder: Path) -> Run:
         return compiling.compile(found, folder / out, store=store, targets={"main": made}, **more)
 
     return go
+
+
+class Killed(BaseException):
+    """Stands for a process that dies."""
+
+
+def dying(reply: Callable[[ChatRequest], dict[str, Any]], after: int) -> ScriptedTarget:
+    """Says what `reply` says, and dies at the request that follows `after` others."""
+    sent = 0
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            raise Killed
+        return reply(request)
+
+    return ScriptedTarget(answer)

@@ -16,26 +16,8 @@ from ragc.optimizers.compiled import CompiledProgram, load
 from ragc.optimizers.opened import open_program, score
 from ragc.optimizers.status import status
 from ragc.store import CallStore
-from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, identical, needs_demos
-
-
-class Killed(BaseException):
-    """Stands for a process that dies."""
-
-
-def dying(after: int) -> ScriptedTarget:
-    sent = 0
-
-    def reply(request: ChatRequest) -> dict[str, Any]:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Killed
-        return needs_demos(request)
-
-    return ScriptedTarget(reply)
+from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos
 
 
 def best_of(out: Path) -> Path:
@@ -50,7 +32,7 @@ def mean(path: Path) -> float:
 @pytest.mark.parametrize("after", [25, 100])
 def test_a_study_that_is_cut_off_leaves_the_best_so_far(run: Run, folder: Path, after: int) -> None:
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(after))
+        run("cut", target=dying(needs_demos, after))
     best = best_of(folder / "cut")
     found = status(folder / "cut")
     assert found.best is not None
@@ -63,7 +45,7 @@ def test_a_study_that_is_cut_off_leaves_the_best_so_far(run: Run, folder: Path, 
 
 def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> None:
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(10))
+        run("cut", target=dying(needs_demos, 10))
     assert not best_of(folder / "cut").exists()
 
 
@@ -71,7 +53,7 @@ def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> No
 def test_resumed_it_ends_with_the_bytes_of_an_unbroken_study(run: Run, folder: Path, after: int) -> None:
     run("whole", store=CallStore(None))
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(after))
+        run("cut", target=dying(needs_demos, after))
     run("cut", resume=True)
     assert identical(best_of(folder / "whole"), best_of(folder / "cut"))
     for name in ("program.json", "recipe.toml"):

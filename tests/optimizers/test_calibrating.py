@@ -22,7 +22,7 @@ from ragc.optimizers.space import Candidate
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, colour_of, identical
+from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 BEST = 62
 """Percent: below it the model knows the colour and passages mislead it, above it does not."""
@@ -150,27 +150,14 @@ def test_without_calibration_the_ends_of_the_range_are_not_asked_for(run: Run, f
     assert len(asked) < 3 * 20
 
 
-class Killed(BaseException):
-    """Stands for a process that dies."""
-
-
 @pytest.mark.parametrize("after", [45, 55])
 def test_a_study_cut_off_while_calibrating_resumes_to_the_same_program(
     run: Run, folder: Path, after: int
 ) -> None:
     whole = ScriptedTarget(gated)
     run("whole", sets=GATED, target=whole, store=CallStore(None))
-    sent = 0
-
-    def dying(request: ChatRequest) -> dict[str, Any]:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Killed
-        return gated(request)
-
     with pytest.raises((Killed, RagcError)):
-        run("cut", sets=GATED, target=ScriptedTarget(dying))
+        run("cut", sets=GATED, target=dying(gated, after))
     rest = ScriptedTarget(gated)
     run("cut", sets=GATED, target=rest, resume=True)
     assert identical(folder / "whole", folder / "cut")

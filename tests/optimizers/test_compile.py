@@ -16,7 +16,7 @@ from ragc.optimizers.opened import open_program, score
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import COLOURS, Run, colour_of, identical, needs_demos
+from tests.optimizers.colours import COLOURS, Killed, Run, colour_of, dying, identical, needs_demos
 
 
 def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run: Run, folder: Path) -> None:
@@ -44,25 +44,12 @@ def test_the_number_of_questions_in_flight_changes_nothing(run: Run, folder: Pat
         assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
-class Killed(BaseException):
-    """Stands for a process that dies."""
-
-
 @pytest.mark.parametrize("after", [3, 25, 47, 80, 110])
 def test_a_study_cut_off_anywhere_resumes_to_the_same_program(run: Run, folder: Path, after: int) -> None:
     whole = ScriptedTarget(needs_demos)
     run("whole", target=whole, store=CallStore(None))
-    sent = 0
-
-    def dying(request: ChatRequest) -> dict[str, Any]:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Killed
-        return needs_demos(request)
-
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=ScriptedTarget(dying))
+        run("cut", target=dying(needs_demos, after))
     rest = ScriptedTarget(needs_demos)
     run("cut", target=rest, resume=True)
     assert identical(folder / "whole", folder / "cut")

@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.optimizers.racing import RISK, hopeless, prospect, standing
+from ragc.optimizers.racing import RISK, prospect, standing
 
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])
+
+
+def hopeless(mine: list[float], others: list[float], *, risk: float = RISK, best: float = 1.0) -> bool:
+    """Whether a study would stop the trial."""
+    return prospect(mine, others, best=best) < risk
 
 
 def test_a_trial_is_given_up_once_perfect_answers_could_not_save_it() -> None:

@@ -19,27 +19,14 @@ from ragc.optimizers.storage import NAME, file_address
 from ragc.recipe_study import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import RECIPE, Run, needs_demos
-
-
-class Killed(BaseException):
-    """Stands for a process that dies."""
+from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
 
 
 @pytest.fixture
 def cut(run: Run, folder: Path) -> Path:
     """The --out of a study that died in its second batch of trials."""
-    sent = 0
-
-    def dying(request: ChatRequest) -> dict[str, Any]:
-        nonlocal sent
-        sent += 1
-        if sent > 80:
-            raise Killed
-        return needs_demos(request)
-
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=ScriptedTarget(dying), sets=("budget.lm_calls=500",))
+        run("cut", target=dying(needs_demos, 80), sets=("budget.lm_calls=500",))
     return folder / "cut"
 
 
