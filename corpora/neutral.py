@@ -6,6 +6,7 @@ A marker keeps its letters and loses its power: one space is put behind its open
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _MARKERS = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|> and their full-width kin
@@ -17,6 +18,7 @@ _MARKERS = re.compile(
 )
 
 
+@lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
 def neutral(text: str) -> str:
     """`text` with role markers and content markers defused; unchanged when it holds none."""
     return _MARKERS.sub(lambda found: found.group() + " ", text)

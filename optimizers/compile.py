@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc import loop
+from ragc import heap, loop
 from ragc.counters import Counters, counting
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest, pretty
@@ -112,7 +112,7 @@ def compile(
         charges = directory / "charges.jsonl"
         task = prepare(recipe, store=kept, charges=charges, ledger=ledger, targets=targets)
         try:
-            with storing(directory):
+            with storing(directory), heap.settled():
                 return loop.run(_compile(task, target, directory, progress))
         finally:
             task.ledger.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc import loop, recipe
+from ragc import heap, loop, recipe
 from ragc.counters import Counters, counting
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.significance import Interval
@@ -165,7 +165,8 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
         after = await prefix_tokens(task.runtime.targets.values())
         return rows, spent, {"seconds": seconds, **gained(before, after)}
 
-    rows, spent, measured = loop.run(work())
+    with heap.settled():
+        rows, spent, measured = loop.run(work())
     progress.close()
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = summaries(task, [row.scores for row in rows])

@@ -19,7 +19,7 @@ from ragc.optimizers.compile import study_directory
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
-from ragc.optimizers.storage import NAME, file_address, opened
+from ragc.optimizers.storage import begun, opened
 from ragc.optimizers.trials import Objective, Tried
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
@@ -152,7 +152,7 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
     if address := storage_address(recipe.study):
         name = mark(directory).get("name")
         return opened(address, name) if name else None
-    return opened(file_address(directory), NAME) if (directory / "study.db").exists() else None
+    return begun(directory)
 
 
 def _tried(study: optuna.Study | None) -> list[Tried]:

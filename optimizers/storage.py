@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from typing import Any
 import optuna
 
 from ragc.errors import StoreError, UsageError
+from ragc.optimizers.study_file import FILE, journal
 
 NAME = "ragc"
 """The name of the one study in a directory's storage."""
@@ -24,34 +26,37 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
     directory.mkdir(parents=True, exist_ok=True)
     with _told(address or str(directory)):
         return optuna.create_study(
-            storage=_storage(address or file_address(directory)),
+            storage=_server(address) if address else journal(directory),
             study_name=name,
             directions=["maximize" for _ in range(objectives)],
             load_if_exists=True,
         )
 
 
-def file_address(directory: Path) -> str:
-    """The address of the storage that is a file in `directory`."""
-    return f"sqlite:///{directory / 'study.db'}"
-
-
 def opened(address: str, name: str) -> optuna.Study:
     """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
     with _told(address):
-        return optuna.load_study(storage=_storage(address), study_name=name)
+        return optuna.load_study(storage=_server(address), study_name=name)
+
+
+def begun(directory: Path) -> optuna.Study | None:
+    """The study kept in `directory`; None when there is none. Raises as `storage`."""
+    if not (directory / FILE).exists():
+        return None
+    with _told(str(directory)):
+        kept = journal(directory)
+        return optuna.load_study(storage=kept, study_name=NAME) if kept.get_all_studies() else None
 
 
 def delete(address: str, name: str) -> None:
     """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
     with _told(address), suppress(KeyError):
-        optuna.delete_study(storage=_storage(address), study_name=name)
+        optuna.delete_study(storage=_server(address), study_name=name)
 
 
-def _storage(address: str) -> optuna.storages.RDBStorage:
+def _server(address: str) -> optuna.storages.RDBStorage:
     """A connection that has dropped is made again."""
-    engine = {} if address.startswith("sqlite") else {"pool_pre_ping": True}
-    return optuna.storages.RDBStorage(address, engine_kwargs=engine)
+    return optuna.storages.RDBStorage(address, engine_kwargs={"pool_pre_ping": True})
 
 
 @contextmanager
@@ -103,14 +108,21 @@ class StudyKept:
 
     def __init__(self, study: optuna.Study) -> None:
         self._study = study
+        self._seen: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
         """What is kept under `name`, or None."""
-        return self._study.user_attrs.get(name)
+        if name not in self._seen:
+            found = self._study.user_attrs  # a copy of all of them
+            if name not in found:
+                return None
+            self._seen[name] = found[name]
+        return copy.deepcopy(self._seen[name])
 
     def put(self, name: str, value: Any) -> None:
         """Keep `value` under `name`."""
         self._study.set_user_attr(name, value)
+        self._seen[name] = copy.deepcopy(value)
 
     def names(self) -> list[str]:
         """All names, sorted."""

@@ -184,10 +184,11 @@ class RagProgram(dspy.Module):
                 prediction = await answer(**inputs)
         finally:
             current_question.reset(token)
-        prediction.trace = run.events
+        # By item: DSPy looks through all of its own attributes before it sets one.
+        prediction["trace"] = run.events
         tallies = prediction.get("tallies") or {}
         timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
-        prediction.counters = {**cost.to_json(), **tallies, **timed}
+        prediction["counters"] = {**cost.to_json(), **tallies, **timed}
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(run.predictions)
         return prediction
@@ -203,7 +204,7 @@ class RagProgram(dspy.Module):
         try:
             found = await (source or self.runtime.source(name)).search(query, k)
             hits = tuple(hit.from_source(name) for hit in found)
-            event = trace.Search(name, query, k, hits)
+            event = trace.Search(name, query, k, hits, at=spot[1] if spot else ())
         except SourceError as error:
             counters.count(failed_searches=1)
             hits, event = (), trace.Note(f"search {name}", f"failed: {error}")

@@ -15,6 +15,7 @@ from ragc.programs.trace import Note, record
 
 if TYPE_CHECKING:
     from ragc.programs.predict import RagPredict
+    from ragc.targets.base import Message
 
 _AROUND = 16  # tokens that a chat template puts around a message, at most
 _LEAST = 40  # characters: a text is not cut shorter
@@ -23,9 +24,10 @@ Place = tuple[str, int | None]
 """An input field, and for lists the item."""
 
 
-def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> dict[str, Any]:
+def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
     """`inputs` with the longest text, or item of a list, cut at its end until `call` fits its context.
 
+    With them come the messages that show them.
     A cut is noted in the trace and counted as trimmed. Raises UsageError when the prompt is too long
     without its inputs.
     """
@@ -33,7 +35,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> dict[str, Any]:
     room = target.context_tokens
     messages = call.messages(**inputs)
     if sum(len(m.content.encode()) + _AROUND for m in messages) + call.sampling.max_tokens <= room:
-        return inputs  # no tokenizer makes more tokens than bytes
+        return inputs, messages  # no tokenizer makes more tokens than bytes
     cut = dict(inputs)
     while (size := call.size(**cut)) > room:
         place, text = max(_texts(cut), key=lambda found: len(found[1]), default=(("", None), ""))
@@ -47,9 +49,10 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> dict[str, Any]:
         kept = int(len(text) * (1 - (size - room) / tokens)) - 8
         cut = _replaced(cut, place, text[: max(_LEAST, min(kept, len(text) - 1))])
     if cut != inputs:
+        messages = call.messages(**cut)
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))
-    return cut
+    return cut, messages
 
 
 def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Place, str]]:

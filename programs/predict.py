@@ -128,8 +128,8 @@ class RagPredict(Prompted):
             found = await loop.bridge(self._found(asked.key))
             if found is not None:
                 return self._replayed(asked, found)
-        inputs = cut_to_fit(self, asked.inputs)
-        request = self.chat_request(inputs, asked.sampling, asked.sample)
+        inputs, messages = cut_to_fit(self, asked.inputs)
+        request = self.chat_request(messages, asked.sampling, asked.sample)
         outcome = await self._sent(request, cut=inputs != asked.inputs)
         # What a fallback answered stands under the fallback's name only.
         by_fallback = any(answer.fallback for answer in outcome.recording.answers)
@@ -176,7 +176,7 @@ class RagPredict(Prompted):
 
     def _replayed(self, asked: _Asked, found: Outcome) -> dspy.Prediction:
         """The prediction of a call that was `found`, and is charged."""
-        inputs = cut_to_fit(self, asked.inputs) if found.recording.cut else asked.inputs
+        inputs = cut_to_fit(self, asked.inputs)[0] if found.recording.cut else asked.inputs
         counters.count(memo=1, repairs=len(found.recording.answers) - 1)
         return self._told(asked, inputs, found)
 
@@ -208,6 +208,7 @@ class RagPredict(Prompted):
                 repaired=len(answers) > 1,
                 prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),
+                at=asked.spot[1],
             )
             asked.spot[0].add(asked.spot[1], event, (self, dict(inputs), prediction))
         elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:

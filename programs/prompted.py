@@ -162,7 +162,7 @@ class Prompted(dspy.Predict):
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        return self.chat_request(inputs, *self.drawn(config))
+        return self.chat_request(self.messages(**inputs), *self.drawn(config))
 
     def drawn(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
         """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
@@ -173,11 +173,11 @@ class Prompted(dspy.Predict):
         known = {name: v for name, v in chosen.items() if name in Sampling.__slots__ and v is not None}
         return replace(self.sampling, **known), sample
 
-    def chat_request(self, inputs: dict[str, Any], sampling: Sampling, sample: int) -> ChatRequest:
-        """As `request`, with its sampling and draw known."""
+    def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
+        """As `request`, with its messages, sampling and draw known."""
         enforced = self.layout in JSON_LAYOUTS and "schema" in self.runtime.target(self.role).capabilities
         return ChatRequest(
-            messages=self.messages(**inputs),
+            messages=messages,
             schema=reply_schema(self._signature) if enforced else None,
             sampling=sampling,
             logprobs=self.logprobs,

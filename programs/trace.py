@@ -156,7 +156,8 @@ class Run:
 
     def add(self, path: tuple[int, ...], event: Event, prediction: Any = None) -> None:
         """Record `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
-        self._events.append((path, replace(event, at=path), prediction))
+        placed = event if event.at == path else replace(event, at=path)
+        self._events.append((path, placed, prediction))
 
     @property
     def events(self) -> tuple[Event, ...]:

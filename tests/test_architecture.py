@@ -32,6 +32,7 @@ GROUND = (
     "counters",
     "errors",
     "fingerprint",
+    "heap",
     "loop",
     "paths",
     "progress",

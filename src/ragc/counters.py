@@ -49,7 +49,8 @@ class Counters:
     def add(self, **amounts: float) -> None:
         """Add `amounts` to the fields they name."""
         for name, amount in amounts.items():
-            setattr(self, name, getattr(self, name) + amount)
+            if amount:
+                setattr(self, name, getattr(self, name) + amount)
 
     def merge(self, other: Counters) -> None:
         """Add all of `other`."""

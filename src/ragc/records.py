@@ -7,7 +7,7 @@ and travel between threads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -46,7 +46,7 @@ class Hit:
 
     def from_source(self, name: str) -> Hit:
         """The same hit, labelled with the role of the source that found it."""
-        return replace(self, source=name)
+        return Hit(self.passage, self.score, name)
 
 
 @dataclass(frozen=True, slots=True)

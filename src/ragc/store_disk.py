@@ -5,6 +5,7 @@ Keys and values are texts; nothing is ever pickled.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,6 +54,7 @@ class DiskKeeper:
     def __init__(self, directory: Path) -> None:
         self.where = str(directory)
         self.remedy = "move the folder away to start a new one"
+        self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._rows = diskcache.Cache(
@@ -85,18 +87,44 @@ class DiskKeeper:
         try:
             self._rows.set(key, text, retry=True)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(
-                f"The call store at {self.where} could not keep a reply ({error}); free space "
-                "there or set RAGC_HOME to another folder. What was stored before is kept."
-            ) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"The call store at {self.where} could not keep a reply ({error}); free space "
+            "there or set RAGC_HOME to another folder. What was stored before is kept."
+        )
 
     async def find(self, key: str) -> str | None:
         """As `get`: a row is read in microseconds."""
         return self.get(key)
 
     async def keep(self, key: str, text: str) -> None:
-        """As `put`."""
-        self.put(key, text)
+        """As `put`; what comes in the same turn of the loop is written in one transaction."""
+        running = asyncio.get_running_loop()
+        kept = running.create_future()
+        self._waiting.append((key, text, kept))
+        if len(self._waiting) == 1:
+            running.call_soon(self._write)
+        await kept
+
+    def _write(self) -> None:
+        """Write what waits, and tell those who wait for it."""
+        waiting, self._waiting = self._waiting, []
+        failed: Exception | None = None
+        try:
+            with self._rows.transact(retry=True):
+                for key, text, _ in waiting:
+                    self._rows.set(key, text, retry=True)
+        except (OSError, sqlite3.Error) as error:
+            failed = error
+        for *_, kept in waiting:
+            if kept.done():  # whoever waited was cancelled
+                continue
+            if failed is None:
+                kept.set_result(None)
+            else:
+                kept.set_exception(self._failed(failed))
 
     @asynccontextmanager
     async def alone(self, key: str) -> AsyncIterator[str | None]:

@@ -15,7 +15,7 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.joining import address_of, join
 from ragc.optimizers.sharing import MARK, forget, mark, name_of, note
 from ragc.optimizers.status import StudyStatus, status
-from ragc.optimizers.storage import NAME, file_address
+from ragc.optimizers.storage import NAME
 from ragc.recipe_study import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -121,7 +121,7 @@ def test_a_study_keeps_the_name_it_has_on_its_servers(tmp_path: Path) -> None:
 def test_a_study_begun_anew_leaves_nothing_in_its_storage(
     cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared = file_address(tmp_path)
+    shared = f"sqlite:///{tmp_path / 'shared.db'}"
     monkeypatch.setenv("RAGC_STORAGE", shared)
     directory = compiling.study_directory(cut)
     name = name_of(directory)

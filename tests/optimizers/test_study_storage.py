@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from filelock import FileLock
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from ragc.errors import StoreError, TargetUnavailable
 from ragc.optimizers import compile as compiling
@@ -34,15 +35,19 @@ def cut_off(run: Run, after: int = 60) -> None:
         run("out", target=ScriptedTarget(dying))
 
 
-@pytest.mark.parametrize("garbage", [b"", b"not a database at all, but text" * 100])
+def journal(folder: Path) -> Path:
+    """The file of the study of `folder / out`."""
+    return compiling.study_directory(folder / "out") / "study.journal"
+
+
+@pytest.mark.parametrize("garbage", [b"", b"no journal at all, but text" * 100])
 def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
     run: Run, folder: Path, garbage: bytes
 ) -> None:
     cut_off(run)
-    path = compiling.study_directory(folder / "out") / "study.db"
-    path.write_bytes(garbage)
+    journal(folder).write_bytes(garbage)
     if garbage:
-        with pytest.raises(StoreError, match=r"cannot be opened .*not a database"):
+        with pytest.raises(StoreError, match=r"cannot be opened .*no journal"):
             run("out", resume=True)
         run("out")
     else:
@@ -53,31 +58,33 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
 
 def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path) -> None:
     cut_off(run)
-    with sqlite3.connect(compiling.study_directory(folder / "out") / "study.db") as rows:
-        changed = rows.execute(
-            "UPDATE study_user_attributes SET value_json = '[{}]' WHERE key LIKE 'batch:%'"
-        ).rowcount
-    assert changed
+    lines = [json.loads(line) for line in journal(folder).read_text("utf-8").splitlines()]
+    batches = [line["user_attr"] for line in lines if any("batch:" in k for k in line.get("user_attr", ()))]
+    assert batches
+    for batch in batches:
+        batch.update({name: [{}] for name in batch})
+    written = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    journal(folder).write_text(written, "utf-8")
     with pytest.raises(StoreError, match=r"no record of a trial .*--resume"):
         run("out", resume=True)
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Another program holds the database."""
-    rows = sqlite3.connect(path)
-    rows.execute("BEGIN EXCLUSIVE")
-    try:
-        yield
-    finally:
-        rows.rollback()
-        rows.close()
+@pytest.mark.parametrize("torn", [1, 12, 40])
+def test_half_of_a_line_that_a_kill_left_is_cut_off(run: Run, folder: Path, torn: int) -> None:
+    cut_off(run)
+    text = journal(folder).read_bytes()
+    with journal(folder).open("ab") as file:
+        file.write(text[:torn].rstrip(b"\n"))
+    run("out", resume=True)
+    assert b"\n" + text[:torn] + b"{" not in journal(folder).read_bytes()
+    run("whole", store=CallStore(None))
+    assert identical(folder / "whole", folder / "out")
 
 
 def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(run: Run, folder: Path) -> None:
     cut_off(run)
-    path = compiling.study_directory(folder / "out") / "study.db"
-    with locked(path), pytest.raises(StoreError, match=r"locked.*another process may hold it"):
+    held = FileLock(f"{journal(folder)}.lock")
+    with held, pytest.raises(StoreError, match=r"locked.*another process may hold it"):
         run("out", resume=True)
     run("out", resume=True)
     run("whole", store=CallStore(None))
@@ -88,23 +95,20 @@ def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(run: Run, folde
 def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how: str) -> None:
     directory = compiling.study_directory(folder / "out")
     sent = []
-    rows: list[sqlite3.Connection] = []
+    held = FileLock(f"{journal(folder)}.lock", is_singleton=False, thread_local=False)
 
     def losing(request: ChatRequest) -> dict[str, Any]:
         sent.append(request)
         if len(sent) == 40 and how == "gone":
             shutil.rmtree(directory)
         elif len(sent) == 40:
-            rows.append(sqlite3.connect(directory / "study.db", check_same_thread=False))
-            rows[0].execute("BEGIN EXCLUSIVE")
+            held.acquire()
         return needs_demos(request)
 
     with pytest.raises(StoreError, match=r"state of the study .*--resume"):
         run("out", target=ScriptedTarget(losing))
     assert not (folder / "out").exists()
-    for connection in rows:
-        connection.rollback()
-        connection.close()
+    held.release()
     rest = ScriptedTarget(needs_demos)
     run("out", target=rest, resume=True)
     whole = ScriptedTarget(needs_demos)
@@ -125,8 +129,8 @@ def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle
     run: Run, folder: Path
 ) -> None:
     cut_off(run)
-    url = f"sqlite:///{compiling.study_directory(folder / 'out') / 'study.db'}"
-    optuna.load_study(study_name="ragc", storage=url).enqueue_trial({"knob.top_k": 9})
+    storage = JournalStorage(JournalFileBackend(str(journal(folder))))
+    optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
     run("out", resume=True)
     run("whole", store=CallStore(None))
     assert identical(folder / "whole", folder / "out")

@@ -7,13 +7,14 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
 from ragc.errors import CapabilityMissing, StoreError, TargetUnavailable
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Target
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target
 from ragc.targets.guard import Guards
 
 log = logging.getLogger("ragc.targets")
@@ -47,6 +48,11 @@ class Answer(NamedTuple):
     fallback: bool = False
 
 
+@lru_cache(maxsize=256)
+def _values(sampling: Sampling) -> Mapping[str, Any]:
+    return asdict(sampling)
+
+
 def request_key(target: Target, request: ChatRequest) -> str:
     """The store's key: what answers, and everything that shapes the answer."""
     body: dict[str, Any] = {
@@ -54,7 +60,7 @@ def request_key(target: Target, request: ChatRequest) -> str:
         "model": target.model,
         "messages": [list(m) for m in request.messages],
         "schema": request.schema,
-        "sampling": asdict(request.sampling),
+        "sampling": _values(request.sampling),
         "logprobs": request.logprobs,
         "sample": request.sample,
     }

@@ -1,8 +1,8 @@
 """The pooled connections to one server.
 
-Requests go straight to aiohttp under httpx: cookies, redirects and the merging of addresses, which httpx's
-own client sees to, cost more than the exchange itself and are nothing that an API needs. Where the
-environment names a proxy, that client is used.
+Requests go straight to aiohttp: cookies, redirects, the merging of addresses and the models of request and
+response, which httpx sees to, cost more than the exchange itself and are nothing that an API needs. Where
+the environment names a proxy, or a transport is given, httpx's own client is used.
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
+from httpx_aiohttp.transport import map_aiohttp_exceptions
+from yarl import URL
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Response(NamedTuple):
+    """The whole of a response: its status, its headers by any spelling of their names, its decoded body."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
 
 
 class Pool:
@@ -34,57 +45,60 @@ class Pool:
     ) -> None:
         self._url, self._connections, self._make_headers = url, connections, headers
         self._timeout, self._given = timeout, transport
-        self._addresses: dict[str, httpx.URL] = {}
-        self._headers = httpx.Headers()
-        self._auth: httpx.BasicAuth | None = None
-        self._open: httpx.AsyncBaseTransport | httpx.AsyncClient | None = None
+        self._addresses: dict[str, URL] = {}
+        self._open: aiohttp.ClientSession | httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, method: str, path: str, content: bytes | None = None) -> httpx.Response:
+    async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
         """The whole response, whatever its status. Raises httpx's errors."""
-        held = self._held()
-        request = httpx.Request(
-            method,
-            self._address(path),
-            headers=self._headers,
-            content=content,
-            extensions={"timeout": self._timeout.as_dict()},
-        )
-        if self._auth is not None:
-            request = next(self._auth.sync_auth_flow(request))
+        held, address = self._held(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
-            return await held.send(request)
-        response = await held.handle_async_request(request)
-        try:
-            await response.aread()
-        finally:
-            await response.aclose()
-        return response
+            answer = await held.request(method, str(address), content=content)
+            return Response(answer.status_code, answer.headers, answer.content)
+        with map_aiohttp_exceptions():
+            async with held.request(method, address, data=content, allow_redirects=False) as said:
+                return Response(said.status, said.headers, await said.read())
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
         held, self._open = self._open, None
-        if held is not None and self._loop is asyncio.get_running_loop():
-            await held.aclose()
+        if held is None or self._loop is not asyncio.get_running_loop():
+            return
+        await (held.aclose() if isinstance(held, httpx.AsyncClient) else held.close())
 
-    def _address(self, path: str) -> httpx.URL:
+    def _address(self, path: str) -> URL:
         found = self._addresses.get(path)
         if found is None:
             plain = self._url.copy_with(path=self._url.path.rstrip("/") + path, username="", password="")
-            found = self._addresses[path] = plain
+            found = self._addresses[path] = URL(str(plain), encoded=True)
         return found
 
-    def _held(self) -> httpx.AsyncBaseTransport | httpx.AsyncClient:
+    def _held(self) -> aiohttp.ClientSession | httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._open is None or self._loop is not loop:
-            url = self._url
-            self._headers = httpx.Headers({"accept": "*/*", "user-agent": "ragc", **self._make_headers()})
-            self._auth = httpx.BasicAuth(url.username, url.password) if url.userinfo else None
-            self._open, self._loop = self._given or self._made(), loop
+            headers = {"accept": "*/*", "user-agent": "ragc", **self._make_headers()}
+            self._open, self._loop = self._made(headers), loop
         return self._open
 
-    def _made(self) -> httpx.AsyncBaseTransport | httpx.AsyncClient:
-        limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
-        if self._url.host not in LOOPBACK and urllib.request.getproxies():
-            return httpx.AsyncClient(timeout=self._timeout, limits=limits)
-        return AiohttpTransport(limits=limits, trust_env=False)
+    def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
+        url, most = self._url, self._connections
+        known = (url.username, url.password) if url.userinfo else None
+        if self._given or (url.host not in LOOPBACK and urllib.request.getproxies()):
+            return httpx.AsyncClient(
+                transport=self._given,
+                auth=known,
+                headers=headers,
+                timeout=self._timeout,
+                limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
+            )
+        secure = httpx.create_ssl_context(trust_env=False) if url.scheme == "https" else True
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=most, ssl=secure),
+            auth=aiohttp.BasicAuth(*known, encoding="utf-8") if known else None,
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._timeout.connect, sock_read=self._timeout.read
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )

@@ -1,0 +1,78 @@
+"""The storage of a study on one machine: Optuna's journal in one file, of which a kill loses nothing.
+
+Each operation is one line of JSON, on disk before the next. SQLite took 20 milliseconds a trial and a fifth
+of a second to begin.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+FILE = "study.journal"
+"""The name of the file in the study's directory."""
+
+WAIT_S = 3.0
+"""How long another process may hold the file."""
+
+_BEGINNING = b'{"op_code":'
+
+
+def journal(directory: Path) -> JournalStorage:
+    """The storage that is a file in `directory`, which must be there; the file is made.
+
+    Raises OSError, and ValueError when the file is something else.
+    """
+    return JournalStorage(_Lines(directory / FILE))
+
+
+class _Lock(JournalFileOpenLock):
+    """One that the system frees when its process dies; Optuna's own would hold the next one up for 30 s."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+        self._held = FileLock(f"{path}.lock", timeout=WAIT_S)
+
+    def acquire(self) -> bool:
+        try:
+            self._held.acquire()
+        except Timeout:
+            raise OSError(errno.EWOULDBLOCK, "it is locked", str(self._path)) from None
+        return True
+
+    def release(self) -> None:
+        self._held.release()
+
+
+class _Lines(JournalFileBackend):
+    def __init__(self, path: Path) -> None:
+        self._path, lock = path, _Lock(path)
+        lock.acquire()
+        try:
+            if path.exists():
+                _mend(path)
+            super().__init__(str(path), lock)
+        finally:
+            lock.release()
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        if not self._path.exists():  # to begin a new file would lose what stood in this one
+            raise FileNotFoundError(errno.ENOENT, "it is gone", str(self._path))
+        super().append_logs(logs)
+
+
+def _mend(path: Path) -> None:
+    """Cut off the half of a line that a killed process left."""
+    text = path.read_bytes()
+    if not text.startswith(_BEGINNING[: len(text)]):
+        raise ValueError(f"{path.name} is no journal of Optuna's")
+    whole = text.rfind(b"\n") + 1
+    if whole < len(text):
+        with path.open("r+b") as file:
+            file.truncate(whole)
