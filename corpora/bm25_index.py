@@ -38,6 +38,7 @@ PLACES = 9
 BLOCK = 1 << 22
 """Postings sorted at once while an index is written."""
 
+_FEW = 8192
 _GROUP = 256  # scores whose greatest is found first, to skip most of them
 _SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
 _NOTHING = np.empty(0, dtype=np.uint32)
@@ -77,17 +78,23 @@ class Bm25Index:
 
 def _near(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """The positions of the `k` best scores above 0, and of those that round to the same as the last."""
-    least = 0.0
     whole = len(scores) // _GROUP
-    if whole > k:  # the k-th of the groups' greatest is at most the k-th score
-        greatest = scores[: whole * _GROUP].reshape(whole, _GROUP).max(axis=1)
-        least = float(np.partition(greatest, -k)[-k])
+    grouped = len(scores) > _FEW and whole > k
+    # The k-th of the groups' greatest is at most the k-th score.
+    least = _kth(scores[: whole * _GROUP].reshape(whole, _GROUP).max(axis=1) if grouped else scores, k)
     # A little below: what rounds to the same score takes part in the tie.
     near = np.flatnonzero(scores >= least - 10.0**-PLACES if least > 0 else scores > 0)
-    if len(near) > k:
+    if grouped and len(near) > k:
         close = scores[near]
-        near = near[close >= float(np.partition(close, -k)[-k]) - 10.0**-PLACES]
+        near = near[close >= _kth(close, k) - 10.0**-PLACES]
     return near
+
+
+def _kth(scores: NDArray[np.float64], k: int) -> float:
+    """The `k`-th best; 0 when there are fewer. Of a few thousand, numpy sorts faster than it selects."""
+    if len(scores) < k:
+        return 0.0
+    return float((np.sort(scores) if len(scores) <= _FEW else np.partition(scores, -k))[-k])
 
 
 def hold(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
