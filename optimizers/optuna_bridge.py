@@ -18,7 +18,7 @@ from typing import Any
 
 import optuna
 
-from ragc import loop
+from ragc import heap, loop
 from ragc.counters import Counters
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest
@@ -136,7 +136,8 @@ class Objective:
         rows: list[Row] = []
         for end in looks(len(self._order)):
             block = self._order[len(rows) : end]
-            rows += loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
+            with heap.settled():
+                rows += loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
             if len(self.task.objectives) == 1:
                 trial.report(self._mean(rows, 0), step=end)
                 if end < len(self._order) and trial.should_prune():

@@ -39,7 +39,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt import Teleprompter
 
-from ragc import loop
+from ragc import heap, loop
 from ragc.corpora.given import GivenSource
 from ragc.corpora.splits import check_disjoint
 from ragc.errors import RecipeError, UsageError
@@ -122,7 +122,7 @@ class Compile(Teleprompter):
         with self._directory(recipe) as directory:
             task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
             try:
-                with storing(directory):
+                with storing(directory), heap.settled():
                     best, self.compiled = loop.run(self._found(task, recipe, directory))
             finally:
                 task.ledger.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,43 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
     with pytest.raises(StoreError, match=r"disk is full.*free space.*RAGC_HOME"):
         store.put("k", "1")
+
+
+def test_replies_of_one_moment_are_kept_together_and_one_that_cannot_be_fails_alone(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "s")
+
+    async def said(text: str) -> str:
+        return text
+
+    async def work() -> list[object]:
+        texts = [f"reply {n}" for n in range(20)]
+        texts[7] = "half of a pair: \ud800"
+        asked = [store.fetch(f"k{n}", partial(said, text)) for n, text in enumerate(texts)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    results = loop.run(work())
+    assert [n for n, result in enumerate(results) if isinstance(result, Exception)] == [7]
+    again = CallStore(tmp_path / "s")
+    assert [n for n in range(20) if again.get(f"k{n}") != f"reply {n}"] == [7]
+
+
+def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CallStore(tmp_path / "s")
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
+
+    async def said() -> str:
+        return "a reply"
+
+    async def work() -> list[object]:
+        return list(
+            await asyncio.gather(*(store.fetch(f"k{n}", said) for n in range(5)), return_exceptions=True)
+        )
+
+    assert [type(result) for result in loop.run(work())] == [StoreError] * 5
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ YOUNG = 20_000
 _lock = threading.Lock()
 _inside = 0
 _usual = (0, 0, 0)
+_ours = False
 
 
 @contextmanager
@@ -22,19 +23,22 @@ def settled() -> Iterator[None]:
     Else it walks through all of them every few hundred questions, for a third of a second on two cores.
     Any number of threads may be inside; when the last one leaves, all is as it was before.
     """
-    global _inside, _usual  # noqa: PLW0603 - a process has one collector
+    global _inside, _usual, _ours  # noqa: PLW0603 - a process has one collector
     with _lock:
         if not _inside:
             _usual = gc.get_threshold()
             if _usual[0]:  # else whoever called has switched it off
                 gc.set_threshold(max(YOUNG, _usual[0]), *_usual[1:])
+            _ours = not gc.get_freeze_count()  # else whoever froze it would not have it thawed
         _inside += 1
-        gc.freeze()
+        if _ours:
+            gc.freeze()
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
             if not _inside:
-                gc.unfreeze()
                 gc.set_threshold(*_usual)
+                if _ours:
+                    gc.unfreeze()

@@ -110,20 +110,26 @@ class DiskKeeper:
     def _write(self) -> None:
         """Write what waits, and tell those who wait for it."""
         waiting, self._waiting = self._waiting, []
-        failed: Exception | None = None
+        together = True
         try:
             with self._rows.transact(retry=True):
                 for key, text, _ in waiting:
                     self._rows.set(key, text, retry=True)
-        except (OSError, sqlite3.Error) as error:
-            failed = error
-        for *_, kept in waiting:
+        except Exception:
+            together = False  # one of them cannot be kept: which, each is told alone
+        for key, text, kept in waiting:
+            failed: Exception | None = None
+            try:
+                if not together:
+                    self.put(key, text)
+            except Exception as error:
+                failed = error
             if kept.done():  # whoever waited was cancelled
                 continue
             if failed is None:
                 kept.set_result(None)
             else:
-                kept.set_exception(self._failed(failed))
+                kept.set_exception(failed)
 
     def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
         """Always None: processes on one machine do not wait for each other."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -77,16 +78,17 @@ class Pool:
         loop = asyncio.get_running_loop()
         if self._open is None or self._loop is not loop:
             headers = {"accept": "*/*", "user-agent": "ragc", **self._make_headers()}
+            if self._url.userinfo:
+                known = f"{self._url.username}:{self._url.password}".encode()
+                headers["authorization"] = f"Basic {b64encode(known).decode()}"
             self._open, self._loop = self._made(headers), loop
         return self._open
 
     def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
         url, most = self._url, self._connections
-        known = (url.username, url.password) if url.userinfo else None
         if self._given or (url.host not in LOOPBACK and urllib.request.getproxies()):
             return httpx.AsyncClient(
                 transport=self._given,
-                auth=known,
                 headers=headers,
                 timeout=self._timeout,
                 limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
@@ -94,7 +96,6 @@ class Pool:
         secure = httpx.create_ssl_context(trust_env=False) if url.scheme == "https" else True
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=most, ssl=secure),
-            auth=aiohttp.BasicAuth(*known, encoding="utf-8") if known else None,
             headers=headers,
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=self._timeout.connect, sock_read=self._timeout.read

@@ -1,0 +1,59 @@
+"""The garbage collector while questions are answered."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from ragc import heap
+
+
+class Knot:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_what_was_there_is_left_alone_and_all_is_as_before_at_the_end() -> None:
+    before = gc.get_threshold()
+    with heap.settled():
+        assert gc.get_freeze_count() > 1000
+        assert gc.get_threshold() == (heap.YOUNG, *before[1:])
+        with heap.settled():
+            pass
+        assert gc.get_freeze_count() > 1000
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
+
+
+def test_what_is_made_inside_is_freed_and_what_was_there_afterwards() -> None:
+    old = Knot()
+    there = weakref.ref(old)
+    with heap.settled():
+        made = weakref.ref(Knot())
+        del old
+        gc.collect()
+        assert made() is None
+        assert there() is not None
+    gc.collect()
+    assert there() is None
+
+
+def test_a_heap_that_is_frozen_stays_so() -> None:
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with heap.settled():
+            pass
+        assert gc.get_freeze_count() == count
+    finally:
+        gc.unfreeze()
+
+
+def test_an_error_inside_changes_nothing() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="inside"), heap.settled():
+        raise ValueError("inside")
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
