@@ -54,6 +54,7 @@ class DiskKeeper:
         self.where = str(directory)
         self.remedy = "move the folder away to start a new one"
         self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._rows = diskcache.Cache(
@@ -101,6 +102,8 @@ class DiskKeeper:
     async def keep(self, key: str, text: str) -> None:
         """As `put`; what comes in the same turn of the loop is written in one transaction."""
         running = asyncio.get_running_loop()
+        if self._loop is not running:  # nobody on a loop before it waits any more
+            self._loop, self._waiting = running, []
         kept = running.create_future()
         self._waiting.append((key, text, kept))
         if len(self._waiting) == 1:
