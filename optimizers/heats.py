@@ -18,6 +18,9 @@ from ragc.records import Question
 BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 """Shares of the dev questions after which a trial may be stopped."""
 
+LEAST = 5
+"""No trial is stopped after fewer questions: they say little, and leave most requests in flight unused."""
+
 
 class Runner(Protocol):
     """Whoever runs trials: this process, or others. `abreast` is how many may run at a time."""
@@ -82,7 +85,8 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried
 
 def looks(questions: int) -> list[int]:
     """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
-    return sorted({max(1, round(questions * share)) for share in BLOCKS} | {questions})
+    ends = {round(questions * share) for share in BLOCKS}
+    return sorted({end for end in ends if end >= LEAST} | {questions})
 
 
 def shuffled(task: Task) -> list[Question]:
