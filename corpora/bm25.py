@@ -21,7 +21,8 @@ from threading import Lock
 from typing import Any
 
 from ragc.corpora import cutters
-from ragc.corpora.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
+from ragc.corpora.bm25_index import FORMAT, Bm25Index, hold, open_index, write
+from ragc.corpora.bm25_near import PLACES
 from ragc.corpora.corpus import Corpus, StoredCorpus, corpus_of, drawn
 from ragc.corpora.index_folder import IndexFolder, open_or_build
 from ragc.corpora.stored import CutPassages, StoredPassages

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from ragc.corpora.bm25_near import PLACES, nearly_best
 from ragc.corpora.stored import encoded, mapped
 from ragc.corpora.terms import indexed, query_terms
 from ragc.fingerprint import pretty
@@ -32,14 +33,9 @@ from ragc.records import Hit, Passage
 FORMAT = 1
 """Raised whenever the same passages would give other files."""
 
-PLACES = 9
-"""Scores are rounded to so many decimals: the order of the terms of a query must not break a tie."""
-
 BLOCK = 1 << 22
 """Postings sorted at once while an index is written."""
 
-_FEW = 8192
-_GROUP = 256  # scores whose greatest is found first, to skip most of them
 _SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
 _NOTHING = np.empty(0, dtype=np.uint32)
 
@@ -70,31 +66,10 @@ class Bm25Index:
         if not terms or k < 1:
             return ()
         scores = self.model.get_scores_from_ids(terms)
-        near = _near(scores, k)
+        near = nearly_best(scores, k)
         rounded = np.round(scores[near], PLACES)
         best = np.lexsort((self.rank[near], -rounded))[:k]
         return tuple(Hit(self.passages[int(near[at])], float(rounded[at])) for at in best if rounded[at] > 0)
-
-
-def _near(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The positions of the `k` best scores above 0, and of those that round to the same as the last."""
-    whole = len(scores) // _GROUP
-    grouped = len(scores) > _FEW and whole > k
-    # The k-th of the groups' greatest is at most the k-th score.
-    least = _kth(scores[: whole * _GROUP].reshape(whole, _GROUP).max(axis=1) if grouped else scores, k)
-    # A little below: what rounds to the same score takes part in the tie.
-    near = np.flatnonzero(scores >= least - 10.0**-PLACES if least > 0 else scores > 0)
-    if grouped and len(near) > k:
-        close = scores[near]
-        near = near[close >= _kth(close, k) - 10.0**-PLACES]
-    return near
-
-
-def _kth(scores: NDArray[np.float64], k: int) -> float:
-    """The `k`-th best; 0 when there are fewer. Of a few thousand, numpy sorts faster than it selects."""
-    if len(scores) < k:
-        return 0.0
-    return float((np.sort(scores) if len(scores) <= _FEW else np.partition(scores, -k))[-k])
 
 
 def hold(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
