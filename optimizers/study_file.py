@@ -1,7 +1,6 @@
 """The storage of a study on one machine: Optuna's journal in one file, of which a kill loses nothing.
 
-Each operation is one line of JSON, on disk before the next. SQLite took 20 milliseconds a trial and a fifth
-of a second to begin.
+Each operation is one line of JSON, on disk before the next.
 """
 
 from __future__ import annotations

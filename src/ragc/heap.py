@@ -20,7 +20,7 @@ _ours = False
 def settled() -> Iterator[None]:
     """While inside, the collector leaves alone what is there already: the libraries, corpora and indexes.
 
-    Else it walks through all of them every few hundred questions, for a third of a second on two cores.
+    Else it walks through all of them every few hundred questions.
     Any number of threads may be inside; when the last one leaves, all is as it was before.
     """
     global _inside, _usual, _ours  # noqa: PLW0603 - a process has one collector
