@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "optimizers": ("recipe", "programs", "signatures", "corpora", "targets", "metrics", "exports.imported"),
     "exports": ("optimizers", "programs", "signatures", "corpora", "targets", "metrics"),
 }
-LONGEST = 250
+LONGEST = 400
 
 
 def room_of(path: Path) -> str:
