@@ -50,7 +50,7 @@ def parse(
 ) -> Recipe:
     """The recipe that the TOML `text` describes; `where` names it in errors. Otherwise as `load`."""
     try:
-        values = tomllib.loads(text)
+        values = _toml(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
     lines, places = locate(text), dict[Keys, str]()
@@ -63,6 +63,18 @@ def parse(
     if problems := notes.listed():
         raise RecipeError(where, problems)
     return recipe
+
+
+def _toml(text: str) -> dict[str, object]:
+    """What `text` says. Raises TOMLDecodeError, for what is nested too deep to be read as well."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("It is nested too deep (at end of document)") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise tomllib.TOMLDecodeError(f"{error} (at end of document)") from None
 
 
 def _syntax_problem(message: str, text: str) -> str:
@@ -100,7 +112,7 @@ def _dotted(text: str) -> tuple[str, ...]:
     """The names of a dotted key, or () when it is none."""
     keys: list[str] = []
     try:
-        found: object = tomllib.loads(f"{text.strip()} = 0") if "\n" not in text else None
+        found: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
     except tomllib.TOMLDecodeError:
         return ()
     while isinstance(found, dict) and len(found) == 1:
@@ -112,7 +124,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 def _scalar(text: str) -> object:
     """`text` as a TOML value, or as plain text when it is none."""
     try:
-        found = tomllib.loads(f"value = {text}")
+        found = _toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     return found["value"] if len(found) == 1 else text

@@ -1,0 +1,44 @@
+"""The command line under random damage: always its own words, never a traceback, a lost file or a process.
+
+The same by hand, more of it, with every case shown:
+
+    PYTHONPATH=src:. python -m tests.security.fuzzing replies --count 1000 --seed 8 --folder EMPTY --show
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.security.fuzzing import SUBJECTS
+
+ROOT = Path(__file__).parents[2]
+COUNT = 300 if os.environ.get("CI") else 30
+SEED = 20261122
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_damage_ends_in_one_sentence(subject: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    command = [sys.executable, "-m", "tests.security.fuzzing", subject, "--folder", str(tmp_path / "world")]
+    done = subprocess.run(
+        [*command, "--count", str(COUNT), "--seed", str(SEED)],
+        check=False,
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    print(f"{subject}: seed {SEED}, {report['runs']} runs, {report['parsed']} parse, {report['statuses']}")
+    assert report["faults"] == [], "\n\n".join(report["faults"][:5])
+    assert report["runs"] == COUNT
+    assert report["parsed"] >= COUNT / 3
+    assert report["interrupted"] <= COUNT / 20
