@@ -285,7 +285,8 @@ def run(argv: Sequence[str]) -> tuple[str, str]:
     """The exit status of one command line, or the name of what escaped, and all that was printed."""
     from ragc.cli import main
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)  # as Python's own
     status = ""
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
