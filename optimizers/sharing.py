@@ -15,15 +15,26 @@ from uuid import uuid4
 
 import optuna
 
+from ragc import outputs
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.fingerprint import canonical, digest, pretty
+from ragc.optimizers.compiled import RUN
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.storage import NAME, delete, storage
+from ragc.optimizers.study_file import FILE
 from ragc.recipe import Budget, Recipe, parse
 from ragc.recipe_study import STORAGE_ENV, STORE_ENV, StudySpec
 
 MARK = "study.json"
 """The name of the file in the study's directory."""
+
+PROGRAMS = ".best"
+"""The folder of compiled programs in the study's directory."""
+
+_PATTERNS = (
+    "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
+    f"{PROGRAMS}-*",
+)  # fmt: skip
 
 
 def storage_address(spec: StudySpec) -> str:
@@ -117,6 +128,29 @@ def forget(directory: Path) -> None:
             ledger = SharedLedger(store, name, Budget())
             ledger.forget()
             ledger.close()
+
+
+def clear(directory: Path) -> None:
+    """Remove the files that a study keeps in `directory`, by their names; anything else there stays.
+
+    `directory` is a real folder of the cache, named by the digest of what it is for. Raises OSError.
+    """
+    for path in _of_a_study(directory):
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        for held in (directory / PROGRAMS).iterdir():
+            if not held.is_symlink():
+                outputs.remove(held, RUN)
+        (directory / PROGRAMS).rmdir()
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def _of_a_study(directory: Path) -> list[Path]:
+    """The recipe first: what is left without it is begun anew."""
+    found = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
+    return [directory / "recipe.toml", *found]
 
 
 def recipe_in(directory: Path) -> Recipe:

@@ -50,11 +50,18 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def with_manifest(name: str, about: Mapping[str, Any], files: Files) -> dict[str, bytes]:
-    """`files` and their manifest `name`, which says `about` as well. Its own digest is that of `about`."""
+def with_manifest(
+    name: str, about: Mapping[str, Any], files: Files, written: Callable[[Any], bytes] | None = None
+) -> dict[str, bytes]:
+    """`files` and their manifest `name`, which says `about` as well. Its own digest is that of `about`.
+
+    `written` makes the bytes of the manifest; by default they are indented JSON with sorted keys.
+    """
     plain = {key: value for key, value in about.items() if key != FILES}
     listed = {each: sha256(content) for each, content in files.items()} | {name: _own_digest(plain)}
-    return {**files, name: pretty({**plain, FILES: listed}).encode("utf-8", "surrogatepass")}
+    whole = {**plain, FILES: listed}
+    content = written(whole) if written else pretty(whole).encode("utf-8", "surrogatepass")
+    return {**files, name: content}
 
 
 def _own_digest(plain: Mapping[str, Any]) -> str:

@@ -183,6 +183,8 @@ def missing_file(what: str, value: str, base: Path) -> str:
     """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
     folder, shown = (base / value).parent, Path(value).parent
     if not folder.is_dir():
+        if shown == Path():
+            return f"{what}: there is no such file, and the folder it should be in is gone"
         return f"{what}: there is no such file, and no folder {str(shown)!r}"
     near = get_close_matches(Path(value).name, sorted(entry.name for entry in folder.iterdir()), n=1)
     return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")
