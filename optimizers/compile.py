@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc import heap, loop
+from ragc import heap, inputs, loop
 from ragc.activity import doing
 from ragc.counters import Counters, counting
 from ragc.errors import BudgetExhausted, UsageError
@@ -139,8 +139,8 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
             clear(directory)
-        elif written.read_text("utf-8") != text:
-            change = _difference(written.read_text("utf-8"), text)
+        elif inputs.read_text(written) != text:
+            change = _difference(inputs.read_text(written), text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."

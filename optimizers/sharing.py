@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import optuna
 
-from ragc import outputs
+from ragc import inputs, outputs
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.fingerprint import canonical, digest, pretty
 from ragc.optimizers.compiled import RUN
@@ -54,7 +54,7 @@ def mark(directory: Path) -> dict[str, str]:
     """
     path = directory / MARK
     try:
-        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        found = json.loads(inputs.read_text(path)) if path.exists() else {}
         return {str(name): str(value) for name, value in found.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
@@ -157,7 +157,7 @@ def recipe_in(directory: Path) -> Recipe:
     """The recipe of the study in `directory`; the files it names need not be there. Raises UsageError."""
     path = directory / "recipe.toml"
     try:
-        text = path.read_text("utf-8")
+        text = inputs.read_text(path)
     except OSError as error:
         raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
     return parse(text, where=str(path), base=directory, files=False)
