@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragc import console, console_watch, failures, loop
+from ragc import console, console_watch, failures
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
@@ -122,7 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             status = _run(args)
         finally:
-            loop.release()
+            if loop := sys.modules.get("ragc.loop"):  # a command that asked nothing has none
+                loop.release()
         return 1 if _undelivered() else status
 
 

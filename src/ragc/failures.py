@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ragc import outputs, paths
 from ragc.activity import activity_of
-from ragc.targets.redact import redact
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -93,7 +92,7 @@ def _unforeseen(error: BaseException, cause: BaseException, command: str) -> str
         where = f"its traceback is in {log}; please report it"
     else:
         where = f"set {DEBUG_ENV}=1 to see its traceback"
-    return _plain(f"{begun} failed by an error in ragc ({redact(said)}); {where}.")
+    return _plain(f"{begun} failed by an error in ragc ({_redacted(said)}); {where}.")
 
 
 def _plain(text: str) -> str:
@@ -103,7 +102,13 @@ def _plain(text: str) -> str:
 
 
 def _text(error: BaseException) -> str:
-    return redact("".join(traceback.format_exception(error)))
+    return _redacted("".join(traceback.format_exception(error)))
+
+
+def _redacted(text: str) -> str:
+    from ragc.targets.redact import redact
+
+    return redact(text)
 
 
 def _show(error: BaseException) -> None:
