@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from ragc.errors import SourceError, UsageError
+from ragc.loop import closes
 
 LARGEST_REPLY = 16 * 1024 * 1024
 """Bytes of one reply."""
@@ -119,6 +120,7 @@ class ApiClient:
                 trust_env=url.host not in ("127.0.0.1", "localhost", "::1"),
             )
             self._loop = loop
+            closes(self)
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:

@@ -5,6 +5,7 @@
         ...             whatever the builder of that kind writes
     <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
+    <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
 
 The folder is renamed to its name in one step when everything in it has reached the disk, so a build that
 is killed leaves no half index behind. This file knows nothing of what an index holds.
@@ -17,12 +18,13 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc import paths
+from ragc import inputs, paths
 from ragc.errors import SourceError
 from ragc.fingerprint import digest, pretty
 from ragc.progress import Progress, Silent
@@ -69,9 +71,10 @@ def open_or_build(
 ) -> IndexFolder:
     """The index at `index_path(...)`, made by `build(folder, step)` when it is not there yet.
 
-    `build` writes into the empty `folder` it is given, keeps no file open, and calls `step(n)` when `n`
+    `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open, and calls `step(n)` when `n`
     more of `total` steps are done. Of several processes and threads that ask at once, one builds and the
-    others wait. An index whose files are not all there in full is removed and built anew.
+    others wait. An index whose files are not all there in full is built anew; what has no manifest of ours is
+    set aside, never removed.
     What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
     """
     path = index_path(kind, corpus, settings, home)
@@ -105,12 +108,14 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
         _clear(work)
         _clear(path)
         work.mkdir()
+        (work / MANIFEST).write_text(pretty({"format": FORMAT, **about}), encoding="utf-8")
     except OSError as error:
         raise SourceError(_refused(str(about["kind"]), path, error)) from error
     try:
         build(work, step)
-        sizes = {str(file.relative_to(work)): file.stat().st_size for file in _files(work)}
         manifest = work / MANIFEST
+        held = [file for file in _files(work) if file != manifest]
+        sizes = {str(file.relative_to(work)): file.stat().st_size for file in held}
         manifest.write_text(pretty({"format": FORMAT, **about, "files": sizes}), encoding="utf-8")
         for place in (*_files(work), work):
             _sync(place)
@@ -142,11 +147,28 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _clear(place: Path) -> None:
-    """Remove whatever stands at `place`."""
-    if place.is_dir() and not place.is_symlink():
+    """Remove an index or an unfinished one at `place`; anything else there is set aside under another name."""
+    if not os.path.lexists(place):
+        return
+    if _is_own(place):
         shutil.rmtree(place)
-    else:
-        place.unlink(missing_ok=True)
+        return
+    aside = (place.with_name(f"{place.name}.aside-{number}") for number in count(1))
+    place.rename(next(free for free in aside if not os.path.lexists(free)))
+
+
+def _is_own(place: Path) -> bool:
+    """Whether `place` is a folder that its manifest calls an index, with no file that is not of it."""
+    if place.is_symlink() or not place.is_dir():
+        return False
+    try:
+        about = json.loads(inputs.read_bytes(place / MANIFEST))
+        if about["format"] != FORMAT:
+            return False
+        listed = about.get("files")  # not there yet in one that was not finished
+        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {*listed, MANIFEST}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return not any(place.iterdir())
 
 
 def _sync(place: Path) -> None:

@@ -18,6 +18,7 @@ from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
+from ragc import inputs
 from ragc.corpora import tables
 from ragc.corpora.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
 from ragc.errors import nearest
@@ -45,7 +46,7 @@ def rows(path: Path, *, under: str = "") -> Iterator[Row]:
     """
     number = 0
     try:
-        with path.open("rb") as plain:
+        with inputs.regular(path).open("rb") as plain:
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
             for row in _read(_unpacked(plain), suffix, under):
                 number += 1

@@ -9,13 +9,14 @@ killed. What it leads to says nothing of times: the same trials leave the same b
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ragc import outputs
 from ragc.fingerprint import digest
-from ragc.optimizers.compiled import CompiledProgram
+from ragc.optimizers.compiled import RUN, CompiledProgram
 from ragc.optimizers.making import Maker
 from ragc.optimizers.proof import NOT_MEASURED, intervals, summaries
 from ragc.optimizers.task import Task
@@ -74,5 +75,6 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     link.symlink_to(folder.relative_to(directory))
     link.replace(directory / BEST)
     for other in home.iterdir():
-        if other.name != folder.name:
-            shutil.rmtree(other, ignore_errors=True)
+        if other.name != folder.name and not other.is_symlink():
+            with suppress(OSError):
+                outputs.remove(other, RUN)

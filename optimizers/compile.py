@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc import heap, loop
+from ragc import heap, inputs, loop
+from ragc.activity import doing
 from ragc.counters import Counters, counting
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest, pretty
@@ -29,7 +29,7 @@ from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import forget, ledger_of, store_address
+from ragc.optimizers.sharing import clear, forget, ledger_of, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
@@ -84,7 +84,7 @@ def open_store(spec: StudySpec = HERE) -> CallStore:
 
 def study_directory(out: Path) -> Path:
     """Where the study of the compiled program at `out` keeps its state."""
-    return cache_home() / "studies" / f"{out.name}-{digest(str(out.resolve()))[:12]}"
+    return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
 
 
 def compile(
@@ -122,10 +122,13 @@ def compile(
 def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     """The study's directory, locked; a changed recipe is refused on resume."""
     directory = study_directory(out)
-    directory.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{directory}.lock")
     try:
-        lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
+        with doing(f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"):
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            if directory.is_symlink():
+                raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
+            lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
     except Timeout:
         raise UsageError(
             f"Another process is compiling to {out}; wait for it or choose another --out."
@@ -135,18 +138,18 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         written = directory / "recipe.toml"
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
-            written.unlink(missing_ok=True)
-            shutil.rmtree(directory, ignore_errors=True)
-        elif written.read_text("utf-8") != text:
-            change = _difference(written.read_text("utf-8"), text)
+            clear(directory)
+        elif inputs.read_text(written) != text:
+            change = _difference(inputs.read_text(written), text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
             )
-        directory.mkdir(parents=True, exist_ok=True)
-        fresh = directory / "recipe.toml.new"
-        fresh.write_text(text, "utf-8")
-        fresh.replace(written)
+        with doing(f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"):
+            directory.mkdir(parents=True, exist_ok=True)
+            fresh = directory / "recipe.toml.new"
+            fresh.write_text(text, "utf-8")
+            fresh.replace(written)
         yield directory
     finally:
         lock.release()

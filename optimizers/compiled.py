@@ -7,16 +7,16 @@ recipe, seed and store; `run.json` says what this one run sent and when, and sta
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
+from ragc import inputs, outputs
+from ragc.activity import doing
 from ragc.errors import ArtefactError, UsageError
 from ragc.fingerprint import digest, pretty
 from ragc.programs import method
@@ -27,6 +27,12 @@ from ragc.programs.typed import reply_schema
 
 FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
+RUN = "run.json"
+"""What differs between runs, and the list of the files that ragc wrote."""
+
+KEPT = (
+    "what was answered so far is kept in the store; mend that and run the same command again with --resume"
+)
 
 
 class PredictorState(pydantic.BaseModel):
@@ -121,56 +127,66 @@ class CompiledProgram:
         return program
 
     def save(self, out: Path, program: RagProgram) -> Path:
-        """Write the directory `out` at once; an older compiled program there is replaced.
+        """Write the directory `out` at once; of an older compiled program there ragc's own files are replaced.
 
-        Raises ArtefactError when `out` exists and is something else.
+        Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """
         refuse_foreign(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            (fresh / "program.json").write_text(pretty(self.state.model_dump(mode="json")), "utf-8")
-            (fresh / "provenance.json").write_text(pretty(self.provenance), "utf-8")
-            (fresh / "recipe.toml").write_text(self.recipe, "utf-8")
-            (fresh / "run.json").write_text(pretty(self.run), "utf-8")
-            (fresh / "prompts").mkdir()
-            for name, predictor in program.named_predictors():
-                (fresh / "prompts" / f"{name}.md").write_text(readable(predictor), "utf-8")
-            fresh.chmod(0o755)
-            if out.exists():
-                old = out.with_name(f".{out.name}-old-{os.getpid()}")
-                out.rename(old)
-                fresh.rename(out)
-                shutil.rmtree(old)
-            else:
-                fresh.rename(out)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
+        files = {
+            "program.json": pretty(self.state.model_dump(mode="json")),
+            "provenance.json": pretty(self.provenance),
+            "recipe.toml": self.recipe,
+        } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
+        written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
+        with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
+            outputs.put_folder(outputs.located(out), outputs.with_manifest(RUN, self.run, written), RUN)
         return out
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise ArtefactError when `out` exists and does not hold a compiled program."""
-    if out.exists() and not (out.is_dir() and ((out / "program.json").exists() or not any(out.iterdir()))):
-        raise ArtefactError(
-            f"{out} exists and is not a compiled program; choose another --out or move it away."
-        )
+    """Raise ArtefactError when `out` exists and does not hold a compiled program as ragc wrote it.
+
+    Raises UsageError when nothing can be written there; it is tried.
+    """
+    with as_artefact():
+        where = outputs.located(out)
+        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
+    outputs.check_writable(where)
+
+
+@contextmanager
+def as_artefact() -> Iterator[None]:
+    """Raise what is foreign as ArtefactError."""
+    try:
+        yield
+    except outputs.Foreign as error:
+        raise ArtefactError(str(error)) from None
+
+
+def is_compiled(folder: Path) -> bool:
+    """Whether `program.json` in `folder` is one, told by its content."""
+    try:
+        ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def load(path: str | Path) -> CompiledProgram:
     """The compiled program in the directory `path`. Raises ArtefactError in one sentence."""
     folder = Path(path)
+    with suppress(OSError):
+        outputs.finish(folder)
     if not (folder / "program.json").is_file():
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
         )
     try:
-        state = ProgramState.model_validate_json((folder / "program.json").read_text("utf-8"))
-        provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
-        recipe = (folder / "recipe.toml").read_text("utf-8")
-        run_file = folder / "run.json"
-        run = json.loads(run_file.read_text("utf-8")) if run_file.exists() else {}
+        state = ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
+        provenance = json.loads(inputs.read_bytes(folder / "provenance.json"))
+        recipe = inputs.read_text(folder / "recipe.toml")
+        run_file = folder / RUN
+        run = json.loads(inputs.read_bytes(run_file)) if run_file.exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

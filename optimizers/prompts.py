@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from ragc import inputs
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 
@@ -25,6 +26,6 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
 def fingerprints(recipe: Recipe) -> dict[str, str]:
     """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe."""
     return {
-        name: hashlib.sha256(recipe.path(file).read_bytes()).hexdigest()[:16]
+        name: hashlib.sha256(inputs.read_bytes(recipe.path(file))).hexdigest()[:16]
         for name, file in recipe.prompts.items()
     }

@@ -15,15 +15,26 @@ from uuid import uuid4
 
 import optuna
 
+from ragc import inputs, outputs
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.fingerprint import canonical, digest, pretty
+from ragc.optimizers.compiled import RUN
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.storage import NAME, delete, storage
+from ragc.optimizers.study_file import FILE
 from ragc.recipe import Budget, Recipe, parse
 from ragc.recipe_study import STORAGE_ENV, STORE_ENV, StudySpec
 
 MARK = "study.json"
 """The name of the file in the study's directory."""
+
+PROGRAMS = ".best"
+"""The folder of compiled programs in the study's directory."""
+
+_PATTERNS = (
+    "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
+    f"{PROGRAMS}-*",
+)  # fmt: skip
 
 
 def storage_address(spec: StudySpec) -> str:
@@ -43,7 +54,7 @@ def mark(directory: Path) -> dict[str, str]:
     """
     path = directory / MARK
     try:
-        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        found = json.loads(inputs.read_text(path)) if path.exists() else {}
         return {str(name): str(value) for name, value in found.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
@@ -119,11 +130,34 @@ def forget(directory: Path) -> None:
             ledger.close()
 
 
+def clear(directory: Path) -> None:
+    """Remove the files that a study keeps in `directory`, by their names; anything else there stays.
+
+    `directory` is a real folder of the cache, named by the digest of what it is for. Raises OSError.
+    """
+    for path in _of_a_study(directory):
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        for held in (directory / PROGRAMS).iterdir():
+            if not held.is_symlink():
+                outputs.remove(held, RUN)
+        (directory / PROGRAMS).rmdir()
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def _of_a_study(directory: Path) -> list[Path]:
+    """The recipe first: what is left without it is begun anew."""
+    found = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
+    return [directory / "recipe.toml", *found]
+
+
 def recipe_in(directory: Path) -> Recipe:
     """The recipe of the study in `directory`; the files it names need not be there. Raises UsageError."""
     path = directory / "recipe.toml"
     try:
-        text = path.read_text("utf-8")
+        text = inputs.read_text(path)
     except OSError as error:
         raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
     return parse(text, where=str(path), base=directory, files=False)

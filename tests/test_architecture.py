@@ -29,11 +29,14 @@ FOLDERS = {
 # Single modules of src/ragc: the ground that every room stands on, and what reads recipes. All others
 # (command line, public API, test engine) stand above the rooms, and no room imports them.
 GROUND = (
+    "activity",
     "counters",
     "errors",
     "fingerprint",
     "heap",
+    "inputs",
     "loop",
+    "outputs",
     "paths",
     "progress",
     "records",

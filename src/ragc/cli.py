@@ -9,10 +9,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from ragc import console, console_watch
+from ragc import console, console_watch, failures
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
@@ -110,7 +109,26 @@ def _sets(command: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    args = parser().parse_args(argv)
+    with failures.streams():
+        if sys.stdout is None:
+            console.error("stdout is closed, and results are written there; open it, or lead it to /dev/null.")
+            return 1
+        try:
+            args = parser().parse_args(argv)
+        except SystemExit:
+            if _undelivered():
+                return 1
+            raise
+        try:
+            status = _run(args)
+        finally:
+            if loop := sys.modules.get("ragc.loop"):  # a command that asked nothing has none
+                loop.release()
+        return 1 if _undelivered() else status
+
+
+def _run(args: argparse.Namespace) -> int:
+    """The status of a command, whatever it raises."""
     try:
         status: int = args.run(args)
         return status
@@ -126,8 +144,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.error(f"Interrupted; every finished request is kept.{again}")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
         return 0
+    except Exception as error:
+        if not failures.refusal(sys.stdout):
+            resumable = args.command == "compile" and not args.dry_run
+            console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
+        return 1
+
+
+def _undelivered() -> bool:
+    """Whether stdout did not take the result, which is told; a reader that went away is no failure."""
+    refusal = failures.refusal(sys.stdout)
+    if refusal is None or isinstance(refusal, BrokenPipeError):
+        return False
+    console.error(failures.sentence(refusal, "Writing the result to stdout"))
+    return True
 
 
 def _emit(value: Any) -> None:
@@ -158,7 +189,7 @@ def _ask(args: argparse.Namespace) -> int:
 
 
 def _eval(args: argparse.Namespace) -> int:
-    from ragc import api
+    from ragc import api, rows_file
 
     if args.other:
         return _compare(args)
@@ -166,11 +197,11 @@ def _eval(args: argparse.Namespace) -> int:
         raise UsageError("--by is for comparing two runs; name the other one, or leave it out.")
     if args.program.endswith(".jsonl"):
         raise UsageError("Rows are scored already; name a second run to compare them with.")
+    out = rows_file.RowsFile(args.out) if args.out is not None else None
     with console_watch.watching() as progress:
         found = api.evaluate(args.program, split=args.split, sets=args.sets, progress=progress)
-    if args.out:
-        lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in found.rows]
-        Path(args.out).write_text("\n".join(lines) + "\n", "utf-8")
+    if out:
+        out.write(row.to_json() for row in found.rows)
     _emit(found.to_json()) if args.json else console.evaluated(found)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 def error(text: str) -> None:
     """One clear sentence on stderr."""
-    sys.stderr.write(f"ragc: {text}\n")
+    with suppress(OSError):  # a full or closed stderr
+        sys.stderr.write(f"ragc: {text}\n")
 
 
 def _out() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ragc.progress import Progress
@@ -29,8 +29,9 @@ class Lines:
         self._tenth = -1
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # who watches must not end the work
+            sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
+            sys.stderr.flush()
 
     def phase(self, name: str, total: int | None) -> None:
         """One line as the phase begins."""

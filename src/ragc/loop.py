@@ -7,24 +7,73 @@ variables travel along, so DSPy's settings of the calling thread hold inside.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
+PATIENCE_S = 5.0
+"""How long the end of a process waits for connections to close."""
+
+
+class Closable(Protocol):
+    """What holds connections."""
+
+    async def aclose(self) -> None:
+        """Close them; a later use opens new ones."""
+        ...
+
+
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
+_holders: WeakSet[Closable] = WeakSet()
 
 
 def get() -> asyncio.AbstractEventLoop:
     """The process's loop, running in a daemon thread from the first call on."""
-    global _loop  # noqa: PLW0603 - one loop a process is the point
+    global _loop, _thread  # noqa: PLW0603 - one loop a process is the point
     with _lock:
         if _loop is None or _loop.is_closed():
+            if _loop is None:
+                atexit.register(release)
             _loop = asyncio.new_event_loop()
-            threading.Thread(target=_serve, args=(_loop,), name="ragc-loop", daemon=True).start()
+            _thread = threading.Thread(target=_serve, args=(_loop,), name="ragc-loop", daemon=True)
+            _thread.start()
         return _loop
+
+
+def closes(holder: Closable) -> None:
+    """Let `release` close the connections of `holder`, which is not kept alive by this."""
+    _holders.add(holder)
+
+
+def release(patience_s: float = PATIENCE_S) -> None:
+    """Give up what is in flight on the process's loop and close all connections; the loop goes on.
+
+    For the end of a command and of a process, however it ends; an interrupt or `patience_s` seconds cut it short.
+    """
+    loop, thread = _loop, _thread
+    if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or inside():
+        return
+    with suppress(Exception, KeyboardInterrupt):
+        asyncio.run_coroutine_threadsafe(_release(), loop).result(patience_s)
+
+
+async def _release() -> None:
+    flying = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in flying:
+        task.cancel()
+    if flying:
+        await asyncio.wait(flying, timeout=PATIENCE_S / 2)
+    for holder in list(_holders):
+        with suppress(Exception):
+            await holder.aclose()
+    await asyncio.sleep(0)  # transports close in the next turn
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

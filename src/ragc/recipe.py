@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragc import inputs
 from ragc.errors import RecipeError, UsageError
 from ragc.recipe_lines import Keys, locate
 from ragc.recipe_read import read
@@ -34,7 +35,7 @@ def load(
     """
     path = Path(path)
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = inputs.read_text(path)
     except FileNotFoundError:
         raise UsageError(missing_file(f"the recipe {str(path)!r}", str(path), Path())) from None
     except OSError as error:
@@ -42,6 +43,8 @@ def load(
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
+    except ValueError as error:
+        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error}.") from None
     return parse(text, sets, where=str(path), base=path.parent if base is None else base, files=files)
 
 

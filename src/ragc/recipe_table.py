@@ -7,7 +7,9 @@ so that everything wrong with a recipe is reported at once.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
@@ -137,7 +139,7 @@ class Table:
     def path(self, key: str, base: Path | None, default: str = "") -> str:
         """A path as written; one that leads to nothing is noted unless `base` is None."""
         value = self.text(key, default)
-        if value and base is not None and not (base / value).exists():
+        if value and base is not None and not os.path.exists(base / value):  # noqa: PTH110 - Path.exists raises for a name that is too long
             self.note(key, missing_file(f"{self.name(key)} = {value!r}", value, base))
         return value
 
@@ -182,7 +184,11 @@ def is_json(value: object) -> bool:
 def missing_file(what: str, value: str, base: Path) -> str:
     """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
     folder, shown = (base / value).parent, Path(value).parent
-    if not folder.is_dir():
-        return f"{what}: there is no such file, and no folder {str(shown)!r}"
-    near = get_close_matches(Path(value).name, sorted(entry.name for entry in folder.iterdir()), n=1)
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+        lacking = folder if shown == Path() else shown
+        return f"{what}: there is no such file, and no folder {str(lacking)!r}"
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(entry.name for entry in folder.iterdir())
+    near = get_close_matches(Path(value).name, names, n=1)
     return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragc import inputs
 from ragc.errors import ArtefactError
 from ragc.exports.contents import EXAMPLE, program_of, several, whole
 from ragc.exports.formats import FORMATS, Format, format_of
@@ -68,7 +69,7 @@ def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
 def _listed(path: Path) -> tuple[str, ...]:
     """The ids of the formats that a folder of several tells of; none where `path` is something else."""
     try:
-        told = json.loads((path / GRAPH).read_text("utf-8"))
+        told = json.loads(inputs.read_bytes(path / GRAPH))
         return tuple(sorted({*map(str, told["exports"]), *map(str, told["refused"])}))
     except (OSError, ValueError, KeyError, TypeError):
         return ()
@@ -78,7 +79,7 @@ def _format_at(path: Path) -> Format:
     """The format of the export at `path`: what its graph says, or the longest suffix that its name has."""
     if path.is_dir():
         try:
-            told = json.loads((path / GRAPH).read_text("utf-8"))
+            told = json.loads(inputs.read_bytes(path / GRAPH))
             return format_of(str(told["format"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise ArtefactError(f"{path} is no export: it has no {GRAPH} that names a format.") from None
@@ -92,7 +93,7 @@ def _format_at(path: Path) -> Format:
 
 
 def _compare(file: Path, wanted: bytes) -> None:
-    found = file.read_bytes()
+    found = inputs.read_bytes(file)
     if found == wanted:
         return
     old, new = found.splitlines(keepends=True), wanted.splitlines(keepends=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragc import outputs
 from ragc.errors import UsageError
 from ragc.exports.formats import Format
 from ragc.exports.place import GRAPH, VERSION
@@ -35,11 +36,10 @@ def whole(chosen: Format, program: ExportedProgram) -> Tree:
     files = dict(chosen.files(program))
     if program.single and len(files) == 1 and not chosen.folder:
         return next(iter(files.values()))
-    files[GRAPH] = json_bytes(graph_json(chosen, program))
     files[README] = readme(chosen, program).encode()
     if program.example is not None:
         files[EXAMPLE] = json_bytes(program.example)
-    return dict(sorted(files.items()))
+    return _listed(graph_json(chosen, program), files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,12 @@ def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
         single = {"": tree} if isinstance(tree, bytes) else {f"/{name}": tree[name] for name in tree}
         files |= {f"{names[one.id]}{rest}": data for rest, data in single.items()}
     listing = {"ragc": VERSION, "exports": names, "refused": refused}
-    return Several(names, refused, {GRAPH: json_bytes(listing), **files})
+    return Several(names, refused, _listed(listing, files))
+
+
+def _listed(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """`files` and the `graph.json` that says `about` and lists their digests, in the order of their names."""
+    return dict(sorted(outputs.with_manifest(GRAPH, about, files, json_bytes).items()))
 
 
 def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:

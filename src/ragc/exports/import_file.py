@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ragc import inputs
 from ragc.errors import DataError, UnknownName
 
 FORMATS = ("jinja2", "openai-json")
@@ -52,8 +53,8 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     if format is not None and format not in FORMATS:
         raise UnknownName("format that can be imported", format, FORMATS)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = inputs.read_text(path, "utf-8-sig")
+    except (OSError, ValueError) as error:
         raise DataError(str(path), [f"the prompt cannot be read: {error}."]) from None
     if path.suffix in _TEXT:
         return PromptFile(path, "jinja2", (("user", text),))

@@ -3,55 +3,138 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from ragc import inputs, outputs, paths
+from ragc.activity import doing
 from ragc.errors import UsageError
 
 GRAPH = "graph.json"
 VERSION = "export/1"
 """What the key `ragc` of every `graph.json` says."""
 
+WRITTEN = "exports.sha256"
+"""The file of the cache that keeps the digest of every single-file export: it has no room for a manifest."""
+
 
 def refuse_existing(out: Path, *, force: bool) -> None:
-    """Raise UsageError when `out` exists, unless `force` is true and it is a file, empty, or an export."""
-    if not (out.exists() or out.is_symlink()):
-        return
-    if not force:
+    """Raise UsageError when `out` exists, unless `force` is true and it is empty or an export as ragc wrote it.
+
+    Raises it too when nothing can be written there; it is tried.
+    """
+    if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
-    if out.is_symlink() or (out.is_dir() and not _ours(out)):
-        raise UsageError(f"{out} exists and is no export, so it is not replaced; choose another --out.")
+    where = outputs.located(out)
+    if os.path.lexists(where):
+        _check(where, out)
+    outputs.check_writable(where)
 
 
-def _ours(folder: Path) -> bool:
-    """Whether `folder` is empty, an export, or the exports of several formats, as its `graph.json` says."""
-    return not any(folder.iterdir()) or _is_export(folder)
+def _check(where: Path, out: Path) -> None:
+    """Raise UsageError unless what is at `where` is an export, and unchanged."""
+    folder = stat.S_ISDIR(where.lstat().st_mode)
+    if not (_is_export(where) or not any(where.iterdir()) if folder else _is_own_file(where)):
+        known = "" if folder else " (a single file is known when it was exported on this machine, unchanged)"
+        raise UsageError(
+            f"{out} exists and is no export, so it is not replaced{known}; choose another --out or move it away."
+        )
+    if folder:
+        outputs.check_folder(where, GRAPH, what="an export", ours=_is_export)
 
 
 def _is_export(folder: Path) -> bool:
     try:
-        told = json.loads((folder / GRAPH).read_text("utf-8"))
+        told = json.loads(inputs.read_bytes(folder / GRAPH))
         return bool(told["ragc"] == VERSION)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
-def place(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Write a file, or a folder of files by relative path, to `out`; what is there is replaced at once."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+def _is_own_file(path: Path) -> bool:
+    """Whether the regular file `path` is empty, or was exported on this machine and is as it was then."""
     try:
-        made = fresh / "made"
-        if isinstance(tree, bytes):
-            made.write_bytes(tree)
+        content = inputs.read_bytes(path)
+        known = inputs.read_text(_written()).split() if content else ()
+    except (OSError, ValueError):
+        return False
+    return not content or outputs.sha256(content) in known
+
+
+def _written() -> Path:
+    return paths.cache_home() / WRITTEN
+
+
+def _note(content: bytes) -> None:
+    """Remember a single-file export; where that fails it is only not replaced later."""
+    with suppress(OSError):
+        _written().parent.mkdir(parents=True, exist_ok=True)
+        with _written().open("a", encoding="ascii") as file:
+            file.write(f"{outputs.sha256(content)}\n")
+
+
+def place(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
+    """Write a file, or a folder of files by relative path, to `out`, which `refuse_existing` let pass.
+
+    An export that is there is replaced at once; files of others in its folder stay. Raises UsageError when
+    they are where a file should be, and OSError.
+    """
+    where = outputs.located(out)
+    with doing(f"Writing the export to {out}"):
+        if where.is_dir() == isinstance(tree, bytes) and os.path.lexists(where):
+            _put_instead(where, tree)
         else:
-            for name, data in tree.items():
-                (made / name).parent.mkdir(parents=True, exist_ok=True)
-                (made / name).write_bytes(data)
-        if out.exists():
-            out.rename(fresh / "old")
-        made.replace(out)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+            _put(where, tree)
+    if isinstance(tree, bytes):
+        _note(tree)
+
+
+def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
+    if isinstance(tree, bytes):
+        outputs.put_file(where, tree)
+    else:
+        outputs.put_folder(where, tree, GRAPH)
+
+
+def _put_instead(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
+    """Put a file in the place of a folder, or a folder in that of a file."""
+    if where.is_dir():
+        foreign = _foreign(where)
+        if foreign is not None:
+            raise UsageError(
+                f"{foreign} is not part of the export at {where}, which a single file is to replace; move it "
+                "away or choose another --out."
+            )
+    aside = Path(tempfile.mkdtemp(prefix=f".{where.name[:60]}-", dir=where.parent))
+    older = aside / "old"
+    where.rename(older)
+    try:
+        _put(where, tree)
+    except BaseException:
+        older.rename(where)
+        aside.rmdir()
+        raise
+    if older.is_dir():
+        outputs.remove(older, GRAPH)
+        with suppress(OSError):
+            older.rmdir()
+    else:
+        older.unlink()
+    with suppress(OSError):
+        aside.rmdir()
+
+
+def _foreign(folder: Path) -> Path | None:
+    """Something in `folder` that its manifest does not list; None when all is listed."""
+    listed = outputs.own_files(folder, GRAPH)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name not in listed and not (
+            stat.S_ISDIR(path.lstat().st_mode) and any(each.startswith(f"{name}/") for each in listed)
+        ):
+            return path
+    return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ragc import inputs
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.prompt import Case, CompiledPrompt, ExportedProgram
 from ragc.exports.render import check_inputs, render
@@ -74,7 +75,7 @@ def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
     Raises ArtefactError when it cannot be read, or a call of it is none of the program's.
     """
     try:
-        example = json.loads(path.read_text("utf-8"))
+        example = json.loads(inputs.read_text(path))
         for event in example["events"]:
             if "call" in event:
                 prompt = program.prompt(event["call"])

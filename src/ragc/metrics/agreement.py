@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ragc import inputs
 from ragc.errors import DataError, UsageError
 from ragc.metrics.significance import Interval, mean_ci
 
@@ -105,8 +106,8 @@ def read_judged(path: str | Path) -> tuple[Judged, ...]:
     """
     where = Path(path)
     try:
-        text = where.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = inputs.read_text(where, "utf-8-sig")
+    except (OSError, ValueError) as error:
         raise UsageError(f"No judged answers can be read from {where}: {error}.") from error
     rows, problems = list[Judged](), list[str]()
     for number, line in enumerate(text.split("\n"), 1):

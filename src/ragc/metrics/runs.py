@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragc import inputs
 from ragc.errors import DataError, UsageError
 from ragc.metrics.contrasts import Scores
 
 MOST = 1e300
 """Beyond this a score is no finite number."""
+LARGEST = 4 * 2**30
+"""Bytes of a file of rows, which hold every prompt and passage."""
 SHOWN = 10
 """Problems of one file that are reported; the rest is counted."""
 
@@ -85,8 +88,8 @@ def read(path: str | Path, *, name: str = "") -> Run:
     """
     where = Path(path)
     try:
-        lines = where.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = inputs.read_text(where, "utf-8-sig", LARGEST).split("\n")
+    except (OSError, ValueError) as error:
         raise DataError(str(where), [f"cannot be read as UTF-8 text ({error})"]) from None
     values = ((f"line {n}", _parsed(line)) for n, line in enumerate(lines, 1) if line.strip())
     return _run(name or where.stem, str(where), values)

@@ -6,6 +6,7 @@ import math
 import os
 from pathlib import Path
 
+from ragc import inputs
 from ragc.errors import TargetUnavailable
 
 _MAGIC, _LEAST = b"GGUF", 4096
@@ -15,7 +16,7 @@ _CPU_FILES = Path("/sys/devices/system/cpu")
 def check_file(path: Path) -> None:
     """Raise TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
     try:
-        size = path.stat().st_size
+        size = inputs.regular(path).stat().st_size
         with path.open("rb") as file:
             head = file.read(8)
     except OSError as error:

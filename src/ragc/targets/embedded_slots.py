@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections import OrderedDict
@@ -122,6 +124,9 @@ def _own_folder() -> tuple[Path, FileLock]:
     """A new folder that only this user reads, and its lock; folders of processes that died are removed."""
     base = Path(tempfile.gettempdir()) / f"ragc-slots-{getpass.getuser()}"
     base.mkdir(mode=0o700, exist_ok=True)
+    seen = base.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid():  # anybody may make it in a shared folder
+        base = Path(tempfile.mkdtemp())
     for lock in base.glob("*.lock"):
         with suppress(Timeout, OSError), FileLock(lock, timeout=0):
             shutil.rmtree(lock.with_suffix(""), ignore_errors=True)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.errors import TargetError, UsageError
+from ragc.loop import closes
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.hosted_check import check_model, key_arguments
@@ -111,6 +112,7 @@ class HostedTarget:
         self.context_tokens = options.context_tokens or int(context)
         self._litellm = litellm
         _open_targets.add(id(self))
+        closes(self)
 
     async def complete(self, request: ChatRequest) -> Reply:
         """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""

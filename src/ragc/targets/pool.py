@@ -18,6 +18,8 @@ import httpx
 from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
+from ragc.loop import closes
+
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -82,6 +84,7 @@ class Pool:
                 known = f"{self._url.username}:{self._url.password}".encode()
                 headers["authorization"] = f"Basic {b64encode(known).decode()}"
             self._open, self._loop = self._made(headers), loop
+            closes(self)
         return self._open
 
     def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:

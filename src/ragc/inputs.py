@@ -1,0 +1,58 @@
+"""Files that people name as input: only regular ones are read, and none without a bound.
+
+A device may never end and a FIFO may never begin.
+"""
+
+from __future__ import annotations
+
+import errno
+import stat
+from pathlib import Path
+
+LARGEST = 256 * 2**20
+"""Bytes of a file that is read as a whole: recipes, prompts, compiled programs, rows."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a link"),
+)
+
+
+class NotRegular(OSError):
+    """What was named is no regular file, or larger than may be read; `strerror` says which."""
+
+
+def kind_of(mode: int) -> str:
+    """What a file with the mode bits `mode` is, for people: `a FIFO`; "" for a regular one."""
+    return next((name for holds, name in _KINDS if holds(mode)), "")
+
+
+def regular(path: Path) -> Path:
+    """`path`, when it is a regular file or a link to one.
+
+    Raises IsADirectoryError for a folder, NotRegular for a device, a FIFO and a socket, else OSError.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise NotRegular(errno.EINVAL, f"it is {kind_of(mode)}, and only regular files are read", str(path))
+    return path
+
+
+def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+    """The content of a regular file of at most `most` bytes. Raises as `regular`, NotRegular beyond `most`."""
+    with regular(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise NotRegular(errno.EFBIG, f"it is larger than {most // 2**20} MiB", str(path))
+    return content
+
+
+def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST) -> str:
+    """As `read_bytes`, decoded. Raises UnicodeDecodeError too."""
+    return read_bytes(path, most).decode(encoding)
