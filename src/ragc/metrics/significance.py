@@ -175,9 +175,12 @@ def smallest_provable(
 def power_note(result: Paired) -> str:
     """One sentence for reports: what this comparison could have shown."""
     if not result.sd:
+        change = (
+            "No question's score changed" if not result.diff else f"Each score changed by {result.diff:+.3f}"
+        )
         return (
-            f"All {result.n} questions changed by {result.diff:.3f}; up to {1 - 0.05 ** (1 / result.n):.1%} "
-            f"of further ones may behave differently without it having shown."
+            f"{change} ({result.n} questions); up to {1 - 0.05 ** (1 / result.n):.1%} of further ones may "
+            "behave differently without it having shown."
         )
     provable = smallest_provable(result.n, result.sd, step=result.step)
     return (
