@@ -43,9 +43,10 @@ def small_data_note(dev: int, test: int) -> str:
             f"none worse, for p < {ALPHA:g}."
         )
     if some:
-        named = " and ".join(f"{gain:.2f} with {questions} questions" for questions, gain in some)
+        named = ", ".join(f"{gain:.2f} with {questions} questions" for questions, gain in some)
         notes.append(
-            f"Exact match shows gains from {named} on ({POWER:.0%} probability, if none gets worse)."
+            f"The smallest gain in exact match that shows with {POWER:.0%} probability, if none gets worse: "
+            f"{named}."
         )
     notes += [f"Without {split} questions nothing is proven." for split, n in sizes.items() if not n]
     return " ".join(notes)
