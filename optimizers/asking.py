@@ -3,6 +3,7 @@
 Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
 study that was killed and resumed asks for what an unbroken one does. A copy of the study in memory is asked,
 for each parameter of a trial is a transaction of the study that is kept; what is tried is then added to that.
+In the copy a trial has the values that the sampler is to learn from (`telling`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import optuna
 from ragc.optimizers.space import Candidate, Spaces
 from ragc.optimizers.suggest import enqueued, sampler, suggest
 from ragc.optimizers.task import Task
-from ragc.optimizers.trials import Tried, best
+from ragc.optimizers.telling import learned_from
+from ragc.optimizers.trials import Tried
+from ragc.optimizers.winner import best
 
 DRAWS = 12
 """How often a candidate is drawn before one that was tried may come again; the later half at random."""
@@ -56,7 +59,8 @@ class Asking:
         self._copy()
         done, asked = len(trials), list[Asked]()
         tried = {trial.candidate.mark for trial in trials}
-        shown = [candidate for candidate in (best(trials).candidate, *self._first) if candidate.demos]
+        leader = best(trials, self._task.objectives).candidate
+        shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
         for position in range(min(self._task.batch, wanted - done)):
             place = done - 1 + position
             candidate = self._given_at(place)
@@ -75,7 +79,7 @@ class Asking:
     def _copy(self) -> None:
         """Take a new copy of the study."""
         self._asked = optuna.create_study(directions=self._study.directions)
-        self._asked.add_trials(self._study.get_trials(deepcopy=False))
+        self._asked.add_trials(learned_from(self._study.get_trials(deepcopy=False)))
 
     def _given_at(self, place: int) -> Candidate | None:
         """What the rule has for trial `place`, the first after the baseline being 0; None when it is over."""

@@ -57,9 +57,11 @@ class BestSoFar:
 def _provenance(task: Task, baseline: Tried, leader: Tried, earned: Mapping[str, Any]) -> dict[str, Any]:
     scores = {"baseline": baseline.scores, "winner": leader.scores}
     search = {"candidate": leader.candidate.to_json(), "trial": leader.number, "finished": False}
+    failures = {"baseline": baseline.failures.to_json(), "winner": leader.failures.to_json()}
     return {
         **task.facts,
         "dev": {name: intervals(summaries(task, rows)) for name, rows in scores.items()},
+        "failures": {"dev": failures},
         "verdict": NOT_MEASURED,
         "search": search | ({"demonstrations": dict(earned)} if earned else {}),
     }

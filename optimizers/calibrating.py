@@ -25,6 +25,7 @@ from ragc.optimizers.calibration_curve import POINTS
 from ragc.optimizers.making import Kept, Maker
 from ragc.optimizers.space import Candidate, Space, Spaces
 from ragc.optimizers.trials import Tried
+from ragc.optimizers.winner import taking_part
 from ragc.programs.knobs import Knob
 
 MOST = 3
@@ -48,8 +49,8 @@ class Calibrating:
     async def candidates(self, space: Spaces, trials: Sequence[Tried], held: int) -> list[Candidate]:
         """What to try after `trials`, those of the screening with the baseline: `MOST` a program at most.
 
-        The complete trial of each program with the best mean is calibrated. `held` are LM calls that the
-        budget keeps for later. Without room in the budget nothing is sent, and the log says so.
+        Of each program's trials that may win the one with the best mean is calibrated. `held` are LM calls
+        that the budget keeps for later. Without room in the budget nothing is sent, and the log says so.
         """
         self.done = True
         tried = {trial.candidate.mark for trial in trials}
@@ -86,8 +87,11 @@ class Calibrating:
 
     def _leader(self, part: Space, trials: Sequence[Tried]) -> Tried | None:
         place = self._task.objectives.index(self._task.pick)
-        own = [t for t in trials if t.complete and t.candidate.program == part.program]
-        return max(own, key=lambda t: (round(t.values[place], 12), -t.tokens, -t.number), default=None)
+        leading = taking_part(trials, self._task.objectives)
+        own = [t for t in leading if t.candidate.program == part.program and not t.failures.all]
+        return max(
+            own, key=lambda t: (round(t.values[place], 12), -t.failures.n, -t.tokens, -t.number), default=None
+        )
 
     def _thresholds(self, part: Space, lead: Candidate) -> list[Knob]:
         """The searched thresholds that matter under `lead`.

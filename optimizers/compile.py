@@ -23,9 +23,11 @@ from ragc.activity import doing
 from ragc.counters import Counters, counting
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest, pretty
+from ragc.metrics.failures import Failures
+from ragc.metrics.power import small_data_note
 from ragc.metrics.significance import Interval
-from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
-from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.compiled import CompiledProgram, refuse_foreign, state_of
+from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
@@ -49,7 +51,9 @@ class Compiled:
     """What `compile` gives back.
 
     `baseline` and `test` hold an interval a metric on the test split; both are empty, and the verdict
-    says so, when there is no test split or the budget ran out. `example` is one answered dev question.
+    says so, when there is no test split or the budget ran out. `failures` are the questions without an
+    answer, by split ("dev", "test") and program ("baseline", "winner"). `example` is one answered question of
+    the test split.
     """
 
     path: Path
@@ -61,6 +65,17 @@ class Compiled:
     note: str
     counters: Mapping[str, float]
     example: Row | None = field(default=None, compare=False)
+    failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
+
+    @property
+    def failure_lines(self) -> list[str]:
+        """A line for each program that failed in questions of a split, for people."""
+        return [
+            f"{program} on {split}: {failures.text}"
+            for split, programs in self.failures.items()
+            for program, failures in programs.items()
+            if failures.n
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc compile --json` prints."""
@@ -70,8 +85,17 @@ class Compiled:
             "baseline": intervals(self.baseline),
             "test": intervals(self.test),
             "differences": {name: dict(value) for name, value in self.differences.items()},
+            "failures": _as_json(self.failures),
+            "note": self.note,
             "counters": dict(self.counters),
         }
+
+
+def _as_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[str, Any]]:
+    return {
+        split: {program: held.to_json() for program, held in programs.items()}
+        for split, programs in failures.items()
+    }
 
 
 def open_store(spec: StudySpec = HERE) -> CallStore:
@@ -168,6 +192,8 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         knobs = dict(part.baseline().knobs)
         built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
         give_prompts(built, task.recipe)
+    if note := small_data_note(len(task.dev), len(task.test)):
+        progress.note(note)
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
@@ -180,11 +206,17 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     cached = gained(cached, await prefix_tokens(task.runtime.targets.values()))
     rows = {"baseline": before, "winner": after}
     scored = {name: summaries(task, [row.scores for row in held]) for name, held in rows.items()}
+    failures = {"dev": found.failures} | (
+        {"test": {name: failures_of(held) for name, held in rows.items()}} if after else {}
+    )
     differences, decided, note = compare(task, before, after)
+    if after and all(held.all for held in failures["test"].values()):
+        decided = f"nothing answered: {failures['test']['winner'].reason}"
     provenance = {
         **task.facts,
         "dev": {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()},
         "test": {name: intervals(held) for name, held in scored.items()} | {"differences": differences},
+        "failures": _as_json(failures),
         "verdict": decided,
         "search": dict(found.facts),
         "counters": _invariant(found, (*before, *after)),
@@ -200,6 +232,8 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     }
     compiled = CompiledProgram.of(found.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(out, found.best)
+    if after and compiled.state == state_of(found.baseline):
+        note = "The baseline is kept: on the dev questions no trial promised to be better."
     (directory / "trials.json").write_text(pretty(list(found.trials)), "utf-8")
     progress.close()
     cost = {
@@ -212,7 +246,16 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     }
     example = next((row for row in after if row.prediction), None)
     return Compiled(
-        out, compiled, decided, scored["baseline"], scored["winner"], differences, note, cost, example
+        out,
+        compiled,
+        decided,
+        scored["baseline"],
+        scored["winner"],
+        differences,
+        note,
+        cost,
+        example,
+        failures,
     )
 
 

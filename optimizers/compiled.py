@@ -93,16 +93,7 @@ class CompiledProgram:
         cls, program: RagProgram, *, provenance: Mapping[str, Any], recipe: str, run: Mapping[str, Any]
     ) -> CompiledProgram:
         """The compiled form of `program` as it stands."""
-        predictors = {name: _state(predictor) for name, predictor in program.named_predictors()}
-        state = ProgramState(
-            format=FORMAT,
-            method=program.method.id,
-            knobs=program.knobs.to_json(),
-            predictors=predictors,
-            learned=program.learned,
-            targets=program.runtime.players,
-        )
-        return cls(state, provenance, recipe, run)
+        return cls(state_of(program), provenance, recipe, run)
 
     def build(self, runtime: Runtime) -> RagProgram:
         """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
@@ -194,6 +185,18 @@ def load(path: str | Path) -> CompiledProgram:
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder)
+
+
+def state_of(program: RagProgram) -> ProgramState:
+    """What `program.json` says of `program` as it stands."""
+    return ProgramState(
+        format=FORMAT,
+        method=program.method.id,
+        knobs=program.knobs.to_json(),
+        predictors={name: _state(predictor) for name, predictor in program.named_predictors()},
+        learned=program.learned,
+        targets=program.runtime.players,
+    )
 
 
 def _state(predictor: RagPredict) -> PredictorState:

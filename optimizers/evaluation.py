@@ -11,6 +11,7 @@ from typing import Any
 from ragc.counters import Counters
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
+from ragc.metrics.failures import Failures
 from ragc.metrics.outcome import Finding
 from ragc.metrics.scoring import Scorer
 from ragc.programs.base import RagProgram
@@ -125,6 +126,11 @@ async def evaluate(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def failures_of(rows: Sequence[Row]) -> Failures:
+    """How many of `rows` have no answer, and why."""
+    return Failures.among(row.failure for row in rows)
 
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:

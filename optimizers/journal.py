@@ -36,6 +36,7 @@ class Journal:
                 f"trial {trial.number}: {self._values(trial)}"
                 + ("" if trial.complete else f", stopped after {len(trial.scores)} questions")
                 + f"; {about}"
+                + (f"; {trial.failures.text}" if trial.failures.n else "")
                 for trial, about in zip(trials, abouts, strict=True)
             ]
         )
@@ -51,7 +52,7 @@ class Journal:
 
     def _values(self, trial: Tried) -> str:
         pairs = zip(self._task.objectives, trial.values, strict=True)
-        return ", ".join(f"{objective.metric.id} {objective.sign * value:.4g}" for objective, value in pairs)
+        return ", ".join(f"{one.metric.id} {one.unsigned(value):.4g}" for one, value in pairs)
 
     def _write(self, lines: Sequence[str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -12,10 +12,11 @@ from typing import Any
 from ragc import heap, loop, recipe
 from ragc.counters import Counters, counting
 from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.failures import Failures
 from ragc.metrics.significance import Interval
 from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, load
-from ragc.optimizers.evaluation import Row, answer, evaluate
+from ragc.optimizers.evaluation import Row, answer, evaluate, failures_of
 from ragc.optimizers.fitting import fit
 from ragc.optimizers.moved import Moved, moved
 from ragc.optimizers.prompts import give_prompts
@@ -59,12 +60,18 @@ class Evaluation:
         return {
             "n": len(self.rows),
             "metrics": intervals(self.metrics),
-            "failures": sum(bool(row.failure) for row in self.rows),
+            "failures": self.failures.n,
+            "failure_reasons": self.failures.reasons_json(),
             "counters": dict(self.counters),
             **self._assessed(),
             **({"moved": self.moved.to_json()} if self.moved else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
+
+    @property
+    def failures(self) -> Failures:
+        """The questions that have no answer."""
+        return failures_of(self.rows)
 
     def _assessed(self) -> dict[str, Any]:
         if not self.backends:

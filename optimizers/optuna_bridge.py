@@ -24,7 +24,7 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest
 from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
-from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.heats import looks, shuffled
 from ragc.optimizers.making import Maker
 from ragc.optimizers.proof import intervals, summaries
@@ -32,6 +32,7 @@ from ragc.optimizers.space import Candidate
 from ragc.optimizers.storage import Memory, storage
 from ragc.optimizers.suggest import enqueued, sampler, suggest
 from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.telling import FAILURES
 from ragc.paths import cache_home
 from ragc.progress import Silent
 from ragc.recipe import Recipe
@@ -67,7 +68,9 @@ class Objective:
     A call suggests what the recipe lets vary (all but instructions), answers the dev questions in one fixed
     order and gives the signed mean of each objective: more is better. With one objective the mean so far is
     reported after every block of questions, and the study's pruner may stop the trial. The trial's
-    attributes keep the candidate and its counters. A spent budget stops the study and prunes the trial.
+    attributes keep the candidate, its counters, and under `ragc:failures` the questions without an answer. A
+    trial that answered no question is pruned, so that it is never the best. A spent budget stops the study
+    and prunes the trial.
     """
 
     def __init__(
@@ -99,6 +102,10 @@ class Objective:
         for row in rows:
             spent.merge(row.spent)
         trial.set_user_attr(COUNTERS, spent.invariant())
+        if (failures := failures_of(rows)).n:
+            trial.set_user_attr(FAILURES, failures.to_json())
+        if failures.all:
+            raise optuna.TrialPruned(failures.text)
         values = tuple(self._mean(rows, place) for place in range(len(self.task.objectives)))
         return values[0] if len(values) == 1 else values
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragc.metrics.power import small_data_note
 from ragc.optimizers.calibration_curve import POINTS
 from ragc.optimizers.search import OWN
 from ragc.optimizers.task import Task, prepare
@@ -60,5 +61,6 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
         "lm_calls": most if limit is None else min(most, limit),
         "tokens": most * (passage_tokens + reply_tokens + demo_tokens),
         "data": {name: len(held) for name, held in task.splits.items()},
+        "note": small_data_note(len(task.dev), len(task.test)),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.errors import BudgetExhausted
-from ragc.optimizers.evaluation import Row, evaluate
+from ragc.errors import BudgetExhausted, NothingAnswered
+from ragc.metrics.failures import Failures
+from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.heats import shuffled
 from ragc.optimizers.making import Maker
 from ragc.optimizers.ray_runner import on_workers
@@ -29,8 +30,9 @@ OWN = "ragc"
 class Found:
     """The program that the search began with and the one that it chose.
 
-    `dev` are the scores of both on all dev questions, `facts` what provenance says of the search, `costs` the
-    counters of each part of it and `trials` all that was tried, as JSON values.
+    `dev` are the scores of both on all dev questions and `failures` those of them without an answer, `facts`
+    what provenance says of the search, `costs` the counters of each part of it and `trials` all that was
+    tried, as JSON values.
     """
 
     baseline: RagProgram
@@ -39,10 +41,14 @@ class Found:
     facts: Mapping[str, Any]
     costs: Sequence[Mapping[str, float]]
     trials: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    failures: Mapping[str, Failures] = field(default_factory=dict)
 
 
 async def search(task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> Found:
-    """What the recipe's optimizer finds for `task`; its state is kept in `directory`."""
+    """What the recipe's optimizer finds for `task`; its state is kept in `directory`.
+
+    Raises NothingAnswered when every dev question failed, the baseline's included.
+    """
     if task.recipe.search.optimizer == OWN:
         return await _studied(task, directory, limit, progress)
     return await _by_peer(task, limit, progress)
@@ -53,6 +59,8 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
     async with on_workers(task, directory, progress) as runner:
         study.runner = runner or study.runner
         chosen = await study.run()
+    if chosen.failures.all:
+        raise nothing_answered(chosen.failures, len(study.trials))
     base, hope = study.trials[0], expected(study.trials, task.pick)[chosen.number]
     facts: dict[str, Any] = {
         "candidate": chosen.candidate.to_json(),
@@ -74,6 +82,17 @@ async def _studied(task: Task, directory: Path, limit: asyncio.Semaphore, progre
         facts,
         [*(tried.counters for tried in study.trials), *study.maker.costs(), *study.calibrating.costs()],
         [tried.to_json() for tried in study.trials],
+        {"baseline": base.failures, "winner": chosen.failures},
+    )
+
+
+def nothing_answered(failures: Failures, programs: int) -> NothingAnswered:
+    """The error of a search in which each of so many `programs` had these `failures`, or as many."""
+    tried = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
+    return NothingAnswered(
+        f"Nothing was compiled, because no dev question was answered by {tried}: {failures.text}. Every "
+        "reply is kept; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend that, then compile "
+        "again."
     )
 
 
@@ -84,7 +103,8 @@ def _unsigned(objective: Objective, values: Mapping[str, float]) -> dict[str, fl
 def _on_front(task: Task, tried: Tried) -> dict[str, Any]:
     pairs = zip(task.objectives, tried.values, strict=True)
     values = {objective.metric.id: objective.sign * value for objective, value in pairs}
-    return {"trial": tried.number, "values": values, "candidate": tried.candidate.to_json()}
+    failed = {"failures": tried.failures.to_json()} if tried.failures.n else {}
+    return {"trial": tried.number, "values": values, "candidate": tried.candidate.to_json(), **failed}
 
 
 async def _by_peer(task: Task, limit: asyncio.Semaphore, progress: Progress) -> Found:
@@ -105,9 +125,17 @@ async def _by_peer(task: Task, limit: asyncio.Semaphore, progress: Progress) -> 
         progress.note(note)
     best = await peer.program(task)
     dev = {"baseline": [row.scores for row in before]}
-    budget = ""
+    failures = {"baseline": failures_of(before)}
+    budget, notes = "", list(peer.notes)
     try:
-        dev["winner"] = [row.scores for row in await scored(best)]
+        after = await scored(best)
+        if failures_of(after).all:
+            if failures["baseline"].all:
+                raise nothing_answered(failures["baseline"], 2)
+            notes.append(f"the baseline is kept, because of {peer.name}'s choice {failures_of(after).text}")
+            progress.note(notes[-1])
+            best, after = baseline, before
+        dev["winner"], failures["winner"] = [row.scores for row in after], failures_of(after)
     except BudgetExhausted as error:
         budget = str(error)
     task.ledger.hold(0)
@@ -116,6 +144,6 @@ async def _by_peer(task: Task, limit: asyncio.Semaphore, progress: Progress) -> 
         "trials": max(0, len(peer.trials) - 1),
         "stopped": 0,
         "budget": budget,
-        "notes": list(peer.notes),
+        "notes": notes,
     }
-    return Found(baseline, best, dev, facts, [peer.counters])
+    return Found(baseline, best, dev, facts, [peer.counters], failures=failures)

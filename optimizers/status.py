@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from ragc import metrics
 from ragc.errors import ArtefactError
+from ragc.metrics.failures import Failures
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
@@ -20,7 +21,7 @@ from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
 from ragc.optimizers.storage import begun, opened
-from ragc.optimizers.trials import Objective, Tried
+from ragc.optimizers.trials import Objective, Tried, recorded
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
 from ragc.recipe import Recipe
@@ -34,6 +35,10 @@ _NEXT = {
     CUT: "Run the same `ragc compile` command with --resume to go on.",
     FINISHED: "It is finished; the compiled program is where --out of `ragc compile` said.",
 }
+_NOTHING = (
+    "No trial so far answered any question, so there is nothing to compile; mend what the reason names, then "
+    "compile again without --resume."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,8 @@ class StudyStatus:
     `state` is running (a process holds the study), cut off or finished. `trials` counts: done (the baseline
     left out) of wanted, stopped early among those, running, stale (running when their process died; they are
     asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
-    be compiled now, with its values, None before the baseline is done; `front` is empty with one objective.
+    be compiled now, with its values and failures, None before the baseline is done; `front` is empty with one
+    objective.
     `budget` has what was spent and the limit of each kind, None for no limit. `workers` is where others join.
     """
 
@@ -86,7 +92,8 @@ class StudyStatus:
 
 def _told(trial: Mapping[str, Any]) -> str:
     values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
-    return f"trial {trial['trial']}, {values}, {trial['candidate']}"
+    failures = Failures.from_json(trial["failures"]).text
+    return f"trial {trial['trial']}, {values}, {trial['candidate']}" + (f"; {failures}" if failures else "")
 
 
 def status(path: str | Path) -> StudyStatus:
@@ -102,7 +109,7 @@ def status(path: str | Path) -> StudyStatus:
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
     best = winner(tried, objectives, pick) if tried else None
-    beside = front(tried) if len(objectives) > 1 else []
+    beside = front(tried, objectives) if len(objectives) > 1 else []
     wanted = recipe.search.trials
     return StudyStatus(
         str(directory),
@@ -121,7 +128,7 @@ def status(path: str | Path) -> StudyStatus:
         _budget(directory, recipe),
         mark(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
-        _NEXT[state],
+        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _NEXT[state],
     )
 
 
@@ -156,9 +163,7 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
 
 
 def _tried(study: optuna.Study | None) -> list[Tried]:
-    kept = study.user_attrs if study else {}
-    batches = sorted(name for name in kept if name.startswith("batch:"))
-    return [Tried.of(value) for name in batches for value in kept[name]]
+    return [tried for _, tried in recorded(study.user_attrs if study else {})]
 
 
 def _counts(study: optuna.Study | None, tried: Sequence[Tried], wanted: int, state: str) -> dict[str, int]:
@@ -184,7 +189,8 @@ def _shown(trial: Tried, objectives: Sequence[Objective]) -> dict[str, Any]:
     pairs = zip(objectives, trial.values, strict=True)
     return {
         "trial": trial.number,
-        "values": {objective.metric.id: objective.sign * value for objective, value in pairs},
+        "values": {objective.metric.id: objective.unsigned(value) for objective, value in pairs},
+        "failures": trial.failures.to_json(),
         "candidate": trial.candidate.to_json(),
     }
 

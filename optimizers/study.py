@@ -27,8 +27,9 @@ from ragc.optimizers.sharing import facts_differ, study_in
 from ragc.optimizers.space import Candidate, Spaces
 from ragc.optimizers.storage import StudyKept
 from ragc.optimizers.task import Task
-from ragc.optimizers.trials import Tried, best
-from ragc.optimizers.winner import front, winner
+from ragc.optimizers.telling import finish
+from ragc.optimizers.trials import BATCH, Tried, recorded
+from ragc.optimizers.winner import best, front, winner
 from ragc.progress import Progress
 from ragc.recipe_spec import FILLED
 
@@ -72,13 +73,7 @@ class Study:
         self._best = BestSoFar(directory, task, self.maker)
         self.runner: Runner = Local(self.maker, lambda row: progress.step())
         self._check_inputs()
-        try:
-            self._take_up()
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"The study in {directory} holds something that is no record of a trial ({error!r}); leave "
-                "--resume out to begin anew, which replays what was answered."
-            ) from error
+        self._take_up()
 
     def _check_inputs(self) -> None:
         """Refuse to mix scores on other questions, passages or models with those that are there."""
@@ -95,12 +90,10 @@ class Study:
     def _take_up(self) -> None:
         """Finish what a killed process left: tell recorded batches, fail trials that were running."""
         told = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
-        records = sorted((k, v) for k, v in self._study.user_attrs.items() if k.startswith("batch:"))
-        for _, record in records:
-            for value in record:
-                self.trials.append(Tried.of(value))
-                if value["trial"] not in told:
-                    self._study.tell(value["trial"], list(self.trials[-1].values))
+        for number, tried in recorded(self._study.user_attrs):
+            self.trials.append(tried)
+            if number not in told:
+                finish(self._study, number, tried)
         states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
         for _ in range(states.count(optuna.trial.TrialState.WAITING)):
             self._study.ask()  # only a trial that is running can be failed
@@ -140,7 +133,8 @@ class Study:
     @property
     def front(self) -> list[Tried]:
         """The complete trials that none other beats, where there are several objectives."""
-        return front(self.trials) if len(self.task.objectives) > 1 else []
+        objectives = self.task.objectives
+        return front(self.trials, objectives) if len(objectives) > 1 else []
 
     async def _instructed(self, space: Spaces) -> Spaces:
         """`space` with the instructions that were found for each program, where the recipe wants any."""
@@ -173,17 +167,22 @@ class Study:
             raise
         pairs = [(number, tried) for (number, _), tried in zip(asked, results, strict=True)]
         record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
-        self._study.set_user_attr(f"batch:{done:06d}", record)
+        self._study.set_user_attr(f"{BATCH}{done:06d}", record)
         for number, tried in pairs:
-            self._study.tell(number, list(tried.values))
+            finish(self._study, number, tried)
         self.trials.extend(results)
         self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
 
     def _rivals(self) -> list[Tried]:
-        """Whom a trial must beat: the leader, or with several objectives each trial of the front."""
+        """Whom a trial must beat: the leader, or with several objectives each trial of the front.
+
+        Nobody, while no trial answered anything: whatever answers is better than that, at any cost.
+        """
         if not self.trials:
             return []
-        return [best(self.trials)] if len(self.task.objectives) == 1 else front(self.trials)
+        objectives = self.task.objectives
+        found = [best(self.trials, objectives)] if len(objectives) == 1 else front(self.trials, objectives)
+        return [trial for trial in found if not trial.failures.all]
 
     async def _race(
         self,
@@ -202,9 +201,12 @@ class Study:
                 return replace(earlier, number=number)
         async with abreast:
             tried = await self.runner.run(number, candidate, rivals)
-        top = max([t.values[0] for t in (*self.trials, tried) if t.complete], default=tried.values[0])
-        about = self.describe(candidate) + ("" if tried.complete else f", stopped after {len(tried.scores)}")
-        self.progress.trial(number, self.task.trials, tried.values[0], top, about)
+        objective = self.task.objectives[0]
+        score, top = (
+            objective.unsigned(trial.values[0])
+            for trial in (tried, best((*self.trials, tried), self.task.objectives))
+        )
+        self.progress.trial(number, self.task.trials, score, top, self.describe(candidate) + tried.remarks)
         return tried
 
     def describe(self, candidate: Candidate) -> str:

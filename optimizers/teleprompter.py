@@ -210,7 +210,13 @@ class Compile(Teleprompter):
         limit = asyncio.Semaphore(task.in_flight)
         found = await search(task, directory, limit, self.progress)
         dev = {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()}
-        provenance = {**task.facts, "dev": dev, "search": dict(found.facts)}
+        failures = {name: held.to_json() for name, held in found.failures.items()}
+        provenance = {
+            **task.facts,
+            "dev": dev,
+            "failures": {"dev": failures},
+            "search": dict(found.facts),
+        }
         made = CompiledProgram.of(found.best, provenance=provenance, recipe=recipe.to_toml(), run={})
         return found.best, made
 

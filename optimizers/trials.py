@@ -1,4 +1,4 @@
-"""Finished trials: what was tried, how it scored question by question, and which one is best."""
+"""Finished trials: what was tried, and how it scored question by question."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.counters import Counters
+from ragc.errors import StoreError
 from ragc.metrics import Metric
-from ragc.optimizers.evaluation import Row
+from ragc.metrics.failures import Failures
+from ragc.optimizers.evaluation import Row, failures_of
 from ragc.optimizers.racing import standing
 from ragc.optimizers.space import Candidate
 
 Scores = Mapping[str, float | None]
+
+BATCH = "batch:"
+"""How the names begin under which a study keeps its trials, a batch each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +40,26 @@ class Objective:
             return -bounds[0] if bounds else 0.0
         return bounds[1] if bounds else None
 
+    def unsigned(self, value: float) -> float:
+        """A signed `value` as the metric has it."""
+        return self.sign * value + 0.0  # no -0.0
+
     def of(self, scores: Scores) -> float:
         """The signed score of one question; a metric that does not apply counts 0."""
         return self.sign * (scores.get(self.metric.id) or 0.0)
+
+
+NONE = Failures()
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
     """One finished trial.
 
-    `scores` are those of the dev questions seen, in the study's order. `complete` is False when
-    racing stopped it early. `values` are told to Optuna, one an objective: means over the dev
-    questions, or the estimate of them for a stopped trial.
+    `scores` are those of the dev questions seen, in the study's order, and `failures` counts those of them
+    that have no answer. `complete` is False when racing stopped it early. `values` are the signed means over
+    the questions seen, one an objective. `estimates` are what the sampler learns from in their place: for a
+    stopped trial the victor's means plus its paired differences, which may lie outside a metric's bounds.
     """
 
     number: int
@@ -55,6 +68,8 @@ class Tried:
     values: tuple[float, ...]
     complete: bool
     counters: Mapping[str, float]
+    failures: Failures = NONE
+    estimates: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse."""
@@ -65,6 +80,8 @@ class Tried:
             "values": list(self.values),
             "complete": self.complete,
             "counters": dict(self.counters),
+            "failures": self.failures.to_json(),
+            "estimates": list(self.estimates),
         }
 
     @classmethod
@@ -77,7 +94,15 @@ class Tried:
             tuple(float(v) for v in value["values"]),
             bool(value["complete"]),
             dict(value["counters"]),
+            Failures.from_json(value["failures"]),
+            tuple(float(v) for v in value["estimates"]),
         )
+
+    @property
+    def remarks(self) -> str:
+        """What must be known beside its values, for people: a stop, and failures."""
+        stopped = "" if self.complete else f", stopped after {len(self.scores)}"
+        return stopped + (f"; {self.failures.text}" if self.failures.n else "")
 
     @property
     def tokens(self) -> float:
@@ -98,29 +123,33 @@ def finished(
 ) -> Tried:
     """The trial that ended with `rows`; `victor` is the trial that it cannot beat, None when it is complete.
 
-    A stopped trial is told as the victor's mean plus its paired difference on the questions seen.
+    The sampler takes a stopped trial for the victor's mean plus its paired difference on the questions seen.
     """
     scores = tuple(row.scores for row in rows)
     cost = Counters()
     for row in rows:
         cost.merge(row.spent)
-    values = []
-    for objective in objectives:
-        mine = [objective.of(s) for s in scores]
-        mean = sum(mine) / len(mine)
-        if victor is not None:
-            mean = standing(mine, victor.series(objective))
-        values.append(mean)
-    return Tried(number, candidate, scores, tuple(values), victor is None, cost.invariant())
+    series = [[objective.of(s) for s in scores] for objective in objectives]
+    means = tuple(sum(mine) / len(mine) for mine in series)
+    estimates = means
+    if victor is not None:
+        pairs = zip(series, objectives, strict=True)
+        estimates = tuple(standing(mine, victor.series(objective)) for mine, objective in pairs)
+    return Tried(
+        number, candidate, scores, means, victor is None, cost.invariant(), failures_of(rows), estimates
+    )
 
 
-def best(trials: Sequence[Tried]) -> Tried:
-    """The leader: the highest first value among complete trials; `winner` chooses what is compiled.
+def recorded(attributes: Mapping[str, Any]) -> list[tuple[int, Tried]]:
+    """The trials that a study keeps in its `attributes`, in order, each with its number in Optuna's storage.
 
-    Ties go to fewer tokens a question, then to the earlier trial.
+    Raises StoreError when one of them is no record of a trial.
     """
-
-    def rank(trial: Tried) -> tuple[float, float, int]:
-        return (-trial.values[0], trial.tokens, trial.number)
-
-    return min((t for t in trials if t.complete), key=rank)
+    try:
+        names = sorted(name for name in attributes if name.startswith(BATCH))
+        return [(int(value["trial"]), Tried.of(value)) for name in names for value in attributes[name]]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"The study holds something that is no record of a trial ({error!r}), as one of another "
+            "version of ragc does; leave --resume out to begin anew, which replays what was answered."
+        ) from error

@@ -7,8 +7,16 @@ the differences and t2 the variance between trials beyond what the questions exp
 is m + (d - m) t2 / (t2 + s2). The baseline's own is 0 and exact. Trials that differ much are left alone;
 where all is noise, the study says that it expects no more of the winner than of the others.
 
-The winner is the trial with the greatest expected value; equals go to the higher mean, then to fewer tokens
-a question, then to the earlier trial. Only trials that saw all dev questions take part.
+The winner is the trial with the greatest expected value; equals go to the higher mean, then to fewer failed
+questions, then to the baseline, then to fewer tokens a question, then to the earlier trial.
+
+Not every trial takes part, neither here nor as a rival in a race or on a front:
+
+- Only those that saw all dev questions.
+- None that failed in all of them, while another answered any.
+- One that failed in a share of them greater than the baseline's by more than `FAILING` only where it still
+  beats the baseline's mean in the first objective of which more is better. Costs do not count for that, since
+  a failed question may well be cheap; in a study of costs alone such a trial is out.
 """
 
 from __future__ import annotations
@@ -19,6 +27,9 @@ from dataclasses import dataclass
 
 from ragc.optimizers.racing import beaten
 from ragc.optimizers.trials import Objective, Tried
+
+FAILING = 0.1
+"""A trial that fails in so many more questions than the baseline, as a share, must answer better than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +68,51 @@ def winner(trials: Sequence[Tried], objectives: Sequence[Objective], pick: Objec
     hopes = expected(trials, pick)
     place = list(objectives).index(pick)
 
-    def rank(trial: Tried) -> tuple[float, float, float, int]:
+    def rank(trial: Tried) -> tuple[float, ...]:
         hope = round(hopes[trial.number].value, 9)
-        return (-hope, -round(trial.values[place], 12), trial.tokens, trial.number)
+        return (-hope, -round(trial.values[place], 12), *_among_equals(trial, trials[0]))
 
-    return min(front(trials), key=rank)
+    return min(front(trials, objectives), key=rank)
 
 
-def front(trials: Sequence[Tried]) -> list[Tried]:
-    """The complete trials that no other complete trial beats: the Pareto front, in the order of trials.
+def best(trials: Sequence[Tried], objectives: Sequence[Objective]) -> Tried:
+    """The leader: the highest mean of the first objective; `winner` chooses what is compiled.
 
-    Of trials with equal values only the cheapest, then the first, stays. With one objective all
-    complete trials are given back, for the best of those is a question of shrinkage.
+    Ties go as those of the winner do.
     """
+    return min(taking_part(trials, objectives), key=lambda t: (-t.values[0], *_among_equals(t, trials[0])))
+
+
+def taking_part(trials: Sequence[Tried], objectives: Sequence[Objective]) -> list[Tried]:
+    """The trials that may lead or win, as this file says; the first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
-    if whole and len(whole[0].values) == 1:
+    answering = [trial for trial in whole if not trial.failures.all] or whole
+    base = trials[0]
+    place = next((place for place, objective in enumerate(objectives) if objective.sign > 0), None)
+    return [
+        trial
+        for trial in answering
+        if trial.failures.share <= base.failures.share + FAILING + 1e-9
+        or (place is not None and trial.values[place] > base.values[place])
+    ]
+
+
+def _among_equals(trial: Tried, base: Tried) -> tuple[float, ...]:
+    """The order of trials that are as good as each other."""
+    return (trial.failures.n, trial.number != base.number, trial.tokens, trial.number)
+
+
+def front(trials: Sequence[Tried], objectives: Sequence[Objective]) -> list[Tried]:
+    """The trials that take part and that none of them beats: the Pareto front, in the order of trials.
+
+    Of trials with equal values only one stays, chosen as among equals for the winner. With one objective
+    all that take part are given back, for the best of those is a question of shrinkage.
+    """
+    whole = taking_part(trials, objectives)
+    if len(objectives) == 1:
         return whole
     unique: dict[tuple[float, ...], Tried] = {}
-    for trial in sorted(whole, key=lambda t: (t.tokens, t.number)):
+    for trial in sorted(whole, key=lambda t: _among_equals(t, trials[0])):
         unique.setdefault(trial.values, trial)
     kept = [t for t in unique.values() if not any(beaten(t.values, o.values) for o in unique.values())]
     return sorted(kept, key=lambda t: t.number)

@@ -185,7 +185,9 @@ def _ask(args: argparse.Namespace) -> int:
 
     row = api.ask(args.program, args.question, sets=args.sets)
     _emit(row.to_json()) if args.json else console.answered(row, trace=args.trace)
-    return 0
+    if row.failure:
+        console.error(f"The question has no answer: {row.failure}")
+    return 1 if row.failure else 0
 
 
 def _eval(args: argparse.Namespace) -> int:

@@ -57,6 +57,7 @@ def plan(found: dict[str, Any]) -> None:
         f"{found['program']} on {', '.join(found['targets'].values())}: {found['trials']} trials\n"
         f"at most {found['lm_calls']} LM calls and {found['tokens']:,} tokens (questions: {asked})\n"
     )
+    lines([found["note"]] if found["note"] else ())
 
 
 def compiled(result: Compiled) -> None:
@@ -82,6 +83,7 @@ def compiled(result: Compiled) -> None:
         out.print(f"Verdict on test ({asked} questions): {result.verdict}. {result.note}")
     else:
         out.print("There was no look at a test split; the dev scores are in provenance.json.")
+    lines(result.failure_lines)
     lines(calibrated(result.program.provenance.get("search") or {}))
     cost = result.counters
     out.print(
@@ -150,6 +152,7 @@ def evaluated(found: Evaluation) -> None:
     """Every metric with its interval, what each call took, and what all cost."""
     for name, value in found.metrics.items():
         sys.stdout.write(f"{name:<12} {_interval(value)}  n={value.n}\n")
+    lines([found.failures.text] if found.failures.n else ())
     for family, backend in found.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
         sys.stdout.write(f"{family}: {backend}" + (f" ({tally})" if tally else "") + "\n")

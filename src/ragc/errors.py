@@ -12,6 +12,7 @@
     ├── SourceError                a search could not be made
     ├── StoreError                 the call store cannot be read or written
     ├── BudgetExhausted            the next request would pass the budget
+    ├── NothingAnswered            every question failed under every trial
     └── ArtefactError              a compiled program or study cannot be read
 
 Every message says what was asked, what was found and what to do.
@@ -103,6 +104,10 @@ class StoreError(RagcError):
 
 class BudgetExhausted(RagcError):
     """The next request would pass the budget; what was done so far is kept."""
+
+
+class NothingAnswered(RagcError):
+    """Every question failed under every trial, so there is nothing to compile; all replies are kept."""
 
 
 class ArtefactError(UsageError):

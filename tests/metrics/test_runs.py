@@ -101,7 +101,10 @@ def test_the_greatest_changes_come_first_with_both_predictions() -> None:
     assert second[3] == "0.200 none (the reply was no JSON)"
     assert second[4].endswith("…")
     assert found.to_json()["changed"][1]["b"]["prediction"] == "red " * 40
-    assert "a: 1 replies could not be read and score 0." in found.notes()
+    failed = len(a)
+    assert f"a: 1 of {failed} questions failed: the reply was no JSON." in found.notes()
+    side = found.to_json()["a"]
+    assert (side["failures"], side["failure_reasons"]) == (1, [{"reason": "the reply was no JSON", "n": 1}])
     assert len(compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=1).changed) == 1
 
 

@@ -156,7 +156,8 @@ def test_equal_systems_are_not_shown_to_be_equal() -> None:
     assert (result.diff, result.p, result.sd) == (0.0, 1.0, 0.0)
     assert result.low < -0.1
     assert result.high > 0.1
-    assert "13.9% of further ones" in power_note(result)
+    assert power_note(result).startswith("No question's score changed (20 questions); up to 13.9% of further")
+    assert power_note(paired([0.3] * 20, [0.4] * 20, seed=0)).startswith("Each score changed by +0.100")
 
 
 def test_the_power_note_names_the_smallest_difference_that_shows() -> None:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc import metrics
+from ragc.metrics.failures import Failures
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.trials import Objective, Tried
-from ragc.optimizers.winner import expected, front, winner
+from ragc.optimizers.winner import best, expected, front, taking_part, winner
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
 
 
-def tried(number: int, scores: list[float], tokens: float = 0.0, *, complete: bool = True) -> Tried:
+def tried(
+    number: int, scores: list[float], tokens: float = 0.0, *, complete: bool = True, failed: int = 0
+) -> Tried:
     rows = tuple({"f1": score, "tokens": tokens} for score in scores)
     values = (sum(scores) / len(scores), -tokens)
-    return Tried(number, Candidate({"top_k": number}), rows, values, complete, {"prompt_tokens": tokens})
+    failures = Failures.among("no JSON" if place < failed else "" for place in range(len(scores)))
+    cost = {"prompt_tokens": tokens}
+    return Tried(number, Candidate({"top_k": number}), rows, values, complete, cost, failures)
 
 
 def only(trial: Tried) -> Tried:
-    return Tried(
-        trial.number, trial.candidate, trial.scores, trial.values[:1], trial.complete, trial.counters
-    )
+    return replace(trial, values=trial.values[:1])
 
 
 def test_a_lead_that_all_questions_agree_on_is_left_alone() -> None:
@@ -63,7 +68,7 @@ def test_the_front_has_what_no_other_trial_beats_and_pick_chooses_in_it() -> Non
         tried(3, [0.2, 0.2], 50),
         tried(4, [0.0, 0.0], 10),
     ]
-    assert [t.number for t in front(trials)] == [0, 1, 4]
+    assert [t.number for t in front(trials, [F1, COST])] == [0, 1, 4]
     assert winner(trials, [F1, COST], F1).number == 1
     assert winner(trials, [F1, COST], COST).number == 4
 
@@ -93,3 +98,44 @@ def test_the_expected_score_of_the_winner_is_nearer_the_truth_than_its_mean() ->
     assert np.mean(raw) > 0.03  # the curse
     assert abs(np.mean(shrunk)) < np.mean(raw) / 2
     assert np.mean(np.square(shrunk)) < np.mean(np.square(raw))
+
+
+def test_ties_go_to_the_baseline_even_where_another_was_cheaper() -> None:
+    trials = [only(tried(0, [0.0] * 4, 50)), only(tried(1, [0.0] * 4, 30)), only(tried(2, [0.0] * 4, 40))]
+    assert winner(trials, [F1], F1).number == best(trials, [F1]).number == 0
+
+
+def test_whoever_failed_more_never_wins_a_tie() -> None:
+    trials = [only(tried(0, [0.0, 0.4], 50, failed=1)), only(tried(1, [0.0, 0.4], 90))]
+    assert winner(trials, [F1], F1).number == best(trials, [F1]).number == 1
+    same = [tried(0, [0.0] * 20, 5, failed=1), tried(1, [0.0] * 20, 5), tried(2, [0.0] * 20, 5, failed=1)]
+    assert [trial.number for trial in front(same, [F1, COST])] == [1]
+
+
+@pytest.mark.parametrize("objectives", [[F1], [F1, COST], [COST, F1], [COST]])
+def test_what_answered_nothing_never_wins_over_what_answered(objectives: list[Objective]) -> None:
+    """Failing is the cheapest there is, and comes first."""
+    trials = [
+        tried(number, [0.0] * 8, tokens, failed=failed)
+        for number, tokens, failed in ((0, 0.0, 8), (1, 900.0, 0), (2, 0.0, 8))
+    ]
+    places = [[F1, COST].index(objective) for objective in objectives]
+    told = [replace(trial, values=tuple(trial.values[place] for place in places)) for trial in trials]
+    assert [trial.number for trial in front(told, objectives)] == [1]
+    assert best(told, objectives).number == 1
+    assert {winner(told, objectives, pick).number for pick in objectives} == {1}
+    assert [trial.number for trial in taking_part(told[::2], objectives)] == [0, 2]  # then nothing was
+
+
+def test_one_that_fails_much_more_than_the_baseline_must_answer_better_than_it() -> None:
+    base = tried(0, [0.5] * 20, 100, failed=2)
+    cheap, better, little = (
+        tried(1, [0.4] * 20, 10, failed=5),
+        tried(2, [0.6] * 20, 10, failed=5),
+        tried(3, [0.4] * 20, 10, failed=4),
+    )
+    assert taking_part([base, cheap, better, little], [F1, COST]) == [base, better, little]
+    assert winner([base, cheap], [F1, COST], COST).number == 0
+    assert winner([base, little], [F1, COST], COST).number == 3
+    costs = [replace(trial, values=trial.values[1:]) for trial in (base, cheap, better, little)]
+    assert [trial.number for trial in taking_part(costs, [COST])] == [0, 3]

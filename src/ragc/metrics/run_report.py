@@ -76,8 +76,8 @@ class RunComparison:
         """What `ragc eval A B --json` prints."""
         shared = self.a.answered.keys() & self.b.answered.keys()
         return {
-            "a": {"name": self.a.name, "n": len(self.a.answered), "failures": self.a.failures},
-            "b": {"name": self.b.name, "n": len(self.b.answered), "failures": self.b.failures},
+            "a": _run(self.a),
+            "b": _run(self.b),
             "n": len(shared),
             "only_a": [key for key in self.a.answered if key not in shared],
             "only_b": [key for key in self.b.answered if key not in shared],
@@ -116,11 +116,17 @@ class RunComparison:
         found = [note for note in notes if not note.endswith(": ")]
         found += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
         for run in (self.a, self.b):
-            if run.failures:
-                found.append(f"{run.name}: {run.failures} replies could not be read and score 0.")
+            if run.failures.n:
+                found.append(f"{run.name}: {run.failures.text}.")
         found.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
         return (*found, f"{self.by}: {power_note(first.result)}") if first else tuple(found)
+
+
+def _run(run: Run) -> dict[str, Any]:
+    failures = run.failures
+    reasons = failures.reasons_json()
+    return {"name": run.name, "n": len(run.answered), "failures": failures.n, "failure_reasons": reasons}
 
 
 def _interval(value: Interval) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 from ragc import inputs
 from ragc.errors import DataError, UsageError
 from ragc.metrics.contrasts import Scores
+from ragc.metrics.failures import Failures
 
 MOST = 1e300
 """Beyond this a score is no finite number."""
@@ -56,9 +57,9 @@ class Run:
         return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
 
     @property
-    def failures(self) -> int:
-        """Questions whose reply could not be read."""
-        return sum(bool(row.failure) for row in self.answered.values())
+    def failures(self) -> Failures:
+        """The questions that have no answer."""
+        return Failures.among(row.failure for row in self.answered.values())
 
     def scores(self, metric: str) -> Scores:
         """The scores of `metric` by question id; None where it does not apply or was not scored."""

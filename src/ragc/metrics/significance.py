@@ -37,6 +37,9 @@ Verdict = Literal["better", "not shown to be better", "worse"]
 
 SHARE = (0.0, 1.0)
 
+_EQUAL = 1e-9
+"""Differences that vary less are one and the same, but for rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -174,10 +177,15 @@ def smallest_provable(
 
 def power_note(result: Paired) -> str:
     """One sentence for reports: what this comparison could have shown."""
-    if not result.sd:
+    if result.sd < _EQUAL:
+        change = (
+            "No question's score changed"
+            if abs(result.diff) < _EQUAL
+            else f"Each score changed by {result.diff:+.3f}"
+        )
         return (
-            f"All {result.n} questions changed by {result.diff:.3f}; up to {1 - 0.05 ** (1 / result.n):.1%} "
-            f"of further ones may behave differently without it having shown."
+            f"{change} ({result.n} questions); up to {1 - 0.05 ** (1 / result.n):.1%} of further ones may "
+            "behave differently without it having shown."
         )
     provable = smallest_provable(result.n, result.sd, step=result.step)
     return (

@@ -1,0 +1,87 @@
+"""Questions without an answer: how many, and why. Whoever shows a score shows these beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+REASONS = 5
+"""Reasons that are kept; rarer ones are only counted."""
+
+WIDEST = 160
+"""Characters of a reason that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """`n` of `of` questions failed: they have no answer.
+
+    `reasons` are pairs of a text and a count, the commonest first, `REASONS` at most. Failures whose first
+    sentence agrees count as one reason, which stands as it first came, cut to `WIDEST`.
+    """
+
+    n: int = 0
+    of: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def among(cls, reasons: Iterable[str]) -> Failures:
+        """Of one reason a question, in the order of the questions; "" for one that was answered."""
+        counts: dict[str, int] = {}
+        first: dict[str, str] = {}
+        every = list(reasons)
+        for reason in every:
+            if reason:
+                sentence = reason.partition(". ")[0].rstrip(".")
+                counts[sentence] = counts.get(sentence, 0) + 1
+                first.setdefault(sentence, _one_line(reason))
+        order = sorted(counts, key=lambda sentence: -counts[sentence])[:REASONS]
+        return cls(sum(counts.values()), len(every), tuple((first[one], counts[one]) for one in order))
+
+    @property
+    def share(self) -> float:
+        """The share of questions that failed, 0..1; 0 for no questions."""
+        return self.n / self.of if self.of else 0.0
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing was answered: there were questions, and each failed."""
+        return 0 < self.of == self.n
+
+    @property
+    def reason(self) -> str:
+        """The commonest reason; "" when nothing failed."""
+        return self.reasons[0][0] if self.reasons else ""
+
+    @property
+    def text(self) -> str:
+        """`4 of 4 questions failed: REASON`, for people; "" when nothing failed."""
+        if not self.n:
+            return ""
+        others = self.n - self.reasons[0][1]
+        more = f" (and {others} for other reasons)" if others else ""
+        return f"{self.n} of {self.of} questions failed: {self.reason}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `from_json` is the inverse."""
+        return {"n": self.n, "of": self.of, "reasons": self.reasons_json()}
+
+    def reasons_json(self) -> list[dict[str, Any]]:
+        """The reasons alone, as JSON values."""
+        return [{"reason": text, "n": n} for text, n in self.reasons]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Failures:
+        """What `to_json` wrote. Raises KeyError, TypeError and ValueError for anything else."""
+        reasons = tuple((str(entry["reason"]), int(entry["n"])) for entry in value["reasons"])
+        return cls(int(value["n"]), int(value["of"]), reasons)
+
+
+def _one_line(text: str) -> str:
+    """`text` on one line, without what is not printable, cut to `WIDEST`."""
+    line = "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for char in " ".join(text.split()).rstrip(".")
+    )
+    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"

@@ -1,0 +1,211 @@
+"""A program whose replies cannot be read: it never wins, and whoever shows a score says that it failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.errors import NothingAnswered
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import load
+from ragc.optimizers.status import status
+from ragc.progress import Silent
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Killed, Run, colour_of, identical
+
+RUBBISH = "%%%"
+THREE = ("search.demos=0", "search.trials=9", "search.batch=3", "program=vanilla")
+THREE += ('search.programs=["no_retrieval", "cot"]', "search.calibrate=true")
+
+
+def program_of(request: ChatRequest) -> str:
+    """Which of the three programs asks."""
+    if any("It was made in" in message.content for message in request.messages):
+        return "vanilla"
+    return "cot" if "reason" in json.dumps(request.schema) else "no_retrieval"
+
+
+def broken(*programs: str, right: bool = False) -> Callable[[ChatRequest], Any]:
+    """Rubbish to `programs`; to others an answer, the right one where it can be known and it is to be so."""
+
+    def reply(request: ChatRequest) -> Any:
+        if program_of(request) in programs:
+            return RUBBISH
+        answer = colour_of(request) if right else "nothing of the kind"
+        names = (request.schema or {}).get("properties", {"answer": None})
+        return dict.fromkeys(names, "because") | {"answer": answer}
+
+    return reply
+
+
+class Lines(Silent):
+    """Keeps what is told of trials and noted."""
+
+    def __init__(self) -> None:
+        self.trials: dict[int, tuple[float, float, str]] = {}
+        self.notes: list[str] = []
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Kept."""
+        self.trials[index] = score, best, what
+
+    def note(self, text: str) -> None:
+        """Kept."""
+        self.notes.append(text)
+
+
+def trials_of(out: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((compiling.study_directory(out) / "trials.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("failing", "objectives", "seed"),
+    [
+        (failing, objectives, 4 * place + seed)
+        for place, failing in enumerate(("vanilla", "no_retrieval", "cot"))
+        for seed, objectives in enumerate(
+            ('["em"]', '["em", "-tokens"]', '["-tokens"]', '["-lm_calls", "em"]')
+        )
+    ],
+)
+def test_a_program_that_gets_rubbish_never_wins(
+    failing: str, objectives: str, seed: int, run: Run, folder: Path
+) -> None:
+    """All others answer wrong: their em is 0 too, and failing may be cheaper than answering."""
+    sets = (*THREE, f"search.objectives={objectives}", f"seed={seed}")
+    result = run(sets=sets, target=ScriptedTarget(broken(failing)))
+    chosen = load(folder / "out")
+    assert chosen.state.method != failing
+    assert result.failures["dev"]["winner"].n == result.failures["test"]["winner"].n == 0
+    tried = trials_of(folder / "out")
+    of = {trial["number"]: trial["candidate"]["program"] for trial in tried}
+    seen = [trial for trial in tried if of[trial["number"]] == failing]
+    assert seen
+    assert all(trial["failures"]["n"] == len(trial["scores"]) for trial in seen)
+    assert not any(trial["failures"]["n"] for trial in tried if trial not in seen)
+    search = chosen.provenance["search"]
+    assert not any(of[entry["trial"]] == failing for entry in search.get("front", ()))
+    assert load(compiling.study_directory(folder / "out") / "best").state.method != failing
+
+
+def test_early_stopping_does_not_favour_what_fails_cheaply(run: Run, folder: Path) -> None:
+    """The baseline fails for nothing; whoever answers at a price is not stopped for that price."""
+    sets = (*THREE, 'search.objectives=["-tokens"]')
+    run(sets=sets, target=ScriptedTarget(broken("vanilla")))
+    tried = trials_of(folder / "out")
+    first = next(trial for trial in tried if trial["candidate"]["program"] != "vanilla")
+    assert first["complete"]
+    assert first["failures"]["n"] == 0
+
+
+def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
+    lines = Lines()
+    sets = (*THREE, "program=no_retrieval", 'search.programs=["vanilla", "cot"]')
+    result = run(sets=sets, target=ScriptedTarget(broken("no_retrieval", right=True)), progress=lines)
+    assert result.verdict == "better"
+    score, best, what = lines.trials[0]
+    assert (score, best) == (0, 0)
+    text = r"20 of 20 questions failed: A reply does not fit its signature"
+    assert re.match(rf"baseline; {text}", what)
+    assert not any("failed" in told for score, _, told in lines.trials.values() if score)
+    assert result.failure_lines[0].startswith("baseline on dev: 20 of 20 questions failed: A reply")
+    assert result.failure_lines[1].startswith("baseline on test: 25 of 25 questions failed: A reply")
+    assert len(result.failure_lines) == 2
+    kept = load(folder / "out").provenance["failures"]
+    assert kept == result.to_json()["failures"]
+    assert kept["dev"]["baseline"]["n"] == 20
+    assert kept["test"]["winner"] == {"n": 0, "of": 25, "reasons": []}
+    assert (kept["test"]["baseline"]["reasons"][0]["n"], kept["test"]["baseline"]["of"]) == (25, 25)
+    log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
+    assert re.search(rf"trial 0: em 0; baseline; {text}", log)
+    run("again", sets=sets, target=ScriptedTarget([]))
+    assert identical(folder / "out", folder / "again")
+
+
+def test_where_nothing_is_answered_nothing_is_compiled_and_all_is_kept(run: Run, folder: Path) -> None:
+    target = ScriptedTarget(broken("vanilla", "no_retrieval", "cot"))
+    lines = Lines()
+    with pytest.raises(NothingAnswered, match=r"no dev question was answered by each of the 10 programs"):
+        run(sets=THREE, target=target, progress=lines)
+    assert "20 of 20 questions failed" in lines.trials[0][2]
+    assert not (folder / "out").exists()
+    found = status(folder / "out")
+    assert found.best is not None
+    assert found.best["failures"]["n"] == 20
+    assert "No trial so far answered any question" in found.lines()[-1]
+    assert any("20 of 20 questions failed" in line for line in found.lines())
+    sent = len(target.requests)
+    with pytest.raises(NothingAnswered, match="20 of 20 questions failed: A reply"):
+        run(sets=THREE, target=target, resume=True)
+    assert len(target.requests) == sent
+
+
+def test_an_unreadable_test_split_is_no_verdict_on_either(run: Run, folder: Path) -> None:
+    dev = {row["question"] for row in map(json.loads, (folder / "questions.jsonl").read_text().splitlines())
+           if row["split"] == "dev"}  # fmt: skip
+
+    def reply(request: ChatRequest) -> Any:
+        asked = next((text for text in dev if text in request.messages[-1].content), "")
+        return {"answer": colour_of(request)} if asked else RUBBISH
+
+    result = run(sets=("search.demos=0",), target=ScriptedTarget(reply))
+    assert result.verdict.startswith("nothing answered: A reply does not fit its signature")
+
+
+def test_when_the_baseline_is_kept_it_says_so(run: Run) -> None:
+    result = run(sets=("search.demos=0",), target=ScriptedTarget(lambda request: {"answer": "red"}))
+    assert result.verdict == "not shown to be better"
+    assert result.note.startswith("The baseline is kept")
+
+
+def test_a_study_with_a_failing_program_resumes_to_the_same_bytes(run: Run, folder: Path) -> None:
+    sets = (*THREE, 'search.objectives=["em", "-tokens"]', "seed=1")
+    run("whole", sets=sets, target=ScriptedTarget(broken("cot")))
+    store, sent = CallStore(folder / "other"), 0
+    whole = broken("cot")
+
+    def dies(request: ChatRequest) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 170:
+            raise Killed
+        return whole(request)
+
+    with pytest.raises((Killed, Exception)):
+        run("cut", sets=sets, target=ScriptedTarget(dies), store=store)
+    run("cut", sets=sets, target=ScriptedTarget(whole), store=store, resume=True)
+    assert identical(folder / "whole", folder / "cut")
+
+
+@pytest.mark.parametrize("optimizer", ["random"])
+def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
+    optimizer: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scripted target answers prompts without demonstrations only."""
+
+    def reply(request: ChatRequest) -> Any:
+        return {"answer": "red"} if len(request.messages) == 2 else RUBBISH
+
+    from ragc.optimizers import peers
+
+    chosen = peers.PeerFound.program
+
+    async def shown(self: Any, task: Any) -> Any:
+        program = await chosen(self, task)
+        for predictor in program.predictors():
+            predictor.demos = [{"question": "Why?", "passages": ["[1] It is."], "answer": "So."}]
+        return program
+
+    monkeypatch.setattr(peers.PeerFound, "program", shown)
+    sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
+    result = run(sets=sets, target=ScriptedTarget(reply))
+    assert result.failures["dev"]["winner"].n == 0
+    assert any("the baseline is kept" in note for note in result.program.provenance["search"]["notes"])

@@ -1,0 +1,207 @@
+"""What Optuna keeps of a trial that racing stopped, and what its sampler learns from it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from ragc.errors import StoreError
+from ragc.metrics.failures import Failures
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.status import status
+from ragc.optimizers.storage import begun
+from ragc.optimizers.telling import ESTIMATES, FAILURES, MEANS, SEEN, finish, learned_from
+from ragc.optimizers.trials import Tried
+from ragc.progress import Silent
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Killed, Run, colour_of, identical
+
+SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]")
+
+
+def colour_from_three(request: ChatRequest) -> str:
+    """Wrong without three passages: such trials are soon stopped, and so are those that show more."""
+    return colour_of(request) if "[3]" in request.messages[-1].content else "no"
+
+
+def needs_three(request: ChatRequest) -> dict[str, Any]:
+    """The same, but wrong for every fourth question."""
+    odd = int(re.findall(r"thing number(\d+)\?", request.messages[-1].content)[-1]) % 4 == 0
+    return {"answer": "no" if odd else colour_from_three(request)}
+
+
+def three_suffice(request: ChatRequest) -> dict[str, Any]:
+    return {"answer": colour_from_three(request)}
+
+
+Reply = Callable[[ChatRequest], dict[str, Any]]
+KINDS: list[tuple[str, Reply]] = [('["em"]', needs_three), ('["em", "-tokens"]', three_suffice)]
+
+
+def trials_of(out: Path) -> list[optuna.trial.FrozenTrial]:
+    """The trials of the journal, as anybody may read it."""
+    journal = compiling.study_directory(out) / "study.journal"
+    kept = JournalStorage(JournalFileBackend(str(journal)))
+    return optuna.load_study(storage=kept, study_name=None).trials
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    study = begun(compiling.study_directory(out))
+    assert study is not None
+    attributes = study.user_attrs
+    return [value for name in sorted(attributes) if name.startswith("batch:") for value in attributes[name]]
+
+
+class Scores(Silent):
+    """Keeps the scores that are shown."""
+
+    def __init__(self) -> None:
+        self.shown: dict[int, float] = {}
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Kept."""
+        self.shown[index] = score
+
+
+def test_a_stopped_trial_is_pruned_with_the_mean_of_what_it_saw(run: Run, folder: Path) -> None:
+    scores = Scores()
+    run(sets=SETS, target=ScriptedTarget(needs_three), progress=scores)
+    stopped = [record for record in records(folder / "out") if not record["complete"]]
+    assert stopped
+    kept = {trial.number: trial for trial in trials_of(folder / "out")}
+    for record in stopped:
+        trial, seen = kept[record["trial"]], len(record["scores"])
+        mean = sum(score["em"] for score in record["scores"]) / seen
+        assert trial.state == TrialState.PRUNED
+        assert trial.intermediate_values == {seen: mean}
+        assert trial.value == mean == record["values"][0]
+        assert (trial.user_attrs[SEEN], trial.user_attrs[MEANS]) == (seen, [mean])
+        assert trial.user_attrs[ESTIMATES] == record["estimates"]
+        assert scores.shown[record["number"]] == mean
+    assert any(record["estimates"][0] < 0 for record in stopped)  # what was shown in the place of the mean
+    assert all(0 <= score <= 1 for score in scores.shown.values())
+    assert status(folder / "out").trials["stopped"] == len(stopped)
+    log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
+    assert "em -" not in log
+
+
+def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> None:
+    """Optuna itself prunes no such trial: it has no value there, and its means are attributes."""
+    sets = (*SETS, 'search.objectives=["em", "-tokens"]')
+    run(sets=sets, target=ScriptedTarget(three_suffice))
+    stopped = [record for record in records(folder / "out") if not record["complete"]]
+    assert stopped
+    kept = {trial.number: trial for trial in trials_of(folder / "out")}
+    for record in stopped:
+        trial = kept[record["trial"]]
+        assert (trial.state, trial.values, trial.intermediate_values) == (TrialState.PRUNED, None, {})
+        assert (trial.user_attrs[MEANS], trial.user_attrs[ESTIMATES]) == (
+            record["values"],
+            record["estimates"],
+        )
+
+
+@pytest.mark.parametrize(("objectives", "reply"), KINDS)
+@pytest.mark.parametrize("kill", [90, 125, 150])
+def test_killed_and_resumed_it_learns_the_same(
+    kill: int, objectives: str, reply: Reply, run: Run, folder: Path
+) -> None:
+    sets = (*SETS, f"search.objectives={objectives}")
+    run("whole", sets=sets, target=ScriptedTarget(reply))
+    sent = 0
+
+    def dies(request: ChatRequest) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent > kill:
+            raise Killed
+        return reply(request)
+
+    store = CallStore(folder / "other")
+    with pytest.raises((Killed, Exception)):
+        run("cut", sets=sets, target=ScriptedTarget(dies), store=store)
+    run("cut", sets=sets, target=ScriptedTarget(reply), store=store, resume=True)
+    assert identical(folder / "whole", folder / "cut")
+    assert not all(record["complete"] for record in records(folder / "whole"))
+    assert [record["estimates"] for record in records(folder / "cut")] == [
+        record["estimates"] for record in records(folder / "whole")
+    ]
+
+
+@pytest.mark.parametrize(("objectives", "reply"), KINDS)
+def test_a_kill_between_two_tells_loses_nothing(
+    objectives: str, reply: Reply, run: Run, folder: Path
+) -> None:
+    """Cut after each of the last operations of the journal, the study goes on to the same program."""
+    sets = (*SETS, f"search.objectives={objectives}", "search.trials=4")
+    run(sets=sets, target=ScriptedTarget(reply))
+    whole = {path: path.read_bytes() for path in (folder / "out").rglob("*") if path.is_file()}
+    journal = compiling.study_directory(folder / "out") / "study.journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    batches = [at for at, line in enumerate(lines) if b'"batch:' in line]
+    for keep in range(batches[1], len(lines)):
+        journal.write_bytes(b"".join(lines[:keep]))
+        run(sets=sets, target=ScriptedTarget(reply), resume=True)
+        found = {path: path.read_bytes() for path in whole if path.name != "run.json"}
+        assert found == {path: text for path, text in whole.items() if path.name != "run.json"}
+        assert not [trial for trial in trials_of(folder / "out") if not trial.state.is_finished()]
+
+
+def test_a_study_of_another_version_is_begun_anew_in_one_sentence(run: Run, folder: Path) -> None:
+    run(sets=SETS, target=ScriptedTarget(needs_three))
+    study = begun(compiling.study_directory(folder / "out"))
+    assert study is not None
+    old = [
+        {name: value for name, value in record.items() if name not in ("failures", "estimates")}
+        for record in study.user_attrs["batch:000000"]
+    ]
+    study.set_user_attr("batch:000000", old)
+    for asked in (
+        lambda: run(sets=SETS, target=ScriptedTarget(needs_three), resume=True),
+        lambda: status(folder / "out"),
+    ):
+        with pytest.raises(StoreError, match=r"no record of a trial.*leave --resume out to begin anew"):
+            asked()
+    run(sets=SETS, target=ScriptedTarget(needs_three))
+
+
+def ended(study: optuna.Study, estimate: float, *, failed: int = 0, complete: bool = True) -> None:
+    number = study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).number
+    failures = Failures.among(["no JSON"] * failed + [""] * (4 - failed))
+    rows, values = ({"em": 0.0},) * 4, (estimate if complete else 0.5,)
+    finish(study, number, Tried(number, Candidate({}), rows, values, complete, {}, failures, (estimate,)))
+
+
+def test_the_sampler_learns_the_estimate_and_never_that_failing_is_cheap() -> None:
+    study = optuna.create_study(direction="maximize")
+    ended(study, -300.0)
+    ended(study, -450.25, complete=False)
+    ended(study, 0.0, failed=4)
+    ended(study, 0.0, failed=4, complete=False)
+    ended(study, -100.0, failed=3)
+    study.ask()
+    seen = learned_from(study.trials)
+    assert [trial.state for trial in seen] == [*[TrialState.COMPLETE] * 5, TrialState.RUNNING]
+    assert [trial.value for trial in seen[:5]] == [-300.0, -450.25, -450.25, -450.25, -100.0]
+    assert [trial.params for trial in seen[:5]] == [trial.params for trial in study.trials[:5]]
+    assert study.best_value == 0.0  # as told: whoever reads the journal sees what was measured
+    assert study.trials[2].user_attrs[FAILURES]["n"] == 4
+
+
+def test_where_nothing_answers_the_values_stay_as_they_are() -> None:
+    study = optuna.create_study(direction="maximize")
+    ended(study, 0.0, failed=4)
+    assert [trial.value for trial in learned_from(study.trials)] == [0.0]
+    assert not math.isnan(study.best_value)

@@ -1,0 +1,165 @@
+"""What the command line says of failures, of a study in which all fails, and of data that shows nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.loopback import MODEL, Loopback
+from tests.optimizers.colours import write_data
+
+RECIPE = """
+program = "vanilla"
+[search]
+knobs = ["top_k"]
+trials = 2
+batch = 1
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+train = 2
+dev = {dev}
+test = {test}
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "vllm"
+model = "{model}"
+base_url = "{url}"
+[metrics]
+report = ["em"]
+"""
+ROOT = Path(__file__).parents[1]
+UNREADABLE = "A reply does not fit its signature"
+
+
+class Model:
+    """Answers `red`, or nothing that can be read to questions that hold one of `unreadable`."""
+
+    def __init__(self) -> None:
+        self.unreadable: tuple[str, ...] = ()
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        text = json.dumps(body["messages"])
+        return "%%%" if any(part in text for part in self.unreadable) else json.dumps({"answer": "red"})
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture(scope="module")
+def server(model: Model) -> Iterator[Loopback]:
+    with Loopback(latency_s=0.0, answer=model) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Loopback, model: Model) -> Path:
+    write_data(tmp_path)
+    model.unreadable = ()
+    written(tmp_path, server, 20, 20)
+    return tmp_path
+
+
+def written(folder: Path, server: Loopback, dev: int, test: int) -> None:
+    text = RECIPE.format(dev=dev, test=test, model=MODEL, url=server.url)
+    (folder / "recipe.toml").write_text(text, "utf-8")
+
+
+def ragc(folder: Path, *words: str) -> tuple[int, str, str]:
+    """What the command line in a process of its own exits with, writes and complains of."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
+    command = [sys.executable, "-m", "ragc", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model: Model) -> None:
+    model.unreadable = ("number7?",)
+    status, out, err = ragc(folder, "ask", "recipe.toml", "What colour is thing number5?")
+    assert (status, err) == (0, "")
+    asked = "ask", "recipe.toml", "What colour is thing number7?"
+    status, out, err = ragc(folder, *asked)
+    assert status == 1
+    assert "A: none" in out
+    assert err.startswith(f"ragc: The question has no answer: {UNREADABLE}")
+    status, out, err = ragc(folder, *asked, "--json")
+    assert status == 1
+    assert json.loads(out)["failure"].startswith(UNREADABLE)
+    assert json.loads(out)["prediction"] is None
+    assert err.startswith("ragc: The question has no answer")
+
+
+def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) -> None:
+    dev = "eval", "recipe.toml", "--split", "dev"
+    status, out, _ = ragc(folder, *dev, "--out", "before.jsonl")
+    assert status == 0
+    assert "failed" not in out
+    model.unreadable = ("thing number",)
+    shutil.rmtree(folder / "home")  # its replies were good ones
+    _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in out
+    found = json.loads(ragc(folder, *dev, "--json")[1])
+    assert found["failures"] == 20
+    (reason,) = found["failure_reasons"]
+    assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
+    _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
+    assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
+    found = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
+    assert (found["a"]["failures"], found["a"]["failure_reasons"]) == (0, [])
+    assert (found["b"]["failures"], found["b"]["failure_reasons"][0]["n"]) == (20, 20)
+
+
+def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:
+    """Questions 15 to 34 are for dev, and those after them for test."""
+    model.unreadable = ("number16?", "number17?", *(f"number{number}?" for number in range(35, 60)))
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert status == 0
+    assert f"baseline; 2 of 20 questions failed: {UNREADABLE}" in err
+    for program in ("baseline", "winner"):
+        assert f"{program} on dev: 2 of 20 questions failed: {UNREADABLE}" in out
+        assert f"{program} on test: 20 of 20 questions failed: {UNREADABLE}" in out
+    assert f"nothing answered: {UNREADABLE}" in out
+
+
+def test_where_all_fails_a_compile_exits_1_and_writes_nothing(folder: Path, model: Model) -> None:
+    model.unreadable = ("thing number",)
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert (status, out) == (1, "")
+    assert f"baseline; 20 of 20 questions failed: {UNREADABLE}" in err
+    last = err.splitlines()[-1]
+    assert last.startswith("ragc: Nothing was compiled, because no dev question was answered by each of")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in last
+    assert not (folder / "mine").exists()
+    status, out, _ = ragc(folder, "study", "status", "mine")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in out
+
+
+def test_small_data_is_named_before_anything_is_sent(folder: Path, server: Loopback) -> None:
+    written(folder, server, 4, 4)
+    nothing = "4 dev and 4 test questions cannot show anything"
+    sent = server.log.requests
+    assert nothing in ragc(folder, "compile", "recipe.toml", "--dry-run")[1]
+    assert json.loads(ragc(folder, "compile", "recipe.toml", "--dry-run", "--json")[1])["note"].startswith(
+        nothing
+    )
+    assert server.log.requests == sent
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert status == 0
+    assert nothing in err.splitlines()[0]
+    assert "The baseline is kept" in out
+    assert "changed by 0.000" not in out
