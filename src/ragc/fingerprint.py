@@ -17,6 +17,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def row_digest(key: str, text: str) -> str:
+    """What a stored row carries to show damage: 32 hexadecimal digits (128 bits) over key and text."""
+    row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(row).hexdigest()[:32]
+
+
 def pretty(value: Any) -> str:
     """`value` as indented JSON with sorted keys and a final newline, for files that people read."""
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
