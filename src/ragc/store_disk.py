@@ -219,7 +219,9 @@ def _sign(file: Path) -> None:
         opened.text_factory = bytes
         last = -1
         while True:
-            query = f"SELECT rowid, key, value FROM Cache WHERE rowid > ? AND {_UNSIGNED} ORDER BY rowid LIMIT ?"  # noqa: S608
+            query = (
+                f"SELECT rowid, key, value FROM Cache WHERE rowid > ? AND {_UNSIGNED} ORDER BY rowid LIMIT ?"  # noqa: S608
+            )
             found = opened.execute(query, (last, _SIGNED_AT_ONCE)).fetchall()
             if not found:
                 return
@@ -245,6 +247,13 @@ def _digest_of(key: object, text: object) -> bytes | None:
 def _is_damage(error: Exception) -> bool:
     """Whether SQLite says that its file is damaged, or what stands in it makes no sense."""
     if isinstance(error, sqlite3.DatabaseError):
-        known = ("malformed", "not a database", "file is encrypted", "no such table", "no such column", "decode")
+        known = (
+            "malformed",
+            "not a database",
+            "file is encrypted",
+            "no such table",
+            "no such column",
+            "decode",
+        )
         return any(words in str(error) for words in known)
     return isinstance(error, ValueError | TypeError | AttributeError)

@@ -21,7 +21,9 @@ from ragc.store_disk import audit
 SEED = 20_261_122
 FLIPS = 200
 REPLIES = {
-    digest(f"request {n}"): canonical({"text": f"Answer {n}: " + "Zürich, Köln. " * (n % 90), "usage": [n, 7]})
+    digest(f"request {n}"): canonical(
+        {"text": f"Answer {n}: " + "Zürich, Köln. " * (n % 90), "usage": [n, 7]}
+    )
     for n in range(80)
 }
 
