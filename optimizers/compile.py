@@ -29,7 +29,7 @@ from ragc.optimizers.evaluation import Row, evaluate
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import forget, ledger_of, store_address
+from ragc.optimizers.sharing import forget, ledger_of, mark, note, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
@@ -137,8 +137,10 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             forget(directory)
             written.unlink(missing_ok=True)
             shutil.rmtree(directory, ignore_errors=True)
-        elif written.read_text("utf-8") != text:
-            change = _difference(written.read_text("utf-8"), text)
+        elif (before := written.read_text("utf-8", "replace")) != text and digest(text) != mark(directory).get(
+            "recipe"
+        ):
+            change = _difference(before, text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
@@ -147,6 +149,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         fresh = directory / "recipe.toml.new"
         fresh.write_text(text, "utf-8")
         fresh.replace(written)
+        note(directory, recipe=digest(text))
         yield directory
     finally:
         lock.release()

@@ -167,17 +167,25 @@ def load(path: str | Path) -> CompiledProgram:
         )
     try:
         state = ProgramState.model_validate_json((folder / "program.json").read_text("utf-8"))
-        provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
+        provenance = _object(folder / "provenance.json")
         recipe = (folder / "recipe.toml").read_text("utf-8")
         run_file = folder / "run.json"
-        run = json.loads(run_file.read_text("utf-8")) if run_file.exists() else {}
+        run = _object(run_file) if run_file.exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder)
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object in `file`. Raises OSError, ValueError and RecursionError."""
+    value = json.loads(file.read_text("utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"{file.name} holds no JSON object")
+    return value
 
 
 def _state(predictor: RagPredict) -> PredictorState:

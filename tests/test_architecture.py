@@ -34,6 +34,7 @@ GROUND = (
     "fingerprint",
     "heap",
     "loop",
+    "masking",
     "paths",
     "progress",
     "records",

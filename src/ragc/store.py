@@ -81,7 +81,7 @@ class CallStore:
         if not address:
             return cls(directory)
         if not address.startswith(ADDRESSES):
-            kind = address.partition(":")[0] if ":" in address else "no kind"
+            kind = address.partition("://")[0] if "://" in address else "none of them"
             raise UsageError(
                 f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
                 f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."

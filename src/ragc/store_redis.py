@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from ragc.errors import StoreError, UsageError
 from ragc.fingerprint import row_digest
+from ragc.masking import mask, place
 
 if TYPE_CHECKING:
     from redis.asyncio.lock import Lock
@@ -48,7 +48,7 @@ class RedisKeeper:
             raise UsageError(
                 "A store on Redis needs redis-py, which is not installed; run: pip install 'ragc[redis]'."
             ) from error
-        self.where, self._secrets = _described(address)
+        self.where = place(address)
         self.remedy = "choose another database number to start a new one"
         self._lock_s = lock_s
         self._address, self._async, self._failed = address, redis.asyncio, redis.RedisError
@@ -59,7 +59,7 @@ class RedisKeeper:
         except ValueError as error:
             raise UsageError(
                 f"The address of the call store cannot be read ({self._masked(error)}); write "
-                "redis://HOST:PORT/NUMBER."
+                "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
             ) from None
         with self._told("opened"):
             self._rows.ping()
@@ -149,10 +149,7 @@ class RedisKeeper:
             ) from None
 
     def _masked(self, error: Exception) -> str:
-        text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        for secret in self._secrets:
-            text = text.replace(secret, "[redacted]")
-        return text
+        return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
 
     def close(self) -> None:
         """Close the connections; called on the loop that uses them, they are closed soon after."""
@@ -167,20 +164,6 @@ class RedisKeeper:
             inside = False
         if not inside:
             closing.result(_WAIT_S)
-
-
-def _described(address: str) -> tuple[str, tuple[str, ...]]:
-    """`address` without user, password and query; and the password, as it stands there and as it is."""
-    try:
-        parts = urlsplit(address)
-        place = parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}{parts.path}"
-    except ValueError:
-        raise UsageError(
-            "The address of the call store cannot be read; write redis://HOST:PORT/NUMBER, and special "
-            "characters of a password as %XX."
-        ) from None
-    secret = parts.password or ""
-    return f"{parts.scheme}://{place}", (secret, unquote(secret)) if secret else ()
 
 
 def _bytes(key: str, text: str) -> bytes:
