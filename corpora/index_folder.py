@@ -1,22 +1,28 @@
 """Where indexes live on disk: built once, whole or not at all, opened by as many processes as like.
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
-        index.json      what it is, and the size of every other file; written last
+        index.json      what it is, size and SHA-256 of every other file, and a digest of all that; written last
         ...             whatever the builder of that kind writes
+    <cache home>/indexes/<kind>/<digest>.verified   the files of a large index when their content was last read
     <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
     <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
 
 The folder is renamed to its name in one step when everything in it has reached the disk, so a build that
-is killed leaves no half index behind. This file knows nothing of what an index holds.
+is killed leaves no half index behind. An index whose content is not what was written is built anew: a small
+one is read whole whenever it is opened, a large one when its files are others than at the last reading
+(told by inode, size and times). This file knows nothing of what an index holds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -26,12 +32,20 @@ from filelock import FileLock, Timeout
 
 from ragc import inputs, paths
 from ragc.errors import SourceError
-from ragc.fingerprint import digest, pretty
+from ragc.fingerprint import digest, pretty, sealed, unsealed
 from ragc.progress import Progress, Silent
 
 FORMAT = "ragc.index/1"
 MANIFEST = "index.json"
 BUILDING = ".building"
+
+SMALL = 64 * 2**20
+"""Bytes of an index up to which its content is verified whenever it is opened; SHA-256 takes 40 to 200 ms."""
+
+VERIFIED = ".verified"
+
+_TICK_S = 0.02
+"""More than the clock of a file system takes from one time to the next: what is written later says so."""
 
 Step = Callable[[int], None]
 Build = Callable[[Path, Step], None]
@@ -73,12 +87,13 @@ def open_or_build(
 
     `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open, and calls `step(n)` when `n`
     more of `total` steps are done. Of several processes and threads that ask at once, one builds and the
-    others wait. An index whose files are not all there in full is built anew; what has no manifest of ours is
-    set aside, never removed.
+    others wait. An index that is damaged, or not of this `corpus` and these `settings`, is built anew, which
+    `progress` is told; what has no manifest of ours is set aside, never removed.
     What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
     """
     path = index_path(kind, corpus, settings, home)
-    if (size := _size(path)) is not None:
+    about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
+    if (size := _size(path, about)) is not None:
         return IndexFolder(path, size, built=False)
     told = progress or Silent()
     try:
@@ -92,13 +107,37 @@ def open_or_build(
     except OSError as error:
         raise SourceError(_refused(kind, path, error)) from error
     try:
-        if (size := _size(path)) is not None:
+        if (size := _size(path, about)) is not None:
             return IndexFolder(path, size, built=False)
-        about = {"kind": kind, "corpus": corpus, "settings": dict(settings)}
+        if path.exists():
+            told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
         told.phase(f"index {kind}", total)
         return IndexFolder(path, _built(path, about, build, told.step), built=True)
     finally:
         lock.release()
+
+
+def damage(path: Path, step: Step) -> str:
+    """What is wrong with the index in the folder `path`, "" for nothing; its content is read whole.
+
+    `step` counts bytes. Raises OSError when a file is there and cannot be read.
+    """
+    about = _about(path)
+    if about is None:
+        return f"{MANIFEST} is missing, damaged or of an earlier version"
+    if path != index_path(about["kind"], about["corpus"], about["settings"], path.parent.parent):
+        return "it is not the index that belongs there"
+    for name, size in about["files"].items():
+        try:
+            if (path / name).stat().st_size != size:
+                return f"{name} has another size"
+            found = _sha256(path / name)
+        except FileNotFoundError:
+            return f"{name} is missing"
+        if found != about["sha256"][name]:
+            return f"{name} has another content"
+        step(size)
+    return ""
 
 
 def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> int:
@@ -114,14 +153,18 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
     try:
         build(work, step)
         manifest = work / MANIFEST
-        held = [file for file in _files(work) if file != manifest]
-        sizes = {str(file.relative_to(work)): file.stat().st_size for file in held}
-        manifest.write_text(pretty({"format": FORMAT, **about, "files": sizes}), encoding="utf-8")
+        sizes = {str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest}
+        content = {name: _sha256(work / name) for name in sizes}
+        text = pretty(sealed({"format": FORMAT, **about, "files": sizes, "sha256": content}))
+        manifest.write_text(text, encoding="utf-8")
         for place in (*_files(work), work):
             _sync(place)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
         _sync(path.parent)
+        if size > SMALL:
+            time.sleep(_TICK_S)
+            _note_verified(path, _stamps(path, sizes))
     except OSError as error:
         shutil.rmtree(work, ignore_errors=True)
         raise SourceError(_refused(str(about["kind"]), path, error)) from error
@@ -131,15 +174,63 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
     return size
 
 
-def _size(path: Path) -> int | None:
-    """The bytes of the index at `path`; None when there is none, or one that lost something."""
-    try:
-        text = (path / MANIFEST).read_text(encoding="utf-8")
-        sizes = json.loads(text)["files"]
-        whole = all((path / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+def _size(path: Path, about: Mapping[str, Any]) -> int | None:
+    """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
+    held = _about(path)
+    if held is None or any(held[name] != value for name, value in about.items()):
         return None
-    return sum(sizes.values()) + len(text.encode()) if whole else None
+    try:
+        size = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
+        if size > SMALL:
+            if _verified(path) == _stamps(path, held["files"]):
+                return size
+            time.sleep(_TICK_S)
+            stamps = _stamps(path, held["files"])
+        if damage(path, lambda n: None):
+            return None
+    except OSError:
+        return None
+    if size > SMALL:
+        _note_verified(path, stamps)
+    return size
+
+
+def _about(path: Path) -> dict[str, Any] | None:
+    """What the manifest at `path` says; None when it is missing, damaged or without digests."""
+    try:
+        found = unsealed(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if found is not None and "sha256" in found else None
+
+
+def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
+    """Inode, size and times of each file: equal as long as nobody wrote to it. Raises OSError."""
+    found = ((name, (path / name).stat()) for name in names)
+    return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in found}
+
+
+def _verified(path: Path) -> dict[str, list[int]] | None:
+    """The stamps of the files of `path` when they were last read whole; None when that is not known."""
+    try:
+        found = unsealed(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found and found.get("files")
+
+
+def _note_verified(path: Path, stamps: Mapping[str, list[int]]) -> None:
+    """Note that the files of `path` are what was written; where that fails they are read again next time."""
+    note = Path(f"{path}{VERIFIED}")
+    with contextlib.suppress(OSError):
+        fresh = note.with_name(f"{note.name}.{os.getpid()}")
+        fresh.write_text(pretty(sealed({"files": dict(stamps)})), encoding="utf-8")
+        fresh.replace(note)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragc.errors import BudgetExhausted
+from ragc.errors import BudgetExhausted, StoreError
+from ragc.fingerprint import sealed, unsealed
 from ragc.recipe import Budget
 from ragc.targets.gateway import Ledger
 
@@ -55,7 +56,11 @@ def exhausted(what: str, limits: Budget) -> BudgetExhausted:
 
 
 class FileLedger:
-    """Charges kept in an append-only file, one line a request, so that a resumed study knows them."""
+    """Charges kept in an append-only file, one line a request, so that a resumed study knows them.
+
+    Each line carries a digest of itself. Raises StoreError when the file cannot be read, or when a line is
+    damaged, since less than was spent would be counted.
+    """
 
     def __init__(self, path: Path | None, budget: Budget) -> None:
         self.budget = budget
@@ -69,20 +74,43 @@ class FileLedger:
         self._started: float | None = None
         self._file: Any = None
         self._path = path
+        self._torn = 0
         if path is not None and path.exists():
             self._read(path)
 
     def _read(self, path: Path) -> None:
         """Take up what an earlier process charged; a last line cut by a kill is passed over."""
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-                if "minutes" in row:
-                    self._spent_before = max(self._spent_before, float(row["minutes"]))
-                else:
-                    self._add(str(row["key"]), int(row["tokens"]), float(row["usd"]))
-            except (ValueError, KeyError, TypeError):
-                continue
+        try:
+            lines = path.read_bytes().splitlines(keepends=True)
+        except OSError as error:
+            raise StoreError(
+                f"What the study spent cannot be read from {path} ({error.strerror or error}); grant access to "
+                "it, or leave --resume out to begin anew."
+            ) from error
+        if lines and _is_torn(lines[-1]):
+            self._torn = len(lines.pop())
+        for number, line in enumerate(lines, start=1):
+            if not self._take(_charge(line)):
+                raise StoreError(
+                    f"{path} is damaged in line {number}, so what the study spent is not known; leave --resume "
+                    "out to begin anew (what was answered is replayed, and counted again), or move the file "
+                    "away to count from 0."
+                )
+
+    def _take(self, row: dict[str, Any] | None) -> bool:
+        """Take up one line of the file; whether it is one of ours."""
+        if row is None:
+            return False
+        try:
+            if row.keys() == {"minutes"}:
+                self._spent_before = max(self._spent_before, float(row["minutes"]))
+            elif row.keys() == {"key", "tokens", "usd"}:
+                self._add(str(row["key"]), int(row["tokens"]), float(row["usd"]))
+            else:
+                return False
+        except (ValueError, TypeError, OverflowError):
+            return False
+        return True
 
     def _add(self, key: str, tokens: int, usd: float) -> bool:
         if key in self._charged:
@@ -130,9 +158,11 @@ class FileLedger:
         self._reserved.pop(key, None)
         if self._add(key, tokens, usd) and self._path is not None:
             if self._file is None:
-                self._file = self._path.open("a", encoding="utf-8")
-            row = {"key": key, "tokens": tokens, "usd": usd}
-            self._file.write(json.dumps(row) + "\n" + json.dumps({"minutes": round(self.minutes, 4)}) + "\n")
+                self._file = self._path.open("ab")
+                if self._torn:
+                    self._file.truncate(self._path.stat().st_size - self._torn)
+            rows = {"key": key, "tokens": tokens, "usd": usd}, {"minutes": round(self.minutes, 4)}
+            self._file.write("".join(json.dumps(sealed(row)) + "\n" for row in rows).encode())
             self._file.flush()
 
     def release(self, key: str) -> None:
@@ -143,3 +173,19 @@ class FileLedger:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+
+
+def _charge(line: bytes) -> dict[str, Any] | None:
+    """What a line of charges says; None when it is damaged. Lines of before there were digests have none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(row, dict) and row.keys() in ({"minutes"}, {"key", "tokens", "usd"}):
+        return row
+    return unsealed(row)
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether `line`, the last of the file, is the beginning of one that a kill cut off."""
+    return not line.endswith(b"\n") and b"}" not in line and line[:1] in (b"{", b"")

@@ -31,7 +31,7 @@ from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import clear, forget, ledger_of, store_address
+from ragc.optimizers.sharing import clear, forget, ledger_of, mark, note, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
@@ -163,8 +163,10 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
             clear(directory)
-        elif inputs.read_text(written) != text:
-            change = _difference(inputs.read_text(written), text)
+        elif (before := inputs.read_text(written, errors="replace")) != text and digest(text) != mark(directory).get(
+            "recipe"
+        ):
+            change = _difference(before, text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
@@ -174,6 +176,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")
             fresh.replace(written)
+            note(directory, recipe=digest(text))
         yield directory
     finally:
         lock.release()

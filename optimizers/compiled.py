@@ -174,15 +174,15 @@ def load(path: str | Path) -> CompiledProgram:
         )
     try:
         state = ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
-        provenance = json.loads(inputs.read_bytes(folder / "provenance.json"))
+        provenance = _object(folder / "provenance.json")
         recipe = inputs.read_text(folder / "recipe.toml")
         run_file = folder / RUN
-        run = json.loads(inputs.read_bytes(run_file)) if run_file.exists() else {}
+        run = _object(run_file) if run_file.exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder)
 
@@ -197,6 +197,14 @@ def state_of(program: RagProgram) -> ProgramState:
         learned=program.learned,
         targets=program.runtime.players,
     )
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object in `file`. Raises OSError, ValueError and RecursionError."""
+    value = json.loads(inputs.read_bytes(file))
+    if not isinstance(value, dict):
+        raise ValueError(f"{file.name} holds no JSON object")
+    return value
 
 
 def _state(predictor: RagPredict) -> PredictorState:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ragc.errors import RagcError, UsageError
 from ragc.fingerprint import canonical
+from ragc.masking import mask, place, secrets
 from ragc.optimizers.heats import Runner
 from ragc.optimizers.ray_worker import Job, attempt, read
 from ragc.optimizers.sharing import name_of, note
@@ -123,11 +124,11 @@ def _connect(ray: Any, address: str) -> None:
             warnings.simplefilter("ignore")
             ray.init(logging_level="ERROR", log_to_driver=False, **how)
     except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
-        where = f"at {address}" if address else "of this machine"
+        where = f"at {place(address)}" if address else "of this machine"
         raise ClusterError(
-            f"The Ray cluster {where} cannot be used ({_first_line(error)}); start one with "
+            f"The Ray cluster {where} cannot be used ({mask(_first_line(error), address)}); start one with "
             "`ray start --head`, or leave study.workers out."
-        ) from error
+        ) from (None if secrets(address) else error)
 
 
 def _first_line(error: BaseException) -> str:

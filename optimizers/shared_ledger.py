@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from ragc.errors import StoreError, UsageError
+from ragc.masking import mask, place
 from ragc.optimizers.budget import exhausted
 from ragc.recipe import Budget
 
@@ -100,13 +100,17 @@ class SharedLedger:
                 "pip install 'ragc[redis]'."
             ) from error
         self.budget = budget
-        parts = urlsplit(address)
-        host = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else ""
-        self._where = f"{parts.scheme}://{host}{parts.path}"
+        self._where = place(address)
         self._failed: type[Exception] = redis.RedisError
-        self._client: Any = redis.Redis.from_url(
-            address, socket_timeout=_WAIT_S, socket_connect_timeout=_WAIT_S, decode_responses=True
-        )
+        try:
+            self._client: Any = redis.Redis.from_url(
+                address, socket_timeout=_WAIT_S, socket_connect_timeout=_WAIT_S, decode_responses=True
+            )
+        except ValueError as error:
+            raise UsageError(
+                f"The address of the call store cannot be read ({mask(str(error), address)}); write "
+                "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
+            ) from None
         self._keys = [
             f"ragc:ledger:{{{name}}}:{part}" for part in ("totals", "charged", "reserved", "leases")
         ]

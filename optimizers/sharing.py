@@ -17,7 +17,7 @@ import optuna
 
 from ragc import inputs, outputs
 from ragc.errors import ArtefactError, StoreError, UsageError
-from ragc.fingerprint import canonical, digest, pretty
+from ragc.fingerprint import canonical, digest, pretty, sealed, unsealed
 from ragc.optimizers.compiled import RUN
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.storage import NAME, delete, storage
@@ -48,16 +48,21 @@ def store_address(spec: StudySpec) -> str:
 
 
 def mark(directory: Path) -> dict[str, str]:
-    """What the study's directory keeps: `name`, and `workers` while a cluster is there. {} for nothing.
+    """What the study's directory keeps: `recipe`, the digest of its recipe, `name`, and `workers` while a
+    cluster is there. {} for nothing.
 
-    Raises ArtefactError when the file cannot be read.
+    Raises ArtefactError when the file cannot be read or is damaged.
     """
     path = directory / MARK
     try:
         found = json.loads(inputs.read_text(path)) if path.exists() else {}
-        return {str(name): str(value) for name, value in found.items()}
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
+    if not (isinstance(found, dict) and found.keys() <= {"name", "workers"}):  # as it was before digests
+        found = unsealed(found)
+    if found is None or not all(isinstance(value, str) for value in found.values()):
+        raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
+    return found
 
 
 def note(directory: Path, **values: str) -> None:
@@ -65,7 +70,7 @@ def note(directory: Path, **values: str) -> None:
     kept = {name: value for name, value in {**mark(directory), **values}.items() if value}
     directory.mkdir(parents=True, exist_ok=True)
     fresh = directory / f".{MARK}-{os.getpid()}"
-    fresh.write_text(pretty(kept), "utf-8")
+    fresh.write_text(pretty(sealed(kept)), "utf-8")
     fresh.replace(directory / MARK)
 
 
@@ -160,6 +165,10 @@ def recipe_in(directory: Path) -> Recipe:
         text = inputs.read_text(path)
     except OSError as error:
         raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
+    except ValueError:
+        text = ""
+    if digest(text) != mark(directory).get("recipe", digest(text)) or not text:
+        raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew, which replays what was answered.")
     return parse(text, where=str(path), base=directory, files=False)
 
 

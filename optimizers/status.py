@@ -213,4 +213,10 @@ def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
 
 def _log(directory: Path) -> tuple[str, ...]:
     path = directory / LOG
-    return tuple(path.read_text("utf-8").splitlines()[-LINES:]) if path.exists() else ()
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()[-LINES:]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        return (f"the log cannot be read: {error.strerror or error}",)
+    return tuple("".join(character if character.isprintable() else "?" for character in line) for line in lines)

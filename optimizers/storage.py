@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import Any
 import optuna
 
 from ragc.errors import StoreError, UsageError
+from ragc.masking import mask, place
 from ragc.optimizers.study_file import FILE, journal
 
 NAME = "ragc"
@@ -24,7 +26,7 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
     Raises StoreError, and UsageError when the library for the server is missing.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with _told(address or str(directory)):
+    with _told(directory, address):
         return optuna.create_study(
             storage=_server(address) if address else journal(directory),
             study_name=name,
@@ -35,7 +37,7 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
 
 def opened(address: str, name: str) -> optuna.Study:
     """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
-    with _told(address):
+    with _told(None, address):
         return optuna.load_study(storage=_server(address), study_name=name)
 
 
@@ -43,14 +45,14 @@ def begun(directory: Path) -> optuna.Study | None:
     """The study kept in `directory`; None when there is none. Raises as `storage`."""
     if not (directory / FILE).exists():
         return None
-    with _told(str(directory)):
+    with _told(directory):
         kept = journal(directory)
         return optuna.load_study(storage=kept, study_name=NAME) if kept.get_all_studies() else None
 
 
 def delete(address: str, name: str) -> None:
     """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
-    with _told(address), suppress(KeyError):
+    with _told(None, address), suppress(KeyError):
         optuna.delete_study(storage=_server(address), study_name=name)
 
 
@@ -60,47 +62,46 @@ def _server(address: str) -> optuna.storages.RDBStorage:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """What Optuna and the database raise, as one sentence without the password."""
+def _told(directory: Path | None, address: str = "") -> Iterator[None]:
+    """What Optuna and the database raise, as one sentence without what is secret in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    where = place(address) if address else str(directory)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     except ImportError as error:
         raise UsageError(
-            f"The storage of the study needs a library that is not installed ({error}); run: pip install "
-            "'ragc[postgres]' for PostgreSQL."
-        ) from error
+            f"The storage of the study needs a library that is not installed ({mask(str(error), address)}); "
+            "run: pip install 'ragc[postgres]' for PostgreSQL."
+        ) from None
     except Exception as error:
         raise StoreError(
-            f"The study at {_described(where)} cannot be opened ({_said(error, where)}); another process "
-            "may hold it, its server may be down, or the disk may be full."
+            f"The study at {where} cannot be opened ({_said(error, address)}); {_remedy(error, address)}."
         ) from None
 
 
-def _described(where: str) -> str:
-    """`where` without a password."""
-    if "://" not in where:
-        return where
-    from sqlalchemy.engine import make_url
+def _remedy(error: Exception, address: str) -> str:
+    """What to do when a study cannot be opened."""
+    if address:
+        return (
+            "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, is "
+            "one such as postgresql+psycopg://HOST/DATABASE"
+        )
+    if isinstance(error, OSError):
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+            return "another process may hold it: wait for it, or end it"
+        return "see that its disk has space and grants access, then go on with --resume"
+    return "it is damaged: leave --resume out to begin anew, which replays what was answered"
 
-    with suppress(Exception):  # an address that cannot be read may have its password anywhere
-        url = make_url(where)
-        return url.set(password=None, query={}).render_as_string()
-    return "the address of its storage"
 
-
-def _said(error: Exception, where: str) -> str:
-    """The first line of the root cause, without the password of `where`."""
+def _said(error: Exception, address: str) -> str:
+    """The first line of the root cause, without what is secret in `address`."""
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__
     text = (str(root).strip() or type(root).__name__).splitlines()[0]
-    if "://" in where and "@" in where:
-        secret = where.partition("://")[2].rpartition("@")[0].partition(":")[2]
-        text = text.replace(secret, "[redacted]") if secret else text
-    return f"{type(root).__name__}: {text}"
+    return f"{type(root).__name__}: {mask(text, address)}"
 
 
 class StudyKept:

@@ -1,11 +1,15 @@
 """The storage of a study on one machine: Optuna's journal in one file, of which a kill loses nothing.
 
-Each operation is one line of JSON, on disk before the next.
+Each operation is one line of JSON, on disk before the next, with a digest of itself under `ragc.check`, which
+Optuna passes over. Lines that other programs wrote, such as Optuna's dashboard, have none and are read too.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ FILE = "study.journal"
 WAIT_S = 3.0
 """How long another process may hold the file."""
 
+_CHECK = "ragc.check"
 _BEGINNING = b'{"op_code":'
 
 
@@ -63,7 +68,37 @@ class _Lines(JournalFileBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         if not self._path.exists():  # to begin a new file would lose what stood in this one
             raise FileNotFoundError(errno.ENOENT, "it is gone", str(self._path))
-        super().append_logs(logs)
+        super().append_logs([{**log, _CHECK: _digest(log)} for log in logs])
+
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        number = log_number_from
+        try:
+            for number, log in enumerate(super().read_logs(log_number_from), start=log_number_from + 1):
+                yield _checked(log)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number + (not isinstance(error, _Damaged))} of {self._path.name} is damaged") from None
+
+
+class _Damaged(ValueError):
+    """A line that is JSON and not what was written."""
+
+
+def _checked(log: Any) -> dict[str, Any]:
+    """A line of the journal, without its digest. Raises ValueError when it is damaged."""
+    if not isinstance(log, dict):
+        raise _Damaged
+    kept = {name: value for name, value in log.items() if name != _CHECK}
+    # The name of the digest may be what is damaged, so that the line looks like one of another program.
+    renamed = any("ragc" in name or "check" in name for name in kept)
+    if renamed or log.get(_CHECK, _digest(kept)) != _digest(kept):
+        raise _Damaged
+    return kept
+
+
+def _digest(log: dict[str, Any]) -> str:
+    """32 hexadecimal digits over `log` as it is read back from its line."""
+    text = json.dumps(json.loads(json.dumps(log)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _mend(path: Path) -> None:

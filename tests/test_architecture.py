@@ -36,6 +36,7 @@ GROUND = (
     "heap",
     "inputs",
     "loop",
+    "masking",
     "outputs",
     "paths",
     "progress",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
+
+_SEAL = "digest"
 
 
 def canonical(value: Any) -> str:
@@ -15,6 +18,28 @@ def canonical(value: Any) -> str:
 def digest(value: Any) -> str:
     """The SHA-256 of `canonical(value)`, 64 hexadecimal digits."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def row_digest(key: str, text: str) -> str:
+    """What a stored row carries to show damage: 32 hexadecimal digits (128 bits) over key and text."""
+    row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(row).hexdigest()[:32]
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """`value`, JSON values by name, with a digest of itself under `digest`."""
+    return {**value, _SEAL: digest(dict(value))}
+
+
+def unsealed(value: object) -> dict[str, Any] | None:
+    """What was given to `sealed`; None when `value` is not what that made of it."""
+    if not isinstance(value, dict):
+        return None
+    body = {name: item for name, item in value.items() if name != _SEAL}
+    try:
+        return body if value.get(_SEAL) == digest(body) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def pretty(value: Any) -> str:

@@ -53,6 +53,6 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     return content
 
 
-def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST) -> str:
-    """As `read_bytes`, decoded. Raises UnicodeDecodeError too."""
-    return read_bytes(path, most).decode(encoding)
+def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST, errors: str = "strict") -> str:
+    """As `read_bytes`, decoded. Raises UnicodeDecodeError too, unless `errors` says otherwise."""
+    return read_bytes(path, most).decode(encoding, errors)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
 
+from ragc.masking import secrets
 from ragc.recipe_table import Table
 from ragc.store import ADDRESSES
 
@@ -36,7 +36,7 @@ def read_study(table: Table) -> StudySpec:
     found = StudySpec(table.text("storage"), table.text("store"), table.text("workers"))
     table.close()
     for key, variable in (("storage", STORAGE_ENV), ("store", STORE_ENV), ("workers", "RAY_ADDRESS")):
-        if has_password(getattr(found, key)):
+        if secrets(getattr(found, key)):
             told = f"{table.name(key)} must not hold a password: recipes are passed on"
             table.note(key, f"{told}; put the address into the environment, {variable}")
             return StudySpec()
@@ -47,12 +47,3 @@ def read_study(table: Table) -> StudySpec:
     if found.workers and not _WORKERS.fullmatch(found.workers):
         table.wrong("workers", '"ray" or the address of a Ray cluster, HOST:PORT')
     return found
-
-
-def has_password(address: str) -> bool:
-    """Whether `address` has a password, or cannot be read and so may have one."""
-    try:
-        parts = urlsplit(address)
-        return parts.password is not None or any("pass" in name.lower() for name in parse_qs(parts.query))
-    except ValueError:
-        return True

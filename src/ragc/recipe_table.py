@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragc.errors import UnknownName, nearest
+from ragc.masking import MASK, secrets
 from ragc.recipe_lines import Keys
 
 D = TypeVar("D")
@@ -40,7 +41,10 @@ class Notes:
         return self._found.append((0, problem))
 
     def add_set(self, expression: str, problem: str) -> None:
-        """Note `problem` with the override `--set expression`."""
+        """Note `problem` with the override `--set expression`, without a password in it."""
+        name, _, value = expression.partition("=")
+        if secrets(value.strip().strip("\"'")):
+            expression = f"{name}={MASK}"
         self._found.append((math.inf, f"--set {expression}: {problem}"))
 
     def listed(self) -> tuple[str, ...]:

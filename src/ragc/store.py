@@ -1,6 +1,7 @@
 """The call store: what was asked and answered once is never asked again.
 
-Keys are SHA-256 digests, values JSON texts; nothing is ever pickled, and failures are not stored.
+Keys are SHA-256 digests, values JSON texts; nothing is ever pickled, and failures are not stored. Every
+row carries a digest of its key and text, so that a damaged one is asked again and never believed.
 A keeper holds the rows: files on one machine (`store_disk`), or Redis for several (`store_redis`).
 """
 
@@ -31,7 +32,7 @@ class Keeper(Protocol):
     near: bool
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; what is not text counts as absent. Waits; safe in any thread."""
+        """The text under `key`, or None; a damaged row counts as absent. Waits; safe in any thread."""
         ...
 
     def put(self, key: str, text: str) -> None:
@@ -80,7 +81,7 @@ class CallStore:
         if not address:
             return cls(directory)
         if not address.startswith(ADDRESSES):
-            kind = address.partition(":")[0] if ":" in address else "no kind"
+            kind = address.partition("://")[0] if "://" in address else "none of them"
             raise UsageError(
                 f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
                 f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."
@@ -103,7 +104,7 @@ class CallStore:
         return self._keeper.remedy if self._keeper else "start again"
 
     def get(self, key: str) -> str | None:
-        """The text kept under `key`, or None. A row that is not plain text counts as absent."""
+        """The text kept under `key`, or None. A damaged row counts as absent."""
         found = self._memory.get(key)
         if found is None and self._keeper is not None:
             found = self._keeper.get(key)

@@ -1,21 +1,30 @@
 """The call store's rows on one machine: SQLite by way of diskcache, safe across processes and a kill.
 
-Keys and values are texts; nothing is ever pickled.
+Keys and values are texts; nothing is ever pickled. Each row carries the digest of its key and text as
+diskcache's tag; a row without one, or with another, counts as absent and is written anew. A store from
+before there were digests gets them when it is first opened, which the file `digests` in its folder notes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import diskcache
 
 from ragc.errors import StoreError
+from ragc.fingerprint import row_digest
 
 _KEEP_IN_SQLITE = 2**30
+_FILE = diskcache.core.DBNAME
+_SIGNED = "digests"
+_SIGNED_AT_ONCE = 5_000
+_UNSIGNED = "tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'"
 
 
 class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
@@ -44,6 +53,18 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
             return None
         return value
 
+    def remove(self, file_path: Any) -> None:
+        """Nothing: no row of ours has a file, so a row that names one is damaged, and the file not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """How many rows a store has, and how many of them are damaged. `broken` is what is wrong with the file."""
+
+    rows: int
+    damaged: int
+    broken: str = ""
+
 
 class DiskKeeper:
     """Rows in the folder `directory`, which is made. Raises StoreError when it cannot be opened."""
@@ -66,30 +87,52 @@ class DiskKeeper:
                 size_limit=2**50,
                 timeout=60,
             )
-        except (OSError, sqlite3.Error, diskcache.Timeout) as error:
+            if not (directory / _SIGNED).exists():
+                _sign(directory / _FILE)
+                (directory / _SIGNED).touch()
+        except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
+            if _is_damage(error):
+                raise StoreError(self._damaged(error)) from error
             raise StoreError(
                 f"The call store at {directory} cannot be opened ({error}); free space, check its "
                 "permissions, or set RAGC_HOME to another folder."
             ) from error
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a row that is not plain text counts as absent."""
+        """The text under `key`, or None; a row that is not the text kept under it counts as absent."""
         try:
-            found: str | None = self._rows.get(key, retry=True)
+            found, tag = self._rows.get(key, retry=True, tag=True)
         except sqlite3.Error as error:
+            if "decode" in str(error):  # a text that is not UTF-8
+                return None
+            if _is_damage(error):
+                raise StoreError(self._damaged(error)) from error
             raise StoreError(
                 f"The call store at {self.where} cannot be read ({error}); {self.remedy}."
             ) from error
-        return found
+        return found if found is not None and tag == row_digest(key, found) else None
 
     def put(self, key: str, text: str) -> None:
         """Keep `text` under `key`; it is on disk when this returns."""
         try:
-            self._rows.set(key, text, retry=True)
+            self._set(key, text)
         except (OSError, sqlite3.Error) as error:
             raise self._failed(error) from error
 
+    def _set(self, key: str, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+        self._rows.set(key, text, retry=True, tag=row_digest(key, text))
+
+    def _damaged(self, error: Exception) -> str:
+        return (
+            f"The call store at {self.where} is damaged ({error}); {self.remedy} and ask again what it held, "
+            f"or save what can be read with SQLite's own `.recover` of its {_FILE}."
+        )
+
     def _failed(self, error: Exception) -> StoreError:
+        if _is_damage(error):
+            return StoreError(self._damaged(error))
         return StoreError(
             f"The call store at {self.where} could not keep a reply ({error}); free space "
             "there or set RAGC_HOME to another folder. What was stored before is kept."
@@ -117,7 +160,7 @@ class DiskKeeper:
         try:
             with self._rows.transact(retry=True):
                 for key, text, _ in waiting:
-                    self._rows.set(key, text, retry=True)
+                    self._set(key, text)
         except Exception:
             together = False  # one of them cannot be kept: which, each is told alone
         for key, text, kept in waiting:
@@ -141,3 +184,76 @@ class DiskKeeper:
     def close(self) -> None:
         """Close the files."""
         self._rows.close()
+
+
+def audit(directory: Path, step: Callable[[int], None]) -> Audit:
+    """Read every row of the store in `directory`, which is there; `step` counts them. Nothing is changed.
+
+    Raises OSError.
+    """
+    rows = damaged = 0
+    try:
+        with closing(_connected(directory / _FILE, "ro")) as opened:
+            (found,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                return Audit(0, 0, " ".join(str(found).split()))
+            opened.text_factory = bytes
+            for key, text, tag in opened.execute("SELECT key, value, tag FROM Cache"):
+                rows += 1
+                damaged += tag != _digest_of(key, text)
+                if rows % 1000 == 0:
+                    step(1000)
+    except sqlite3.Error as error:
+        return Audit(rows, damaged, str(error))
+    step(rows % 1000)
+    return Audit(rows, damaged)
+
+
+def _connected(file: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, timeout=60)
+
+
+def _sign(file: Path) -> None:
+    """Give a digest to every row that has none, some thousands in one transaction."""
+    with closing(_connected(file, "rw")) as opened:
+        opened.text_factory = bytes
+        last = -1
+        while True:
+            query = (
+                f"SELECT rowid, key, value FROM Cache WHERE rowid > ? AND {_UNSIGNED} ORDER BY rowid LIMIT ?"  # noqa: S608
+            )
+            found = opened.execute(query, (last, _SIGNED_AT_ONCE)).fetchall()
+            if not found:
+                return
+            last = found[-1][0]
+            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in found]
+            with opened:
+                opened.executemany(
+                    f"UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND {_UNSIGNED}",  # noqa: S608
+                    [(mark, rowid, key) for mark, rowid, key in signed if mark is not None],
+                )
+
+
+def _digest_of(key: object, text: object) -> bytes | None:
+    """The digest of a row read as bytes; None when it is not two texts."""
+    if not isinstance(key, bytes) or not isinstance(text, bytes):
+        return None
+    try:
+        return row_digest(key.decode(), text.decode()).encode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether SQLite says that its file is damaged, or what stands in it makes no sense."""
+    if isinstance(error, sqlite3.DatabaseError):
+        known = (
+            "malformed",
+            "not a database",
+            "file is encrypted",
+            "no such table",
+            "no such column",
+            "decode",
+        )
+        return any(words in str(error) for words in known)
+    return isinstance(error, ValueError | TypeError | AttributeError)

@@ -1,6 +1,7 @@
 """The call store's rows on a Redis server, shared by workers on several machines.
 
-Keys are `ragc:call:` and the same digests as on disk, values the same JSON texts. A worker that makes a
+Keys are `ragc:call:2:` and the same digests as on disk, values the digest of key and text (32 characters),
+then the same JSON text; a row whose digest does not fit counts as absent. A worker that makes a
 call holds `ragc:lock:` and the digest meanwhile; the lock is renewed while the worker lives and expires
 soon after it died. How long rows are kept, and whether they outlive the server, is the server's to say
 (`appendonly yes`, `maxmemory-policy noeviction`).
@@ -12,9 +13,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from ragc.errors import StoreError, UsageError
+from ragc.fingerprint import row_digest
+from ragc.masking import mask, place
 
 if TYPE_CHECKING:
     from redis.asyncio.lock import Lock
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 10.0
 """How long the lock of a worker that died keeps others waiting, at most."""
 
-_CALL, _LOCK = "ragc:call:", "ragc:lock:"
+_CALL, _LOCK = "ragc:call:2:", "ragc:lock:"
+_DIGITS = 32
 _POOL = 64
 _WAIT_S = 10.0
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
@@ -45,7 +48,7 @@ class RedisKeeper:
             raise UsageError(
                 "A store on Redis needs redis-py, which is not installed; run: pip install 'ragc[redis]'."
             ) from error
-        self.where, self._secrets = _described(address)
+        self.where = place(address)
         self.remedy = "choose another database number to start a new one"
         self._lock_s = lock_s
         self._address, self._async, self._failed = address, redis.asyncio, redis.RedisError
@@ -56,30 +59,30 @@ class RedisKeeper:
         except ValueError as error:
             raise UsageError(
                 f"The address of the call store cannot be read ({self._masked(error)}); write "
-                "redis://HOST:PORT/NUMBER."
+                "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
             ) from None
         with self._told("opened"):
             self._rows.ping()
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; what is not UTF-8 counts as absent. Waits for the server."""
+        """The text under `key`, or None; a damaged row counts as absent. Waits for the server."""
         with self._told("read"):
-            return _text(self._rows.get(_CALL + key))
+            return _text(key, self._rows.get(_CALL + key))
 
     def put(self, key: str, text: str) -> None:
         """Keep `text` under `key`. Waits for the server."""
         with self._told("written"):
-            self._rows.set(_CALL + key, _bytes(text))
+            self._rows.set(_CALL + key, _bytes(key, text))
 
     async def find(self, key: str) -> str | None:
         """As `get`, without holding up the loop."""
         with self._told("read"):
-            return _text(await self._client().get(_CALL + key))
+            return _text(key, await self._client().get(_CALL + key))
 
     async def keep(self, key: str, text: str) -> None:
         """As `put`, without holding up the loop."""
         with self._told("written"):
-            await self._client().set(_CALL + key, _bytes(text))
+            await self._client().set(_CALL + key, _bytes(key, text))
 
     @asynccontextmanager
     async def alone(self, key: str) -> AsyncIterator[str | None]:
@@ -146,10 +149,7 @@ class RedisKeeper:
             ) from None
 
     def _masked(self, error: Exception) -> str:
-        text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        for secret in self._secrets:
-            text = text.replace(secret, "[redacted]")
-        return text
+        return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
 
     def close(self) -> None:
         """Close the connections; called on the loop that uses them, they are closed soon after."""
@@ -166,29 +166,17 @@ class RedisKeeper:
             closing.result(_WAIT_S)
 
 
-def _described(address: str) -> tuple[str, tuple[str, ...]]:
-    """`address` without user, password and query; and the password, as it stands there and as it is."""
-    try:
-        parts = urlsplit(address)
-        place = parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}{parts.path}"
-    except ValueError:
-        raise UsageError(
-            "The address of the call store cannot be read; write redis://HOST:PORT/NUMBER, and special "
-            "characters of a password as %XX."
-        ) from None
-    secret = parts.password or ""
-    return f"{parts.scheme}://{place}", (secret, unquote(secret)) if secret else ()
-
-
-def _bytes(text: str) -> bytes:
+def _bytes(key: str, text: str) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"store values are JSON text, found {type(text).__name__}")
-    return text.encode("utf-8", "surrogatepass")
+    return (row_digest(key, text) + text).encode("utf-8", "surrogatepass")
 
 
-def _text(found: Any) -> str | None:
-    """What the server holds as text; None when it is not."""
+def _text(key: str, found: Any) -> str | None:
+    """The text that the server holds under `key`; None when it is not what was kept there."""
     try:
-        return None if found is None else bytes(found).decode("utf-8", "surrogatepass")
+        row = "" if found is None else bytes(found).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return None
+    text = row[_DIGITS:]
+    return text if row[:_DIGITS] == row_digest(key, text) else None

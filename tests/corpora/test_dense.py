@@ -132,12 +132,13 @@ def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) ->
     assert other.asked == ["w1 w2"]  # ef_search concerns the search alone
 
 
-def test_a_kept_index_that_was_damaged_in_place_is_refused(tmp_path: Path) -> None:
-    found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
+def test_a_kept_index_that_was_damaged_in_place_is_built_anew(tmp_path: Path) -> None:
+    right = found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
     (vectors,) = tmp_path.rglob("vectors.faiss")
     vectors.write_bytes(b"x" * vectors.stat().st_size)
-    with pytest.raises(SourceError, match=r"cannot be read .* Delete the folder"):
-        found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
+    again = HashedWords()
+    assert found(DenseSource(CATS, again, home=tmp_path), "cat") == right
+    assert len(again.asked) == len(CATS) + 1
 
 
 def test_a_build_that_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:

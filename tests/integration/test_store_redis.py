@@ -199,10 +199,10 @@ def test_what_is_not_text_counts_as_absent_and_nothing_else_is_touched(
     server: Server, stores: list[CallStore]
 ) -> None:
     asked = redis.Redis(port=server.port, password=PASSWORD)
-    asked.set("ragc:call:k", b"\x80\x04K\x01.")
+    asked.set("ragc:call:2:k", b"\x80\x04K\x01.")
     assert stores[0].get("k") is None
     stores[0].put("k", "1")
-    assert asked.keys() == [b"ragc:call:k"]
+    assert asked.keys() == [b"ragc:call:2:k"]
     asked.close()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 
-MASK = "[redacted]"
+from ragc.masking import MASK, mask_addresses
+
 _NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST = 6
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{6,}"), rf"\1 {MASK}"),
-    (re.compile(r"(?<=://)[^/\s@]+@"), f"{MASK}@"),
     (re.compile(r"\b(?:sk|pk|rk|gsk|hf|xai|ghp|gho|pplx|nvapi|r8|fw)[-_][\w*-]{6,}"), MASK),
     (re.compile(r"\bAIza[\w-]{20,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{10,}\.[\w.-]+"), MASK),
     (
@@ -46,6 +46,7 @@ def redact(text: str) -> str:
     held |= _remembered
     for value in sorted(held, key=len, reverse=True):
         text = text.replace(value, MASK)
+    text = mask_addresses(text)
     for pattern, mask in _PATTERNS:
         text = pattern.sub(mask, text)
     return text

@@ -1,0 +1,205 @@
+"""An index that was damaged is built anew, never searched: 200 bit flips in the files of all kinds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragc import loop
+from ragc.corpora import corpus as corpora
+from ragc.corpora import index_folder
+from ragc.corpora.bm25 import Bm25Source
+from ragc.corpora.corpus import Corpus
+from ragc.corpora.dense import DenseSource
+from ragc.corpora.dense_index import IndexSettings
+from ragc.corpora.source import Source
+from ragc.errors import SourceError
+from ragc.progress import Silent
+from ragc.records import Hit
+from tests.corpora.test_dense import HashedWords
+
+SEED = 20_261_122
+FLIPS = 50  # a kind
+QUERIES = ("apple river", "stone 7", "north wind cloud", "nothing here")
+WORDS = "apple river stone north wind cloud seven lamp".split()
+
+Open = Callable[[Corpus, Path], Source]
+
+
+def bm25(corpus: Corpus, home: Path) -> Source:
+    return Bm25Source(corpus, home=home)
+
+
+def bm25_cut(corpus: Corpus, home: Path) -> Source:
+    return Bm25Source(corpus, chunk_size=20, overlap=0.5, home=home)
+
+
+def flat(corpus: Corpus, home: Path) -> Source:
+    return DenseSource(corpus, HashedWords(), home=home)
+
+
+def graph(corpus: Corpus, home: Path) -> Source:
+    settings = IndexSettings("hnsw", m=8, ef_construction=40, ef_search=64)
+    return DenseSource(corpus, HashedWords(), settings=settings, home=home)
+
+
+def lucene(corpus: Corpus, home: Path) -> Source:
+    from ragc.corpora.lucene import LuceneSource
+
+    return LuceneSource(corpus, home=home)
+
+
+def lacks(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+
+
+KINDS = [
+    pytest.param(bm25, ("corpus", "bm25"), id="bm25"),
+    pytest.param(bm25_cut, ("corpus", "chunks", "bm25"), id="bm25 of chunks"),
+    pytest.param(flat, ("corpus", "dense"), id="dense flat", marks=lacks("faiss")),
+    pytest.param(graph, ("corpus", "dense"), id="dense hnsw", marks=lacks("faiss")),
+    pytest.param(lucene, ("corpus", "lucene"), id="lucene", marks=lacks("pyserini")),
+]
+
+
+class Notes(Silent):
+    """Keeps what it is told in words."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture
+def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A corpus file whose passages are kept on disk."""
+    monkeypatch.setattr(corpora, "STORED_FROM", 1)
+    pick = random.Random(1)
+    lines = [
+        {"id": f"p{n}", "title": pick.choice(WORDS), "text": " ".join(pick.choices(WORDS, k=12 + n % 30))}
+        for n in range(50)
+    ]
+    file = tmp_path / "corpus.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return file
+
+
+def answers(make: Open, file: Path, home: Path) -> list[tuple[Hit, ...]]:
+    source = make(corpora.read(file, home=home), home)
+
+    async def work() -> list[tuple[Hit, ...]]:
+        return [await source.search(query, 5) for query in QUERIES]
+
+    return loop.run(work())
+
+
+def files_of(home: Path) -> list[Path]:
+    return sorted(path for path in home.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def flip(file: Path, pick: random.Random) -> None:
+    content = bytearray(file.read_bytes())
+    content[pick.randrange(len(content))] ^= 1 << pick.randrange(8)
+    file.write_bytes(content)
+
+
+def outcome(make: Open, file: Path, home: Path, right: list[tuple[Hit, ...]]) -> str:
+    try:
+        found = answers(make, file, home)
+    except SourceError as error:
+        assert "\n" not in str(error)
+        return "refused"
+    assert found == right, "a wrong answer in silence"
+    return "right"
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["small", "large"])
+@pytest.mark.parametrize(("make", "kinds"), KINDS)
+def test_a_flipped_bit_in_an_index_is_never_searched(
+    make: Open,
+    kinds: tuple[str, ...],
+    small: bool,
+    passages: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not small:  # as an index that is too large to be read whenever it is opened
+        monkeypatch.setattr(index_folder, "SMALL", 0)
+    print(f"seed {SEED}")
+    pick, seen, harmed = random.Random(SEED), Counter[str](), Counter[str]()
+    home = tmp_path / "indexes"
+    right = answers(make, passages, home)
+    assert any(right)
+    assert {path.name for path in home.iterdir()} == set(kinds)
+    for _ in range(FLIPS if small else FLIPS // 5):
+        chosen = pick.choice(files_of(home))
+        flip(chosen, pick)
+        harmed[chosen.name if chosen.suffix != index_folder.VERIFIED else "the note"] += 1
+        seen[outcome(make, passages, home, right)] += 1
+    print(dict(seen), dict(harmed))
+    assert len(harmed) >= 6
+
+
+def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
+    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder, "SMALL", 0)
+    home = tmp_path / "indexes"
+    right = answers(bm25, passages, home)
+    read: list[Path] = []
+    verify = index_folder.damage
+    monkeypatch.setattr(index_folder, "damage", lambda path, step: read.append(path) or verify(path, step))
+    assert answers(bm25, passages, home) == right
+    assert read == []
+    shutil.copytree(home, tmp_path / "moved")
+    for _ in range(2):
+        assert answers(bm25, passages, tmp_path / "moved") == right
+    assert {path.parent.name for path in read} == {"corpus", "bm25"}
+    assert len(read) == 2
+
+
+def test_a_file_that_cannot_be_noted_is_read_again(
+    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder, "SMALL", 0)
+    right = answers(bm25, passages, tmp_path / "a")
+    for note in (tmp_path / "a").rglob(f"*{index_folder.VERIFIED}"):
+        note.unlink()
+        note.mkdir()
+    assert answers(bm25, passages, tmp_path / "a") == right
+
+
+def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
+    def build(text: str) -> index_folder.Build:
+        return lambda folder, step: (folder / "f").write_text(text) and None
+
+    one = index_folder.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path)
+    other = index_folder.open_or_build("toy", "c1", {"k": 2}, build("other"), home=tmp_path)
+    shutil.rmtree(one.path)
+    shutil.copytree(other.path, one.path)
+    told = Notes()
+    again = index_folder.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=told)
+    assert (again.built, (again.path / "f").read_text()) == (True, "one")
+    assert [note for note in told.notes if "damaged" in note and "built anew" in note]
+
+
+def test_rot_that_leaves_no_trace_in_times_is_found_by_reading_whole(
+    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(bm25, passages, tmp_path / "i")
+    (data,) = (tmp_path / "i").rglob("data.csc.index.npy")
+    assert index_folder.damage(data.parent, lambda n: None) == ""
+    before = data.stat()
+    flip(data, random.Random(SEED))
+    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert index_folder.damage(data.parent, lambda n: None) == "data.csc.index.npy has another content"

@@ -1,0 +1,208 @@
+"""A stored reply that was damaged is asked again, never believed: 200 bit flips of rows, 200 of the file."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ragc import loop
+from ragc.errors import StoreError
+from ragc.fingerprint import canonical, digest
+from ragc.store import CallStore
+from ragc.store_disk import audit
+
+SEED = 20_261_122
+FLIPS = 200
+REPLIES = {
+    digest(f"request {n}"): canonical(
+        {"text": f"Answer {n}: " + "Zürich, Köln. " * (n % 90), "usage": [n, 7]}
+    )
+    for n in range(80)
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store that holds REPLIES, closed."""
+    folder = tmp_path_factory.mktemp("store") / "s"
+    store = CallStore(folder)
+    for key, text in REPLIES.items():
+        store.put(key, text)
+    store.close()
+    assert not list(folder.glob("*-wal"))
+    return folder
+
+
+@pytest.fixture
+def copies(whole: Path, tmp_path: Path) -> Iterator[Path]:
+    """Where copies of the store go, one after the other."""
+    yield tmp_path / "copy"
+
+
+def fresh(whole: Path, place: Path) -> Path:
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(whole, place)
+    return place
+
+
+def outcome(folder: Path) -> str:
+    """What opening, reading, mending and reading again comes to: right, asked again, or one sentence."""
+    try:
+        store = CallStore(folder)
+    except StoreError as error:
+        return sentence(error)
+    asked = []
+
+    async def answer(key: str) -> tuple[str, bool]:
+        async def call() -> str:
+            asked.append(key)
+            return REPLIES[key]
+
+        return await store.fetch(key, call)
+
+    try:
+        for key, text in REPLIES.items():
+            got, _ = loop.run(answer(key))
+            assert got == text, "a wrong answer in silence"
+    except StoreError as error:
+        return sentence(error)
+    finally:
+        store.close()
+    return "asked again" if asked else "right"
+
+
+def sentence(error: StoreError) -> str:
+    said = str(error)
+    assert "\n" not in said
+    assert said.endswith(".")
+    assert "call store at" in said
+    return "refused"
+
+
+def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> None:
+    print(f"seed {SEED}")
+    pick, seen = random.Random(SEED), Counter[str]()
+    folder = fresh(whole, copies)
+    with closing(sqlite3.connect(folder / "cache.db")) as rows:
+        for column in ("value", "value", "value", "tag", "key"):
+            for _ in range(FLIPS // 5):
+                key, text = pick.choice(sorted(REPLIES.items()))
+                (held,) = rows.execute(
+                    f"SELECT CAST({column} AS BLOB) FROM Cache WHERE key = ?", (key,)
+                ).fetchone()
+                bad = bytearray(held)
+                bad[pick.randrange(len(bad))] ^= 1 << pick.randrange(8)
+                change = f"UPDATE Cache SET {column} = CAST(? AS TEXT) WHERE key = CAST(? AS TEXT)"
+                with rows:
+                    rows.execute(change, (bytes(bad), key))
+                store = CallStore(folder)
+                found = [name for name in REPLIES if store.get(name) != REPLIES[name]]
+                assert [store.get(name) for name in found] == [None]
+                store.put(key, text)
+                assert store.get(key) == text
+                store.close()
+                assert CallStore(folder).get(key) == text
+                with rows:
+                    if column == "key":
+                        rows.execute("DELETE FROM Cache WHERE key = CAST(? AS TEXT)", (bytes(bad),))
+                seen[column] += 1
+    print(dict(seen))
+    assert seen.total() == FLIPS
+
+
+def test_a_flipped_bit_in_the_file_is_right_asked_again_or_one_sentence(whole: Path, copies: Path) -> None:
+    print(f"seed {SEED}")
+    pick, seen = random.Random(SEED), Counter[str]()
+    for _ in range(FLIPS):
+        file = fresh(whole, copies) / "cache.db"
+        content = bytearray(file.read_bytes())
+        content[pick.randrange(len(content))] ^= 1 << pick.randrange(8)
+        file.write_bytes(content)
+        seen[outcome(copies)] += 1
+    print(dict(seen))
+    assert seen["asked again"]
+
+
+@pytest.mark.parametrize("harm", ["zeros", "cut", "header", "text", "pages swapped", "wal"])
+def test_a_store_file_that_lost_more_than_a_bit(whole: Path, copies: Path, harm: str) -> None:
+    pick = random.Random(SEED)
+    for _ in range(10):
+        file = fresh(whole, copies) / "cache.db"
+        content = bytearray(file.read_bytes())
+        page = 4096 * pick.randrange(1, len(content) // 4096)
+        other = 4096 * pick.randrange(1, len(content) // 4096)
+        if harm == "zeros":
+            content[page : page + 4096] = bytes(4096)
+        elif harm == "cut":
+            del content[pick.randrange(len(content)) :]
+        elif harm == "header":
+            content[:100] = pick.randbytes(100)
+        elif harm == "text":
+            content = bytearray(b"not a database\n" * 900)
+        elif harm == "pages swapped":
+            content[page : page + 4096], content[other : other + 4096] = (
+                content[other : other + 4096],
+                content[page : page + 4096],
+            )
+        else:
+            (copies / "cache.db-wal").write_bytes(pick.randbytes(9000))
+        file.write_bytes(content)
+        outcome(copies)
+
+
+def test_a_row_copied_under_another_key_is_asked_again(whole: Path, copies: Path) -> None:
+    folder = fresh(whole, copies)
+    one, other = sorted(REPLIES)[:2]
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        (text, tag) = rows.execute("SELECT value, tag FROM Cache WHERE key = ?", (one,)).fetchone()
+        rows.execute("UPDATE Cache SET value = ?, tag = ? WHERE key = ?", (text, tag, other))
+    store = CallStore(folder)
+    assert (store.get(other), store.get(one)) == (None, REPLIES[one])
+
+
+def test_a_store_from_before_digests_is_read_and_protected_from_then_on(whole: Path, copies: Path) -> None:
+    folder = fresh(whole, copies)
+    (folder / "digests").unlink()
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        rows.execute("UPDATE Cache SET tag = NULL")
+    store = CallStore(folder)
+    assert {key: store.get(key) for key in REPLIES} == REPLIES
+    store.close()
+    key = next(iter(REPLIES))
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        assert rows.execute("SELECT count(*) FROM Cache WHERE tag IS NULL").fetchone() == (0,)
+        rows.execute("UPDATE Cache SET value = ?, tag = NULL WHERE key = ?", (REPLIES[key] + " ", key))
+    assert CallStore(folder).get(key) is None
+
+
+def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path, tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("mine")
+    folder, key = fresh(whole, copies), next(iter(REPLIES))
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        rows.execute("UPDATE Cache SET filename = ?, mode = 3 WHERE key = ?", (str(thesis), key))
+    store = CallStore(folder)
+    assert store.get(key) is None
+    store.put(key, REPLIES[key])
+    assert store.get(key) == REPLIES[key]
+    assert thesis.read_text() == "mine"
+
+
+def test_an_audit_counts_damaged_rows_and_changes_nothing(whole: Path, copies: Path) -> None:
+    folder = fresh(whole, copies)
+    assert audit(folder, lambda n: None).damaged == 0
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        rows.execute("UPDATE Cache SET value = value || ' ' WHERE rowid % 20 = 1")
+    before, steps = (folder / "cache.db").read_bytes(), list[int]()
+    found = audit(folder, steps.append)
+    assert (found.rows, found.damaged, found.broken, sum(steps)) == (80, 4, "", 80)
+    assert (folder / "cache.db").read_bytes() == before
+    (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
+    assert audit(folder, steps.append).broken
