@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 
+from ragc.terminal import visible
+
 MASK = "[redacted]"
 _NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST = 6
+_READ, _LOOKED_AT = 2**20, 4000
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{6,}"), rf"\1 {MASK}"),
     (re.compile(r"(?<=://)[^/\s@]+@"), f"{MASK}@"),
@@ -52,8 +55,14 @@ def redact(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 300) -> str:
-    """`text` redacted, on one line, at most `limit` characters, without a final full stop."""
-    line = " ".join(redact(text).split())
+    """`text` redacted, on one line, at most `limit` characters, without a final full stop.
+
+    Characters that act on a terminal are written as escapes.
+    """
+    line = " ".join(text[:_READ].split())
+    if len(line) > _LOOKED_AT:  # patterns take long on long texts; a cut word could be half a key
+        line = line[:_LOOKED_AT].rpartition(" ")[0]
+    line = visible(" ".join(redact(line).split()))
     if len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.rstrip(".")
