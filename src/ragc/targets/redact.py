@@ -26,7 +26,7 @@ _PATTERNS = (
 )
 _CONTEXT = re.compile(
     r"(?i)context[-_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available )?context"
-    r"|prompt is too long|too many (?:input )?tokens|input is too long"
+    r"|more than the context of|prompt is too long|too many (?:input )?tokens|input is too long"
 )
 
 _remembered: set[str] = set()
