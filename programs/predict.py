@@ -66,9 +66,8 @@ class RagPredict(Prompted):
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
         try:
             return await self.acall(**inputs)
-        except ParseFailure as error:
+        except ParseFailure:
             counters.count(dropped=1)
-            trace.record(trace.Note(self.name, f"unreadable: {error}"))
             return None
 
     def __call__(self, *args: Any, **inputs: Any) -> dspy.Prediction:
@@ -199,9 +198,26 @@ class RagPredict(Prompted):
     def _told(self, asked: _Asked, inputs: dict[str, Any], outcome: Outcome) -> dspy.Prediction:
         """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
         if outcome.failure:
+            self._unread(asked, outcome)
             raise ParseFailure(outcome.failure)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
         return self._recorded(asked, inputs, outputs, outcome.shown, outcome.recording.answers)
+
+    def _unread(self, asked: _Asked, outcome: Outcome) -> None:
+        """Record what a call cost whose reply could not be read."""
+        if asked.spot is None:
+            return
+        spent = [answer.reply.usage for answer in outcome.recording.answers]
+        event = trace.Unread(
+            self.name,
+            f"unreadable: {outcome.failure}",
+            asked.spot[1],
+            self.role,
+            len(spent),
+            sum(usage.prompt for usage in spent),
+            sum(usage.completion for usage in spent),
+        )
+        asked.spot[0].add(asked.spot[1], event)
 
     def _recorded(
         self,

@@ -153,6 +153,7 @@ class Gateway:
                 if self.ledger is not None:
                     self.ledger.release(key)
                 raise
+            self._settle(key, reply)  # whoever asked may be gone by now, and it was paid for all the same
             return canonical(reply.to_json())
 
         text, replayed = await self.store.fetch(key, call)
@@ -188,8 +189,7 @@ class Gateway:
     def _charge(self, answer: Answer) -> None:
         """Settle and count one answer; a request that was charged before costs the ledger nothing."""
         reply = answer.reply
-        if self.ledger is not None:
-            self.ledger.settle(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
+        self._settle(answer.key, reply)
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
@@ -199,6 +199,10 @@ class Gateway:
             sent=not answer.replayed,
             replayed=answer.replayed,
         )
+
+    def _settle(self, key: str, reply: Reply) -> None:
+        if self.ledger is not None:
+            self.ledger.settle(key, reply.usage.prompt + reply.usage.completion, reply.usd)
 
     def _limit(self, target: Target) -> asyncio.Semaphore:
         limit = self._limits.get(target.identity)
