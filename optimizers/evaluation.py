@@ -28,7 +28,7 @@ class Row:
     """One question answered and scored.
 
     `scores` has every metric; None where it does not apply. `failure` says why there is no
-    prediction: the reply could not be read, which scores 0 and is counted. `found` are the findings that
+    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `found` are the findings that
     metrics read, by family, and `judging` what they took, which is no cost of the program.
     """
 
@@ -87,7 +87,8 @@ async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHI
         prediction, passages, counters = str(said.answer), tuple(said.passages), dict(said.counters)
         events, failure = said.trace, ""
     except ParseFailure as error:
-        prediction, passages, counters, events, failure = None, (), {}, (), str(error)
+        prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
+        events = error.events
     outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
     scored = await scorer.score(outcome)
     return Row(

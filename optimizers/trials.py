@@ -20,6 +20,10 @@ BATCH = "batch:"
 """How the names begin under which a study keeps its trials, a batch each."""
 
 
+UNMEASURED = 1e12
+"""What a question counts whose cost was not measured: more than any costs, and finite, as Optuna needs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """A metric with the sign that makes more of it better."""
@@ -45,8 +49,15 @@ class Objective:
         return self.sign * value + 0.0  # no -0.0
 
     def of(self, scores: Scores) -> float:
-        """The signed score of one question; a metric that does not apply counts 0."""
-        return self.sign * (scores.get(self.metric.id) or 0.0)
+        """The signed score of one question; one that is not there is never a good one.
+
+        A metric that does not apply counts 0 where more is better, and its worst where less is: `UNMEASURED`
+        for a cost, so that no mean with one in it is below one that was measured.
+        """
+        score = scores.get(self.metric.id)
+        if score is None and self.sign < 0:
+            score = self.metric.bounds[1] if self.metric.bounds else UNMEASURED
+        return self.sign * (score or 0.0)
 
 
 NONE = Failures()

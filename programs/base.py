@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
@@ -16,7 +17,7 @@ from ragc import counters, loop
 from ragc.corpora.given import current_question
 from ragc.corpora.neutral import neutral
 from ragc.counters import Counters
-from ragc.errors import SourceError, UsageError
+from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.knobs import Knobs
 from ragc.programs.predict import RagPredict
@@ -182,16 +183,26 @@ class RagProgram(dspy.Module):
         try:
             with trace.recording() as run, counters.counting(Counters()) as cost:
                 prediction = await answer(**inputs)
+        except ParseFailure as error:
+            error.counters, error.events = self._cost(cost, started), run.events
+            raise
         finally:
             current_question.reset(token)
         # By item: DSPy looks through all of its own attributes before it sets one.
         prediction["trace"] = run.events
         tallies = prediction.get("tallies") or {}
-        timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
-        prediction["counters"] = {**cost.to_json(), **tallies, **timed}
+        prediction["counters"] = self._cost(cost, started, tallies)
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(run.predictions)
         return prediction
+
+    @staticmethod
+    def _cost(
+        cost: Counters, started: float, tallies: Mapping[str, float] = MappingProxyType({})
+    ) -> dict[str, float]:
+        """All that a question cost, by name; `started` is a monotonic time in seconds."""
+        timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
+        return {**cost.to_json(), **tallies, **timed}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """At most `k` hits of the source called `name`, labelled with it.

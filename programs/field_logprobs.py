@@ -100,4 +100,4 @@ def _cut(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob
 
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
     """The exponential of the mean log probability of `tokens`; 0 when there are none."""
-    return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else 0.0
+    return math.exp(min(0.0, sum(token.logprob for token in tokens) / len(tokens))) if tokens else 0.0

@@ -16,10 +16,14 @@ import dspy
 import pydantic
 from dspy.adapters.utils import serialize_for_json
 
-from ragc.errors import UnknownName
+from ragc.errors import ParseFailure, UnknownName
 from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.typed import LONGEST, nested, whole
 
 JSON_LAYOUTS = frozenset({"minimal", "json"})
+
+MOST_TAGS = 1000
+"""Opening angle brackets of a reply in the layout `xml`: finding tags takes time with their number."""
 
 
 def _label(name: str) -> str:
@@ -126,3 +130,19 @@ def adapter(layout: str) -> Any:
     if layout not in makers:
         raise UnknownName("layout", layout, LAYOUTS)
     return makers[layout]()
+
+
+def read_laid_out(signature: Any, text: str, layout: str) -> dict[str, Any]:
+    """The typed outputs in a reply of `layout`, one that is not JSON, by field name. Raises ParseFailure."""
+    missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
+    if len(text) > LONGEST or nested(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
+        raise missing
+    try:
+        return {name: _whole(value) for name, value in adapter(layout).parse(signature, text).items()}
+    except Exception as error:  # the adapter runs parsers and validators, which may raise anything
+        raise missing from error
+
+
+def _whole(value: Any) -> Any:
+    """`value` well formed, as `whole`; what is a model of pydantic's own is so already."""
+    return whole(value) if isinstance(value, str | list | dict) else value

@@ -42,8 +42,8 @@ _SIMPLE = frozenset({str, int, bool, type(None)})
 class Recording:
     """What one typed call asked and was told.
 
-    `answers` are one, or two when the first could not be read for the reason `error`. `cut` tells that
-    inputs were cut to fit the context.
+    `answers` are one, or two when the first could not be read for the reason `error` and asking again fitted
+    the context. `cut` tells that inputs were cut to fit it.
     """
 
     answers: tuple[Answer, ...]
@@ -62,7 +62,7 @@ class Recording:
             value = json.loads(text)
             answers = tuple(Answer(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
             made = cls(answers, str(value["error"]), bool(value["cut"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
         return made if 1 <= len(answers) <= 2 else None
 

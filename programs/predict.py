@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 
 from ragc import counters, loop
-from ragc.errors import ParseFailure
+from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.cutting import cut_to_fit
 from ragc.programs.forced import forced
@@ -21,6 +21,7 @@ from ragc.programs.memo import Memo, Outcome, Recording, fresh, key_of, mark, me
 from ragc.programs.prompted import Prompted
 from ragc.targets.base import ChatRequest, Sampling
 from ragc.targets.gateway import Answer
+from ragc.targets.redact import is_context_error
 
 _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
@@ -65,9 +66,8 @@ class RagPredict(Prompted):
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
         try:
             return await self.acall(**inputs)
-        except ParseFailure as error:
+        except ParseFailure:
             counters.count(dropped=1)
-            trace.record(trace.Note(self.name, f"unreadable: {error}"))
             return None
 
     def __call__(self, *args: Any, **inputs: Any) -> dspy.Prediction:
@@ -151,12 +151,27 @@ class RagPredict(Prompted):
         outputs, error = self.parsed(answers[0].reply)
         failure = error
         if outputs is None:
-            counters.count(repairs=1)
-            answers.append(await gateway.ask(target, self.once_more(request, answers[0].reply, error)))
-            outputs, failure = self.parsed(answers[1].reply, again=True)
+            repaired = await self._repaired(self.once_more(request, answers[0].reply, error))
+            if repaired is not None:
+                counters.count(repairs=1)
+                answers.append(repaired)
+                outputs, failure = self.parsed(repaired.reply, again=True)
         _track_usage(target.model, answers)
         kept = tuple(answer._replace(replayed=True) for answer in answers)
         return self._outcome(Recording(kept, error, cut), outputs, failure)
+
+    async def _repaired(self, request: ChatRequest) -> Answer | None:
+        """The answer to `request`, which shows a reply once more; None where that does not fit the context."""
+        target = self.runtime.target(self.role)
+        size = sum(target.count_tokens(message.content) for message in request.messages)
+        if size + request.sampling.max_tokens > target.context_tokens:
+            return None
+        try:
+            return await self.runtime.gateway.ask(target, request)
+        except TargetError as error:
+            if not is_context_error(str(error)):  # the size is an estimate, and the server's tokenizer decides
+                raise
+            return None
 
     def _read(self, recording: Recording) -> Outcome | None:
         """What `recording` says to this signature; None when it would ask for something else."""
@@ -164,10 +179,10 @@ class RagPredict(Prompted):
         outputs, failure = self.parsed(first.reply)
         if outputs is not None:
             recording = Recording((first,), "", recording.cut)
-        elif second and failure == recording.error:
-            outputs, failure = self.parsed(second[0].reply, again=True)
-        else:
+        elif failure != recording.error:
             return None
+        elif second:
+            outputs, failure = self.parsed(second[0].reply, again=True)
         return self._outcome(recording, outputs, failure)
 
     def _outcome(self, recording: Recording, outputs: dict[str, Any] | None, failure: str) -> Outcome:
@@ -183,9 +198,26 @@ class RagPredict(Prompted):
     def _told(self, asked: _Asked, inputs: dict[str, Any], outcome: Outcome) -> dspy.Prediction:
         """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
         if outcome.failure:
+            self._unread(asked, outcome)
             raise ParseFailure(outcome.failure)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
         return self._recorded(asked, inputs, outputs, outcome.shown, outcome.recording.answers)
+
+    def _unread(self, asked: _Asked, outcome: Outcome) -> None:
+        """Record what a call cost whose reply could not be read."""
+        if asked.spot is None:
+            return
+        spent = [answer.reply.usage for answer in outcome.recording.answers]
+        event = trace.Unread(
+            self.name,
+            f"unreadable: {outcome.failure}",
+            asked.spot[1],
+            self.role,
+            len(spent),
+            sum(usage.prompt for usage in spent),
+            sum(usage.completion for usage in spent),
+        )
+        asked.spot[0].add(asked.spot[1], event)
 
     def _recorded(
         self,

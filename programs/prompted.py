@@ -14,7 +14,7 @@ import dspy
 from ragc.errors import ParseFailure
 from ragc.fingerprint import digest
 from ragc.programs.demos import FrozenDemos, plain
-from ragc.programs.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.nearest import ranked
 from ragc.programs.rendered import Rendered, echoed, render
 from ragc.programs.runtime import Runtime
@@ -25,6 +25,9 @@ GREEDY = Sampling()
 
 VIEWS = 512
 """How many choices of demonstrations are kept rendered."""
+
+REPEATED = 8000
+"""Characters of a reply that is shown again when another is asked for in its place."""
 
 _AGAIN = (
     "That reply could not be read: {error} "
@@ -194,18 +197,15 @@ class Prompted(dspy.Predict):
         """The request for a reply that can be read."""
         fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
         again = Message("user", _AGAIN.format(error=error, fields=fields))
-        messages = (*request.messages, Message("assistant", reply.text), again)
+        messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
         able = "schema" in self.runtime.target(self.role).capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
     def parsed(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
         """The typed outputs in `reply`, or None and why not. The second reply (`again`) is always JSON."""
-        signature = self._signature
         try:
             if again or self.layout in JSON_LAYOUTS:
-                return read_json(signature, reply.text, truncated=reply.finish == "length"), ""
-            return dict(adapter(self.layout).parse(signature, reply.text)), ""
+                return read_json(self._signature, reply.text, truncated=reply.finish == "length"), ""
+            return read_laid_out(self._signature, reply.text, self.layout), ""
         except ParseFailure as error:
             return None, str(error)
-        except dspy.utils.exceptions.AdapterParseError:
-            return None, f"the {self.layout} layout found no {', '.join(signature.output_fields)}."

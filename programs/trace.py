@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ragc.errors import ParseFailure
 from ragc.records import Hit
 
 T = TypeVar("T")
@@ -82,6 +83,24 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread(Note):
+    """A typed call whose reply could not be read: `about` is its predictor, `outcome` says why.
+
+    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs.
+    """
+
+    role: str = "main"
+    calls: int = 1
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        spent = {name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")}
+        return {"at": list(self.at), "note": self.about, "outcome": self.outcome, **spent}
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough."""
 
@@ -95,7 +114,7 @@ class Gate:
         return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
 
 
-Event = Call | Search | Note | Gate
+Event = Call | Search | Note | Unread | Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +133,11 @@ class Spent:
 
 def by_call(events: Iterable[Event]) -> tuple[Spent, ...]:
     """What the calls of each name cost, in the order in which the names first appear."""
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[Call | Unread]] = {}
     for event in events:
-        if isinstance(event, Call):
-            found.setdefault(event.name, []).append(event)
+        if isinstance(event, Call | Unread):
+            name = event.name if isinstance(event, Call) else event.about
+            found.setdefault(name, []).append(event)
     return tuple(
         Spent(
             name,
@@ -133,9 +153,9 @@ def by_part(events: Iterable[Event]) -> dict[str, float]:
     """Calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
     found: dict[str, float] = {}
     for event in events:
-        if isinstance(event, Call):
-            amounts = {
-                "lm_calls": 1 + event.repaired,
+        if isinstance(event, Call | Unread):
+            amounts: dict[str, float] = {
+                "lm_calls": 1 + event.repaired if isinstance(event, Call) else event.calls,
                 "tokens": event.prompt_tokens + event.completion_tokens,
             }
             part = event.role
@@ -215,22 +235,31 @@ def record(event: Event) -> None:
 async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     """Await all of `work` at once; results and trace keep the order of the arguments.
 
-    When one fails the others are cancelled and its error is raised.
+    When one fails the others are cancelled and its error is raised. Only a reply that cannot be read lets the
+    others end first, so that what a failed question costs does not hang on who was faster; of several such
+    errors that of the first argument is raised.
     """
     branch = _here.get()
     paths: Sequence[tuple[int, ...] | None] = [branch.child() if branch else None for _ in work]
 
-    async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T:
+    async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T | ParseFailure:
         if branch is not None and path is not None:
             _here.set(_Branch(branch.run, path))
-        return await one
+        try:
+            return await one
+        except ParseFailure as error:
+            return error
 
     tasks = [asyncio.ensure_future(on_branch(path, one)) for path, one in zip(paths, work, strict=True)]
     try:
-        return list(await asyncio.gather(*tasks))
+        results = await asyncio.gather(*tasks)
     except BaseException:
         for task, one in zip(tasks, work, strict=True):
             task.cancel()
             if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
                 one.close()  # its task never begins now, and nobody else would await it
         raise
+    for result in results:
+        if isinstance(result, ParseFailure):
+            raise result
+    return [result for result in results if not isinstance(result, ParseFailure)]

@@ -44,6 +44,7 @@ GROUND = (
     "store",
     "store_redis",
     "store_disk",
+    "terminal",
     "toml_text",
     "version",
     "wheels",

@@ -20,8 +20,10 @@ Every message says what was asked, what was found and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
 
 
 class RagcError(Exception):
@@ -91,7 +93,14 @@ class CapabilityMissing(TargetError, UsageError):
 
 
 class ParseFailure(RagcError):
-    """A reply did not fit its signature, and the repair call did not help."""
+    """A reply did not fit its signature, and the repair call did not help.
+
+    `counters` are what the question that it ended cost, by name, and `events` the trace until then; both are
+    empty where no program answered a question.
+    """
+
+    counters: Mapping[str, float] = MappingProxyType({})
+    events: tuple[Any, ...] = ()
 
 
 class SourceError(RagcError):

@@ -352,7 +352,7 @@ def test_iter_retgen_searches_without_the_marks_of_citations() -> None:
 def test_iter_retgen_keeps_its_answer_when_a_later_round_cannot_be_read() -> None:
     target = ScriptedTarget([{"answer": "x"}, "no", "no"], capabilities=())
     said = made("iter_retgen", target)(question="Capital?")
-    assert (said.answer, notes(said), target.left) == ("x", ["round 2"], 0)
+    assert (said.answer, notes(said), target.left) == ("x", ["answer", "round 2"], 0)
     assert said.counters["dropped"] == 1
     with pytest.raises(ParseFailure):
         made("iter_retgen", ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")

@@ -69,12 +69,32 @@ def test_a_fault_that_stays_is_one_error_after_the_stated_tries(kind: str, fault
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sent", [-1, 0, 40], ids=["before the first byte", "after the head", "mid-body"])
-def test_a_stall_ends_with_the_read_timeout_and_is_sent_once(kind: str, sent: int) -> None:
-    """The server may still be at work on the request, so that a second one would only slow it down."""
-    with serving(in_order(Answer(GOOD.body, ending="stall", sent=sent))) as server:
-        with pytest.raises(TargetUnavailable, match=r"within 0\.2 s"):
-            asked_once(kind, server, Waits(), timeout_s=0.2, total_s=30.0)
-        assert len(server.asked) == 1
+def test_a_stall_is_asked_for_again_after_the_read_timeout(kind: str, sent: int) -> None:
+    stalled = Answer(GOOD.body, ending="stall", sent=sent)
+    with serving(in_order(stalled, GOOD)) as server:
+        assert asked_once(kind, server, Waits(), timeout_s=0.2, total_s=30.0).text == "Lima"
+        assert len(server.asked) == 2
+    with serving(in_order(stalled)) as server:
+        with pytest.raises(TargetUnavailable, match=r"within 0\.2 s \(tried 3 times\)"):
+            asked_once(kind, server, Waits(), timeout_s=0.2, total_s=30.0, tries=3)
+        assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_stalled_reply_does_not_end_an_evaluation(kind: str) -> None:
+    stalled: list[str] = []
+
+    def script(asked: Asked) -> Answer:
+        if number_of(asked) == "0003" and not stalled:
+            stalled.append(asked.text)
+            return Answer(GOOD.body, ending="stall", sent=20)
+        return right(asked)
+
+    with serving(script) as server:
+        rows, spent = scored(kind, server, QUESTIONS[:8], flying=8, timeout_s=0.5, total_s=30.0)
+    assert stalled
+    assert {row.scores["em"] for row in rows} == {1.0}
+    assert spent.sent == 8
 
 
 @pytest.mark.parametrize("kind", KINDS)

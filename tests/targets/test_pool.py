@@ -93,7 +93,7 @@ def test_a_redirect_is_not_followed_and_a_cookie_not_kept() -> None:
 
 def test_a_body_that_cannot_be_decoded_is_a_broken_exchange() -> None:
     wire = Wire(said(b"no gzip", "200 OK", "Content-Encoding: gzip"))
-    with pytest.raises(httpx.NetworkError):
+    with pytest.raises(httpx.DecodingError):
         wire.asked("/x")
 
 

@@ -81,6 +81,10 @@ class Usage:
     cached: int = 0
 
 
+_FINITE = 1e12
+"""Beyond this a stored amount is damage, and no number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back. `finish` is `length` when the token limit cut the text short.
@@ -110,17 +114,27 @@ class Reply:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Reply:
-        """The reply that `to_json` described; raises KeyError, TypeError or ValueError otherwise."""
+        """The reply that `to_json` described; raises KeyError, TypeError or ValueError for anything else."""
+        text, usd, counts = value["text"], value["usd"], tuple(value["usage"])
+        if not isinstance(text, str) or type(usd) not in (int, float) or not 0 <= usd <= _FINITE:
+            raise ValueError("no text, or no price")
+        text.encode()  # halves of surrogate pairs are refused
+        if not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError("tokens are counted in whole numbers from 0")
         return cls(
-            text=str(value["text"]),
+            text=text,
             finish="length" if value["finish"] == "length" else "stop",
-            usage=Usage(*(int(n) for n in value["usage"])),
-            usd=float(value["usd"]),
-            logprobs=tuple(TokenLogprob(str(t), float(p)) for t, p in value["logprobs"]),
-            prompt_logprobs=tuple(
-                TokenLogprob(str(t), float(p)) for t, p in value.get("prompt_logprobs", ())
-            ),
+            usage=Usage(*counts),
+            usd=float(usd),
+            logprobs=_read_scored(value["logprobs"]),
+            prompt_logprobs=_read_scored(value.get("prompt_logprobs", ())),
         )
+
+
+def _read_scored(pairs: Any) -> tuple[TokenLogprob, ...]:
+    if any(type(p) not in (int, float) or not -_FINITE <= p <= _FINITE for _, p in pairs):
+        raise ValueError("a log-probability is no number")
+    return tuple(TokenLogprob(str(t), float(min(0.0, p))) for t, p in pairs)
 
 
 class Target(Protocol):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import aiohttp
 import httpx
 
-from ragc.errors import TargetError, TargetUnavailable
+from ragc.errors import TargetError
+from ragc.targets.bounded import TooLarge
 from ragc.targets.redact import shorten
 from ragc.targets.retry import Passing
 
@@ -28,10 +29,14 @@ def refused(error: BaseException | None) -> bool:
 def broken(error: Exception, endpoint: str, timeout_s: float) -> Exception:
     """What to raise for an exchange of httpx's that gave no response: Passing or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
+    if isinstance(error, TooLarge):
+        return Passing(str(error))
     if refused(error):
         return Passing(f"does not answer ({why})", away=True)
     if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
         return Passing(f"broke the connection off ({why})")
     if isinstance(error, httpx.TimeoutException):
-        return TargetUnavailable(f"{endpoint} gave no answer within {timeout_s:g} s.", endpoint=endpoint)
+        return Passing(f"gave no answer within {timeout_s:g} s")
+    if isinstance(error, httpx.DecodingError):
+        return Passing(f"sent a body that cannot be unpacked ({why})")
     return TargetError(f"{endpoint} could not be asked ({why}).", endpoint=endpoint)

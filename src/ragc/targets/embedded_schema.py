@@ -234,7 +234,7 @@ def checked(text: str, schema: str, max_tokens: int) -> tuple[str, bool]:
     narrowed, _, validator = prepared(schema, max_tokens)
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TargetError(
             f"A reply of the embedded model left its JSON schema: {error} in {text[:80]!r}."
         ) from error

@@ -129,7 +129,7 @@ class Model:
         try:
             connection.request("POST", path, json.dumps(body), headers)
             return dict(json.loads(connection.getresponse().read()))
-        except (OSError, http.client.HTTPException, ValueError, TypeError):
+        except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError):
             return {}
         finally:
             connection.close()

@@ -10,7 +10,8 @@ from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.targets.embedded_schema import checked, prepared
 from ragc.targets.embedded_server import Answer
-from ragc.targets.wire import drawn_seed
+from ragc.targets.sound import token_count
+from ragc.targets.wire import drawn_seed, part
 
 
 def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
@@ -50,19 +51,22 @@ def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
     if not answer.finish or not answer.usage:
         raise TargetUnavailable("llama.cpp broke off a reply; try again.")
     usage, most = answer.usage, request.sampling.max_tokens
-    if usage["prompt_tokens"] + most > context:
-        raise too_long(usage["prompt_tokens"], most, context)
+    prompt, written = (token_count(part(usage, name)) for name in ("prompt_tokens", "completion_tokens"))
+    if prompt is None or written is None:
+        raise TargetUnavailable("llama.cpp did not count the tokens of a reply; try again.")
+    if prompt + most > context:
+        raise too_long(prompt, most, context)
     text, cut = "".join(answer.text), answer.finish == "length"
     if request.schema is not None and not cut:
         if request.sampling.stop and not _is_json(text):
             cut = True  # a stop string stood inside the JSON
         else:
             text, cut = checked(text, json.dumps(request.schema), most)
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    cached = token_count(part(usage, "prompt_tokens_details", "cached_tokens")) or 0
     return Reply(
         text=text,
         finish="length" if cut else "stop",
-        usage=Usage(usage["prompt_tokens"], usage["completion_tokens"], cached),
+        usage=Usage(prompt, written, cached),
         logprobs=tuple(TokenLogprob(t, float(p)) for t, p in answer.logprobs) if request.logprobs else (),
     )
 
@@ -71,7 +75,8 @@ def _failed(error: Mapping[str, Any], most: int, context: int) -> TargetError:
     if error.get("type") == "exceed_context_size_error":
         return too_long(error.get("n_prompt_tokens", 0), most, context)
     said = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
-    return TargetUnavailable(said) if int(error.get("code") or 500) >= 500 else TargetError(said)
+    code = token_count(error.get("code")) or 500
+    return TargetUnavailable(said) if code >= 500 else TargetError(said)
 
 
 def too_long(prompt: int, most: int, context: int) -> TargetError:
@@ -89,6 +94,6 @@ def _well_formed(text: str) -> str:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

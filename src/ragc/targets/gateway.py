@@ -11,11 +11,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from ragc import counters, loop
-from ragc.errors import CapabilityMissing, StoreError, TargetUnavailable
+from ragc.errors import CapabilityMissing, TargetUnavailable
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target
 from ragc.targets.guard import Guards
+from ragc.targets.sound import sound
 
 log = logging.getLogger("ragc.targets")
 
@@ -67,6 +68,14 @@ def request_key(target: Target, request: ChatRequest) -> str:
     if request.prompt_logprobs:
         body["prompt_logprobs"] = True
     return digest(body)
+
+
+def _read(text: str) -> Reply | None:
+    """The reply that the store holds as `text`; None when it is none."""
+    try:
+        return Reply.from_json(json.loads(text))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 class Gateway:
@@ -139,23 +148,30 @@ class Gateway:
                 self.ledger.reserve(key, size + request.sampling.max_tokens)
             try:
                 async with self._limit(target):
-                    reply = await self._guards.complete(target, request)
+                    reply = self._sound(target, request, await self._guards.complete(target, request))
             except BaseException:
                 if self.ledger is not None:
                     self.ledger.release(key)
                 raise
+            self._settle(key, reply)  # whoever asked may be gone by now, and it was paid for all the same
             return canonical(reply.to_json())
 
         text, replayed = await self.store.fetch(key, call)
-        try:
+        reply = _read(text)
+        if reply is None:  # damaged, or not ours: it counts as absent
+            text, replayed = await call(), False
+            self.store.put(key, text)
             reply = Reply.from_json(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(
-                f"The call store at {self.store.where} holds something that is not a reply under {key[:12]}… "
-                f"({error}); {self.store.remedy}."
-            ) from error
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
+
+    @staticmethod
+    def _sound(target: Target, request: ChatRequest, reply: Reply) -> Reply:
+        """`reply` as it may be stored, whatever kind of target it is from."""
+        try:
+            return sound(reply, request, target.count_tokens)
+        except ValueError as error:
+            raise TargetUnavailable(f"{target.name} gave a reply that cannot be kept ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:
@@ -173,8 +189,7 @@ class Gateway:
     def _charge(self, answer: Answer) -> None:
         """Settle and count one answer; a request that was charged before costs the ledger nothing."""
         reply = answer.reply
-        if self.ledger is not None:
-            self.ledger.settle(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
+        self._settle(answer.key, reply)
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
@@ -184,6 +199,10 @@ class Gateway:
             sent=not answer.replayed,
             replayed=answer.replayed,
         )
+
+    def _settle(self, key: str, reply: Reply) -> None:
+        if self.ledger is not None:
+            self.ledger.settle(key, reply.usage.prompt + reply.usage.completion, reply.usd)
 
     def _limit(self, target: Target) -> asyncio.Semaphore:
         limit = self._limits.get(target.identity)

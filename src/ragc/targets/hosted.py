@@ -11,17 +11,20 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ragc.errors import TargetError, UsageError
 from ragc.loop import closes
 from ragc.fingerprint import digest
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.bounded import Limit, TooLarge, limited
 from ragc.targets.hosted_check import check_model, key_arguments
 from ragc.targets.litellm_bridge import checked_url, failure, load, nearest_id
 from ragc.targets.options import HostedOptions
 from ragc.targets.retry import Passing, Retry, Sleep, retried
-from ragc.targets.wire import drawn_seed, read_reply, response_format
+from ragc.targets.sound import price, well_formed
+from ragc.targets.wire import Unreadable, drawn_seed, part, read_reply, response_format
 
 log = logging.getLogger("ragc.targets")
 
@@ -123,9 +126,9 @@ class HostedTarget:
             response = await self._sent(arguments)
             try:
                 reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
-            return Reply(reply.text, reply.finish, reply.usage, self._usd(response), reply.logprobs)
+            except Unreadable as error:
+                raise Passing(f"sent a reply that is no chat completion ({error})") from None
+            return replace(reply, usd=self._usd(response, reply.usage))
 
         reply = await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
         if request.logprobs and reply.text and not reply.logprobs:
@@ -141,10 +144,14 @@ class HostedTarget:
 
     async def _sent(self, arguments: Mapping[str, Any]) -> Any:
         """LiteLLM's response; Passing or TargetError otherwise."""
+        limit = Limit(self.options.max_reply_bytes)
         try:
-            response = await self._litellm.acompletion(**arguments)
+            with limited(limit):
+                response = await self._litellm.acompletion(**arguments)
             response.model_dump(warnings="none")
         except Exception as error:
+            if limit.passed:
+                raise Passing(str(TooLarge(limit.most))) from None
             raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
         return response
 
@@ -182,7 +189,7 @@ class HostedTarget:
                 accepted["response_format"] = {"type": "json_object"}
         return {
             "model": self.model,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
             **accepted,
             **self.options.body,
             **self._key(self._litellm),
@@ -240,12 +247,23 @@ class HostedTarget:
             return False
         return True
 
-    def _usd(self, response: Any) -> float:
+    def _usd(self, response: Any, usage: Usage) -> float:
+        """The price of `response`; of the tokens in `usage` where what it says of its own is no count."""
         try:
-            return float(self._litellm.completion_cost(completion_response=response, model=self.model))
+            usd = price(float(self._litellm.completion_cost(completion_response=response, model=self.model)))
+            told = response.model_dump(warnings="none").get("usage")
+            counts = (part(told, "prompt_tokens"), part(told, "completion_tokens"))
+            if usd is None or counts != (usage.prompt, usage.completion):
+                per_token = self._litellm.cost_per_token(
+                    model=self.model, prompt_tokens=usage.prompt, completion_tokens=usage.completion
+                )
+                usd = price(float(sum(per_token)))
+            if usd is not None:
+                return usd
         except Exception:
-            if self.priced:
-                self.priced = False
-                near = nearest_id(self._litellm, self.model)
-                log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
-            return 0.0
+            pass
+        if self.priced:
+            self.priced = False
+            near = nearest_id(self._litellm, self.model)
+            log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
+        return 0.0

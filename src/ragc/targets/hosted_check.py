@@ -8,11 +8,12 @@ from typing import Any
 import httpx
 
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
+from ragc.targets.bounded import fetched
 from ragc.targets.connections import refused
 from ragc.targets.pool import LOOPBACK
 from ragc.targets.redact import shorten
 from ragc.targets.vllm import key_from
-from ragc.targets.wire import error_message
+from ragc.targets.wire import error_message, read_json
 
 _OPENAI = frozenset({"openai", "hosted_vllm", "litellm_proxy", "openai_like"})
 _DEFAULTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
@@ -56,7 +57,7 @@ async def check_model(
     here = httpx.URL(url).host in LOOPBACK
     try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=not here) as client:
-            response = await client.get(url, headers=headers)
+            response = await fetched(client, url, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if base_url and refused(error):
             text = f"{who} does not answer; start the server or correct base_url."
@@ -94,9 +95,9 @@ def _restricted(response: httpx.Response) -> bool:
 def _check_listed(response: httpx.Response, model: str, who: str) -> None:
     """Raise UsageError when models are listed and `model`, which may be the beginning of a name, is not."""
     try:
-        listed: Any = response.json()["data"]
+        listed: Any = read_json(response.content)["data"]
         names = sorted({str(card["id"]) for card in listed})
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return
     if not names or any(name.startswith(model) or "*" in name for name in names):
         return

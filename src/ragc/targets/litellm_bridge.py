@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
+from ragc.errors import TargetError, UsageError, nearest
+from ragc.targets.bounded import bind
 from ragc.targets.connections import refused
 from ragc.targets.pool import LOOPBACK
 from ragc.targets.redact import is_context_error, shorten
@@ -20,7 +21,7 @@ _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
 def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
-    """What to raise for an exception of LiteLLM's: Passing, TargetUnavailable or TargetError, no secrets.
+    """What to raise for an exception of LiteLLM's: Passing or TargetError, no secrets.
 
     A spent quota is final though its status is 429.
     """
@@ -31,16 +32,17 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     number = shorten(headers.get("x-request-id", ""), 80)
     asked = f" to request {number}" if number else ""
     if isinstance(error, litellm.exceptions.Timeout) and not refused(error):
-        return TargetUnavailable(f"{who} gave no answer within {timeout_s:g} s.", endpoint=who)
+        return Passing(f"gave no answer within {timeout_s:g} s")
     if refused(error):
         return Passing("does not answer (no connection)", away=True)
     final = is_context_error(said) or any(word in said.lower() for word in _SPENT)
-    unreadable = isinstance(error, litellm.exceptions.APIResponseValidationError)
-    if unreadable or (status in PASSING_STATUS and not final):
+    if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
+        # What LiteLLM, or what it uses, could not make sense of: any kind of exception.
+        return Passing(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
+    if status in PASSING_STATUS and not final:
         reason = f"answered {status}{asked}: {said}"
         return Passing(reason, retry_after(headers.get("retry-after")), request_id=number)
-    answer = f"answered {status}{asked}" if status else f"could not be asked ({type(error).__name__})"
-    return TargetError(f"{who} {answer}: {said}.", endpoint=who, request_id=number)
+    return TargetError(f"{who} answered {status}{asked}: {said}.", endpoint=who, request_id=number)
 
 
 def load() -> Any:
@@ -56,6 +58,10 @@ def load() -> Any:
     litellm.suppress_debug_info = True
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
+
+    bind(LiteLLMAiohttpTransport)
+    bind(httpx.AsyncHTTPTransport)
     return litellm
 
 

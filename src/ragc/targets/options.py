@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from ragc.errors import UnknownName, UsageError
 from ragc.targets.base import Capability
+from ragc.targets.bounded import MOST_BYTES
 
 T = TypeVar("T")
 
@@ -34,7 +35,8 @@ class ServerOptions:
     `api_key_env` names the environment variable that holds the key. `identity` replaces model and
     base URL as what the call store keys on. `context_tokens` 0 asks the server, or LiteLLM's table.
     `timeout_s` bounds the wait for a reply, `total_s` all tries of one request together (0: two and
-    a half times `timeout_s`). `has` and `lacks` correct the capabilities found. `body` is merged
+    a half times `timeout_s`); a try that was not answered in time is made again. Of one reply at most
+    `max_reply_bytes` are read, unpacked. `has` and `lacks` correct the capabilities found. `body` is merged
     into every request and is part of the identity.
     """
 
@@ -46,6 +48,7 @@ class ServerOptions:
     connect_timeout_s: float = 10.0
     tries: int = 4
     total_s: float = 0.0
+    max_reply_bytes: int = MOST_BYTES
     restart_s: float = 180.0
     break_after: int = 5
     cool_down_s: float = 30.0
@@ -57,7 +60,8 @@ class ServerOptions:
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "timeout_s", "connect_timeout_s", "tries", "break_after"):
+        above = ("concurrency", "timeout_s", "connect_timeout_s", "tries", "break_after", "max_reply_bytes")
+        for name in above:
             value = getattr(self, name)
             if value <= 0:
                 raise UsageError(f"Option {name} of a target must be above 0, got {value}.")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import aiohttp
@@ -19,6 +20,7 @@ from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
 from ragc.loop import closes
+from ragc.targets.bounded import MOST_BYTES, PACKED, body, parts_of
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -35,7 +37,8 @@ class Pool:
     """Connections to `url`, whose path is what paths are added to; at most `connections` of them.
 
     They belong to one event loop at a time: a request on another begins anew. Credentials and query of `url`
-    are sent with every request, and so are `headers`, which are asked for when the first one is.
+    are sent with every request, and so are `headers`, which are asked for when the first one is. Of a reply
+    at most `most_bytes`, unpacked, are read.
     """
 
     def __init__(
@@ -45,7 +48,9 @@ class Pool:
         connections: int,
         headers: Callable[[], Mapping[str, str]],
         transport: httpx.AsyncBaseTransport | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
+        self._most = most_bytes
         self._url, self._connections, self._make_headers = url, connections, headers
         self._timeout, self._given = timeout, transport
         self._addresses: dict[str, URL] = {}
@@ -53,14 +58,18 @@ class Pool:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
-        """The whole response, whatever its status. Raises httpx's errors."""
+        """The whole response, whatever its status. Raises httpx's errors, of them TooLarge."""
         held, address = self._held(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
-            answer = await held.request(method, str(address), content=content)
-            return Response(answer.status_code, answer.headers, answer.content)
-        with map_aiohttp_exceptions():
+            async with held.stream(method, str(address), content=content) as answer:
+                packed = answer.headers.get("content-encoding", "")
+                whole = await body(parts_of(answer), packed, self._most)
+                return Response(answer.status_code, answer.headers, whole)
+        with _of_httpx(), map_aiohttp_exceptions():
             async with held.request(method, address, data=content, allow_redirects=False) as said:
-                return Response(said.status, said.headers, await said.read())
+                packed = said.headers.get("content-encoding", "")
+                whole = await body(said.content.iter_any(), packed, self._most)
+                return Response(said.status, said.headers, whole)
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -79,7 +88,8 @@ class Pool:
     def _held(self) -> aiohttp.ClientSession | httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._open is None or self._loop is not loop:
-            headers = {"accept": "*/*", "user-agent": "ragc", **self._make_headers()}
+            headers = {"accept": "*/*", "accept-encoding": PACKED, "user-agent": "ragc"}
+            headers |= self._make_headers()
             if self._url.userinfo:
                 known = f"{self._url.username}:{self._url.password}".encode()
                 headers["authorization"] = f"Basic {b64encode(known).decode()}"
@@ -105,4 +115,14 @@ class Pool:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
+            auto_decompress=False,
         )
+
+
+@contextmanager
+def _of_httpx() -> Iterator[None]:
+    """What aiohttp raises for a reply that is no HTTP, and `map_aiohttp_exceptions` leaves, as httpx's error."""
+    try:
+        yield
+    except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
+        raise httpx.RemoteProtocolError("it sent no HTTP reply") from error

@@ -16,6 +16,8 @@ from typing import Any, Protocol, cast, get_args
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling
+from ragc.targets.sound import token_count
+from ragc.targets.wire import Unreadable, part, read_json
 
 FORMAT = "ragc.probe/1"
 _WORD = "ultramarine"
@@ -102,25 +104,26 @@ async def _asked(target: Probed, request: ChatRequest, **extra: Any) -> dict[str
 
 
 def _choices(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [choice for choice in body.get("choices") or () if isinstance(choice, dict)]
+    listed = part(body, "choices")
+    return [choice for choice in listed if isinstance(choice, dict)] if isinstance(listed, list) else []
 
 
 def _text(body: Mapping[str, Any]) -> str:
-    choices = _choices(body)
-    return str((choices[0].get("message") or {}).get("content") or "") if choices else ""
+    text = part(_choices(body), 0, "message", "content")
+    return text if isinstance(text, str) else ""
 
 
 async def _schema(target: Probed) -> bool:
     asked = _request("What is two and two? Answer with one word.", tokens=24, schema=_SCHEMA)
     try:
-        return bool(json.loads(_text(await _asked(target, asked))) == {"colour": _WORD})
-    except ValueError:
+        return bool(read_json(_text(await _asked(target, asked))) == {"colour": _WORD})
+    except Unreadable:
         return False
 
 
 async def _logprobs(target: Probed) -> bool:
     choices = _choices(await _asked(target, _request("Say yes.", logprobs=True)))
-    return bool(choices and (choices[0].get("logprobs") or {}).get("content"))
+    return bool(part(choices, 0, "logprobs", "content"))
 
 
 async def _seed(target: Probed) -> bool | None:
@@ -139,8 +142,8 @@ async def _prefix_cache(target: Probed) -> bool | None:
     said: list[int | None] = []
     for question in ("How many books are there?", "How many are lent?"):
         body = await _asked(target, _request(_LONG + question))
-        cached = ((body.get("usage") or {}).get("prompt_tokens_details") or {}).get("cached_tokens")
-        said.append((body.get("timings") or {}).get("cache_n") if cached is None else cached)
+        cached = part(body, "usage", "prompt_tokens_details", "cached_tokens")
+        said.append(token_count(part(body, "timings", "cache_n") if cached is None else cached))
     return True if said[-1] else None
 
 
@@ -158,6 +161,6 @@ def _read(file: Path) -> Found | None:
         body = json.loads(file.read_text("utf-8"))
         able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))
         known = body["format"] == FORMAT and able | unsure <= set(get_args(Capability))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return Found(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None

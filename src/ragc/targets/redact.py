@@ -6,9 +6,11 @@ import os
 import re
 
 from ragc.masking import MASK, mask_addresses
+from ragc.terminal import visible
 
 _NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST = 6
+_READ, _LOOKED_AT = 2**20, 4000
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{6,}"), rf"\1 {MASK}"),
     (re.compile(r"\b(?:sk|pk|rk|gsk|hf|xai|ghp|gho|pplx|nvapi|r8|fw)[-_][\w*-]{6,}"), MASK),
@@ -23,7 +25,7 @@ _PATTERNS = (
 )
 _CONTEXT = re.compile(
     r"(?i)context[-_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available )?context"
-    r"|prompt is too long|too many (?:input )?tokens|input is too long"
+    r"|more than the context of|prompt is too long|too many (?:input )?tokens|input is too long"
 )
 
 _remembered: set[str] = set()
@@ -53,8 +55,14 @@ def redact(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 300) -> str:
-    """`text` redacted, on one line, at most `limit` characters, without a final full stop."""
-    line = " ".join(redact(text).split())
+    """`text` redacted, on one line, at most `limit` characters, without a final full stop.
+
+    Characters that act on a terminal are written as escapes.
+    """
+    line = " ".join(text[:_READ].split())
+    if len(line) > _LOOKED_AT:  # patterns take long on long texts; a cut word could be half a key
+        line = line[:_LOOKED_AT].rpartition(" ")[0]
+    line = visible(" ".join(redact(line).split()))
     if len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.rstrip(".")

@@ -164,6 +164,6 @@ def retry_after(header: str | None) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(header)
-    except ValueError:
+        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

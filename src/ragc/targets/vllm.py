@@ -19,8 +19,9 @@ from ragc.targets.options import VllmOptions
 from ragc.targets.pool import Pool
 from ragc.targets.redact import is_context_error, remember, shorten
 from ragc.targets.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
+from ragc.targets.sound import token_count
 from ragc.targets.vllm_checks import check_logprobs, check_room
-from ragc.targets.wire import error_message, read_replies, request_body
+from ragc.targets.wire import Unreadable, error_message, part, read_json, read_replies, request_body
 
 UNKNOWN_CONTEXT = 4096
 CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
@@ -61,7 +62,8 @@ class VllmTarget:
         self.concurrency = options.concurrency
         self._retry = Retry(options.tries, options.total, options.patience)
         timeout = httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None)
-        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport)
+        most = options.max_reply_bytes
+        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport, most)
         self._sleep = sleep
         self._ready = False
         self._draws = Draws(self.samples)
@@ -91,7 +93,7 @@ class VllmTarget:
             raise TargetUnavailable(text, endpoint=self.endpoint) from None
         try:
             cards = {str(card["id"]): card for card in listed["data"]}
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, RecursionError):
             raise TargetError(
                 f"{self.endpoint}/models does not list models; base_url usually ends in /v1."
             ) from None
@@ -124,8 +126,8 @@ class VllmTarget:
             body = await self._send("POST", "/chat/completions", content)
             try:
                 return read_replies(body, request, n, self.count_tokens)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise Passing(f"sent a reply that is no chat completion ({type(error).__name__})") from None
+            except Unreadable as error:
+                raise Passing(f"sent a reply that is no chat completion ({error})") from None
 
         replies = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
         check_logprobs(request, replies, self.endpoint)
@@ -165,8 +167,8 @@ class VllmTarget:
             raise broken(error, self.endpoint, self.options.timeout_s) from None
         if response.status_code == 200:
             try:
-                return orjson.loads(response.content)
-            except orjson.JSONDecodeError:
+                return read_json(response.content)
+            except Unreadable:
                 raise Passing("sent a body that is not JSON") from None
         said = error_message(response.content)
         number = shorten(response.headers.get("x-request-id", ""), 80)
@@ -208,8 +210,5 @@ def _url(base_url: str) -> httpx.URL:
 
 def _context(card: Any) -> int:
     """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 when unsaid."""
-    meta = card.get("meta") or {}
-    for value in (card.get("max_model_len"), meta.get("n_ctx"), meta.get("n_ctx_train")):
-        if isinstance(value, int) and value > 0:
-            return value
-    return 0
+    named = (("max_model_len",), ("meta", "n_ctx"), ("meta", "n_ctx_train"))
+    return next((size for path in named if (size := token_count(part(card, *path)))), 0)

@@ -7,11 +7,14 @@ else asks. A server that offers none leaves nothing to report.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
+
+from ragc.targets.bounded import fetched
 
 LOOKED_UP, CACHED = "prefix_tokens", "prefix_cached_tokens"
 
@@ -27,7 +30,13 @@ def read(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in _LINE.findall(text):
         key = LOOKED_UP if name == "queries" else CACHED
-        found[key] = found.get(key, 0.0) + float(value)
+        try:
+            amount = float(value)
+        except ValueError:
+            continue
+        if not 0 <= amount < math.inf:
+            continue
+        found[key] = found.get(key, 0.0) + amount
     return found if found.keys() == {LOOKED_UP, CACHED} else {}
 
 
@@ -50,7 +59,7 @@ def gained(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 async def _asked(url: str) -> dict[str, float]:
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
-            response = await client.get(url)
+            response = await fetched(client, url)
     except (httpx.HTTPError, httpx.InvalidURL):
         return {}
     return read(response.text) if response.status_code == 200 else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,10 @@ import orjson
 
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.targets.redact import shorten
+from ragc.targets.sound import log_probability, usage, well_formed
+
+MOST_ERROR_BYTES = 2**16
+"""Bytes of an error body that is no JSON from which a message is taken."""
 
 
 def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -17,7 +22,7 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+        "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
@@ -50,12 +55,48 @@ def drawn_seed(request: ChatRequest) -> int:
     return ((request.sampling.seed or 0) + request.sample) % 2**31
 
 
+class Unreadable(ValueError):
+    """A body that is no complete chat completion; the message continues "a reply that is no chat completion"."""
+
+
+def read_json(content: bytes | str) -> Any:
+    """The JSON value in a body. Raises Unreadable, and nothing else, for any other bytes.
+
+    Halves of surrogate pairs, which the quick parser refuses, are read and left to whoever takes the text.
+    """
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        pass
+    try:
+        return json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"not JSON: {type(error).__name__}") from None
+
+
+def _refuse(constant: str) -> Any:
+    raise Unreadable(f"{constant} is no JSON")
+
+
+def part(value: Any, *path: str | int) -> Any:
+    """What stands in `value` under the names and numbers of `path`; None where nothing does."""
+    for step in path:
+        kind = dict if isinstance(step, str) else list
+        if not isinstance(value, kind):
+            return None
+        try:
+            value = value[step]
+        except (KeyError, IndexError):
+            return None
+    return value
+
+
 def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> Reply:
     """The reply in a chat completion's body; `count` estimates the tokens that it leaves unsaid.
 
-    Raises KeyError, IndexError, TypeError or ValueError when the body is no complete completion.
+    Raises Unreadable, and nothing else, when the body is no complete completion.
     """
-    return _reply(body, body["choices"][0], request, count, None)
+    return _reply(body, part(body, "choices", 0), request, count, None)
 
 
 def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
@@ -65,62 +106,86 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
     """
     if n == 1:
         return (read_reply(body, request, count),)
-    choices = {int(choice["index"]): choice for choice in body["choices"]}
+    listed = part(body, "choices")
+    choices = {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int} if isinstance(listed, list) else {}
     if choices.keys() != set(range(n)):
-        raise ValueError(f"{len(choices)} of {n} samples came")
-    parts = [len(choices[i].get("token_ids") or ()) for i in range(n)]
-    return tuple(_reply(body, choices[i], request, count, parts[i]) for i in range(n))
+        raise Unreadable(f"{len(choices)} of {n} samples came")
+    ids = [part(choices[i], "token_ids") for i in range(n)]
+    own = [len(found) if isinstance(found, list) else 0 for found in ids]
+    return tuple(_reply(body, choices[i], request, count, own[i]) for i in range(n))
 
 
 def _reply(
     body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
 ) -> Reply:
     """The reply in `choice`; `own` counts its tokens where the body counts those of several together."""
-    text = choice["message"]["content"]
-    finish = choice.get("finish_reason")
-    if not (text is None or isinstance(text, str)) or finish in ("abort", "error"):
-        raise ValueError("the completion was broken off")
-    text = text or ""
-    scored = (choice.get("logprobs") or {}).get("content") or () if request.logprobs else ()
+    text, finish = _text(choice), part(choice, "finish_reason")
+    if finish in ("abort", "error"):
+        raise Unreadable("the completion was broken off")
     usage = _usage(body, request, text, count)
     return Reply(
         text=text,
         finish="length" if finish == "length" else "stop",
         usage=usage if own is None else replace(usage, completion=own or count(text)),
-        logprobs=tuple(TokenLogprob(str(t["token"]), float(t["logprob"])) for t in scored),
+        logprobs=_logprobs(part(choice, "logprobs", "content")) if request.logprobs else (),
         prompt_logprobs=_prompt_logprobs(body) if request.prompt_logprobs else (),
     )
 
 
+def _text(choice: Any) -> str:
+    """What the message of `choice` says, its text parts joined; "" where its content is null."""
+    message = part(choice, "message")
+    if not isinstance(message, dict) or "content" not in message:
+        raise Unreadable("no message")
+    content = message["content"]
+    if isinstance(content, list):
+        texts = [part(one, "text") if isinstance(one, dict) else one for one in content]
+        content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    if not isinstance(content, str | None):
+        raise Unreadable("its content is no text")
+    return well_formed(content or "")
+
+
+def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
+    if not isinstance(scored, list | None):
+        raise Unreadable("its logprobs are no list")
+    return tuple(_scored(one, "token") for one in scored or ())
+
+
 def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
     """Of the prompt's tokens from the second on; each entry names its own token first."""
-    own = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
-    return tuple(TokenLogprob(str(t.get("decoded_token") or ""), float(t["logprob"])) for t in own)
+    entries = part(body, "prompt_logprobs")
+    if not isinstance(entries, list | None) or not all(isinstance(one, dict | None) for one in entries or ()):
+        raise Unreadable("its prompt_logprobs are no list of objects")
+    own = [next(iter(entry.values())) for entry in entries or () if entry]
+    return tuple(_scored(one, "decoded_token") for one in own)
+
+
+def _scored(entry: Any, name: str) -> TokenLogprob:
+    try:
+        value = log_probability(part(entry, "logprob"))
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+    token = part(entry, name)
+    return TokenLogprob(well_formed(token) if isinstance(token, str) else "", value)
 
 
 def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], int]) -> Usage:
-    usage = body.get("usage") or {}
-    details = usage.get("prompt_tokens_details") or {}
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    cached = details.get("cached_tokens")
+    told = part(body, "usage")
+    cached = part(told, "prompt_tokens_details", "cached_tokens")
     if cached is None:
-        cached = (body.get("timings") or {}).get("cache_n")
-    return Usage(
-        prompt=sum(count(m.content) for m in request.messages) if prompt is None else int(prompt),
-        completion=count(text) if completion is None else int(completion),
-        cached=int(cached or 0),
-    )
+        cached = part(body, "timings", "cache_n")
+    return usage(part(told, "prompt_tokens"), part(told, "completion_tokens"), cached, request, text, count)
 
 
 def error_message(content: bytes) -> str:
     """What a server says of an error, shortened and redacted: OpenAI's shape, vLLM's, or plain text."""
     try:
         body = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return shorten(content.decode("utf-8", "replace"))
-    if isinstance(body, dict):
-        said = body.get("error", body)
-        if isinstance(said, dict):
-            said = said.get("message") or said.get("detail") or said
-        return shorten(said if isinstance(said, str) else str(said))
-    return shorten(str(body))
+        if isinstance(body, dict):
+            body = body.get("error", body)
+        if isinstance(body, dict):
+            body = body.get("message") or body.get("detail") or body
+        return shorten(body if isinstance(body, str) else str(body))
+    except (ValueError, RecursionError):
+        return shorten(content[:MOST_ERROR_BYTES].decode("utf-8", "replace"))

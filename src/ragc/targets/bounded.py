@@ -1,0 +1,158 @@
+"""Bodies of replies, read no further than a limit: packed ones are unpacked piece by piece, and counted so."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, cast
+
+import httpx
+
+MOST_BYTES = 8 * 2**20
+"""Bytes of one reply, unpacked, that are read by default."""
+
+PACKED = "gzip, deflate"
+"""What a server may pack a reply as."""
+
+_PIECE = 2**16
+
+
+class TooLarge(httpx.ReadError):
+    """A reply of more bytes than are read."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"sent a reply of more than {most:,} bytes")
+
+
+async def bounded(parts: AsyncIterator[bytes], packed: str, most: int) -> AsyncIterator[bytes]:
+    """`parts` of a body, unpacked when it is `packed` as a Content-Encoding says.
+
+    Raises TooLarge once more than `most` bytes came, before or after unpacking, and httpx.DecodingError for
+    what cannot be unpacked.
+    """
+    unpack = _unpacker(packed.strip().lower())
+    raw = whole = 0
+    async for part in parts:
+        raw += len(part)
+        for piece in unpack(part):
+            whole += len(piece)
+            if whole > most:
+                raise TooLarge(most)
+            yield piece
+        if raw > most:
+            raise TooLarge(most)
+
+
+async def body(parts: AsyncIterator[bytes], packed: str, most: int) -> bytes:
+    """The whole of what `bounded` gives."""
+    return b"".join([piece async for piece in bounded(parts, packed, most)])
+
+
+async def fetched(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **more: Any) -> httpx.Response:
+    """The response to a GET, read no further than `most` bytes. Raises httpx's errors."""
+    headers = {**more.pop("headers", {}), "accept-encoding": PACKED}
+    async with client.stream("GET", url, headers=headers, **more) as response:
+        packed = response.headers.pop("content-encoding", "")
+        content = await body(parts_of(response), packed, most)
+        return httpx.Response(response.status_code, headers=response.headers, content=content)
+
+
+def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body of `response` as it came; httpx's own iterator refuses one that stands in memory already."""
+    return aiter(cast(httpx.AsyncByteStream, response.stream))
+
+
+def _unpacker(packed: str) -> Callable[[bytes], Iterator[bytes]]:
+    if packed in ("", "identity"):
+        return lambda part: iter((part,))
+    if packed not in ("gzip", "x-gzip", "deflate"):
+        raise httpx.DecodingError(f"packed as {packed[:40]!r}")
+    return _Inflating(raw=packed == "deflate").pieces
+
+
+class _Inflating:
+    """Unpacks gzip, whose members may be many, and deflate with or without zlib's head."""
+
+    def __init__(self, *, raw: bool) -> None:
+        self._open = zlib.decompressobj(wbits=47)
+        self._raw = raw
+
+    def pieces(self, part: bytes) -> Iterator[bytes]:
+        """What `part` unpacks to, in pieces of at most 64 KiB."""
+        while part:
+            try:
+                piece = self._open.decompress(part, _PIECE)
+            except zlib.error as error:
+                if not self._raw:
+                    raise httpx.DecodingError("its packed body is damaged") from error
+                self._open, self._raw = zlib.decompressobj(wbits=-15), False
+                continue
+            self._raw = False
+            yield piece
+            part = self._open.unconsumed_tail
+            if self._open.eof:
+                part = self._open.unused_data
+                self._open = zlib.decompressobj(wbits=47)
+
+
+class Limit:
+    """The most bytes of the replies that are read in one context, and whether one was larger."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.passed = most, False
+
+
+_limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
+
+
+@contextmanager
+def limited(limit: Limit) -> Iterator[None]:
+    """Inside, transports that were `bound` read no reply beyond `limit`."""
+    token = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
+    """Let `transport`, a class of someone else's, keep to the limit of the context; without one, nothing changes."""
+    handle: Any = transport.handle_async_request
+    if getattr(handle, "keeps_limit", False):
+        return
+
+    @wraps(handle)
+    async def handle_async_request(self: Any, request: httpx.Request) -> httpx.Response:
+        limit = _limit.get()
+        if limit is None:
+            response: httpx.Response = await handle(self, request)
+            return response
+        request.headers["accept-encoding"] = PACKED
+        response = await handle(self, request)
+        packed = response.headers.pop("content-encoding", "")
+        response.stream = _Kept(response.stream, packed, limit)
+        return response
+
+    handle_async_request.keeps_limit = True  # type: ignore[attr-defined]
+    transport.handle_async_request = handle_async_request  # type: ignore[method-assign]
+
+
+class _Kept(httpx.AsyncByteStream):
+    """A stream that ends in TooLarge at the limit, and remembers it."""
+
+    def __init__(self, stream: Any, packed: str, limit: Limit) -> None:
+        self._stream, self._packed, self._limit = stream, packed, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in bounded(aiter(self._stream), self._packed, self._limit.most):
+                yield piece
+        except TooLarge:
+            self._limit.passed = True
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

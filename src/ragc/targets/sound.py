@@ -1,0 +1,81 @@
+"""What of a reply may be stored, counted and shown, whoever sent it: well-formed text, plausible numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+
+MOST_TOKENS = 2**31 - 1
+"""The greatest number of tokens that a server may report; a greater one is no count."""
+
+LEAST_LOGPROB = -9999.0
+"""What stands for a probability of 0, as vLLM's server has it."""
+
+
+def well_formed(text: str) -> str:
+    """`text` with pairs of surrogates joined, and halves of a pair replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def token_count(value: Any) -> int | None:
+    """`value` where it counts tokens: a whole number, 0 to `MOST_TOKENS`; None for anything else."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def price(value: Any) -> float | None:
+    """`value` in dollars where it is a finite number that is not below 0; None for anything else."""
+    if type(value) not in (int, float) or not 0 <= value < math.inf:
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def log_probability(value: Any) -> float:
+    """`value` between `LEAST_LOGPROB` and 0; raises ValueError for what is no number."""
+    if type(value) not in (int, float) or value != value:
+        raise ValueError("a log-probability is no number")
+    return float(max(LEAST_LOGPROB, value)) if value <= 0 else 0.0
+
+
+def usage(
+    prompt: Any, completion: Any, cached: Any, request: ChatRequest, text: str, count: Callable[[str], int]
+) -> Usage:
+    """The tokens that were reported; what is absent or no count is counted by `count`.
+
+    `cached` is 0 where it is no count or above the prompt's.
+    """
+    read, written, known = token_count(prompt), token_count(completion), token_count(cached)
+    if read is None:
+        read = sum(count(message.content) for message in request.messages)
+    if written is None:
+        written = count(text)
+    return Usage(read, written, known if known is not None and known <= read else 0)
+
+
+def sound(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
+    """`reply` as it may be stored. Raises ValueError where its text or a log-probability is none."""
+    if not isinstance(reply.text, str):
+        raise ValueError("the text of a reply is no text")
+    text, told = well_formed(reply.text), reply.usage
+    counted = usage(told.prompt, told.completion, told.cached, request, text, count)
+    usd = price(reply.usd)
+    scored, prompt = (tuple(map(_scored, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs))
+    return replace(
+        reply, text=text, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt
+    )
+
+
+def _scored(token: TokenLogprob) -> TokenLogprob:
+    return TokenLogprob(well_formed(str(token.token)), log_probability(token.logprob))
