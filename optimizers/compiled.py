@@ -13,17 +13,22 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
 from ragc.errors import ArtefactError, UsageError
 from ragc.fingerprint import digest, pretty
+from ragc.optimizers.calling import Session
+from ragc.optimizers.trust_record import DIGESTED, digest_of, remember_written
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import reply_schema
+
+if TYPE_CHECKING:
+    from ragc.optimizers.evaluation import Row
 
 FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
@@ -68,7 +73,9 @@ class ProgramState(pydantic.BaseModel):
 class CompiledProgram:
     """A compiled program and where it came from.
 
-    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`.
+    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
+    its directory as `path` and the `digest` of what was read there, and answers questions: `program(question)`
+    from any number of threads, or `await program.acall(question)`. What it needs is opened at the first one.
     """
 
     state: ProgramState
@@ -76,6 +83,26 @@ class CompiledProgram:
     recipe: str
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    digest: str = ""
+    session: Session = field(default_factory=Session, compare=False, repr=False)
+
+    def __call__(self, question: str, **context: Any) -> Row:
+        """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
+        return self.session.ask(self, question, context)
+
+    async def acall(self, question: str, **context: Any) -> Row:
+        """As a call, awaited on any event loop."""
+        return await self.session.aask(self, question, context)
+
+    def close(self) -> None:
+        """Free models, connections and files; a later call opens them again."""
+        self.session.close()
+
+    def __enter__(self) -> CompiledProgram:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def fingerprint(self) -> str:
@@ -147,6 +174,8 @@ class CompiledProgram:
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
+        if self.path is None:  # made here, not read from anywhere
+            remember_written(out, str(self.run.get("base", "")))
         return out
 
 
@@ -158,17 +187,19 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-def load(path: str | Path) -> CompiledProgram:
-    """The compiled program in the directory `path`. Raises ArtefactError in one sentence."""
+def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
+    """The compiled program in the directory `path`, called in `session`. Raises ArtefactError in one sentence."""
     folder = Path(path)
     if not (folder / "program.json").is_file():
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
         )
     try:
-        state = ProgramState.model_validate_json((folder / "program.json").read_text("utf-8"))
-        provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
-        recipe = (folder / "recipe.toml").read_text("utf-8")
+        # What is digested is what is read: the files may change in between.
+        contents = {name: (folder / name).read_bytes() for name in DIGESTED}
+        state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
+        provenance = json.loads(contents["provenance.json"].decode("utf-8"))
+        recipe = contents["recipe.toml"].decode("utf-8")
         run_file = folder / "run.json"
         run = json.loads(run_file.read_text("utf-8")) if run_file.exists() else {}
     except pydantic.ValidationError as error:
@@ -177,7 +208,9 @@ def load(path: str | Path) -> CompiledProgram:
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder)
+    return CompiledProgram(
+        state, provenance, recipe, run, folder, digest_of(contents), session or Session()
+    )
 
 
 def _state(predictor: RagPredict) -> PredictorState:

@@ -13,6 +13,7 @@
     ├── StoreError                 the call store cannot be read or written
     ├── BudgetExhausted            the next request would pass the budget
     └── ArtefactError              a compiled program or study cannot be read
+        └── Untrusted              one from outside wants what nobody allowed it
 
 Every message says what was asked, what was found and what to do.
 """
@@ -107,3 +108,7 @@ class BudgetExhausted(RagcError):
 
 class ArtefactError(UsageError):
     """A compiled program, study or recipe directory cannot be read."""
+
+
+class Untrusted(ArtefactError):
+    """A compiled directory from outside would run, read or speak to what nobody allowed it."""
