@@ -50,7 +50,9 @@ class Session:
         from ragc.optimizers.resolving import Opening
 
         if compiled.path is None:
-            raise UsageError("This compiled program was not loaded from a directory; ragc.load(PATH) answers.")
+            raise UsageError(
+                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
+            )
         with self._lock:
             if self._opened is None:
                 self._opened = open_compiled(compiled, self._how or Opening(), questions=False)

@@ -74,8 +74,9 @@ class CompiledProgram:
     """A compiled program and where it came from.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
-    its directory as `path` and the `digest` of what was read there, and answers questions: `program(question)`
-    from any number of threads, or `await program.acall(question)`. What it needs is opened at the first one.
+    its directory as `path` and the `digest` of what was read there, and answers questions:
+    `program(question)` from any number of threads, or `await program.acall(question)`. What it needs is
+    opened at the first one.
     """
 
     state: ProgramState
@@ -188,7 +189,10 @@ def refuse_foreign(out: Path) -> None:
 
 
 def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
-    """The compiled program in the directory `path`, called in `session`. Raises ArtefactError in one sentence."""
+    """The compiled program in the directory `path`, called in `session`.
+
+    Raises ArtefactError in one sentence.
+    """
     folder = Path(path)
     if not (folder / "program.json").is_file():
         raise ArtefactError(
@@ -208,9 +212,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(
-        state, provenance, recipe, run, folder, digest_of(contents), session or Session()
-    )
+    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
 
 
 def _state(predictor: RagPredict) -> PredictorState:

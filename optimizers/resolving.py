@@ -1,6 +1,6 @@
 """The recipe of a compiled directory as far as opening it needs: resolved, allowed, and its files there.
 
-    recipe.toml ──► overrides ──► the parts in use ──► trust ──► files that are missing
+recipe.toml ──► overrides ──► the parts in use ──► trust ──► files that are missing
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def resolve(
     if how.base is not None:
         root = how.base.resolve()
         if not root.is_dir():
-            raise RecipeError(where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"])
+            raise RecipeError(
+                where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
+            )
     whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
     recipe = _needed(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe

@@ -138,8 +138,9 @@ def prepare(
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger, or `ledger` stands in for it. `questions` False leaves
-    every split empty and scores nothing, for answering questions that are not in the data. `targets` stand in for those of the
-    recipe. `progress` is told of a large corpus that is written to disk for the first time.
+    every split empty and scores nothing, for answering questions that are not in the data. `targets` stand
+    in for those of the recipe. `progress` is told of a large corpus that is written to disk for the first
+    time.
     Raises DataError and UsageError.
     """
     data = RecipeData(recipe, progress)

@@ -4,8 +4,8 @@
 and asking a published address: programs that would run, files that would be read, addresses and variables
 that would be used. Fields and options are allowed by name; one that is not listed here is refused.
 
-    recipe ──► wants ──► refuse   what is not the user's word, not inside, and not allowed: one sentence
-                    └──► listed   for `ragc trust`, before a directory is recorded
+    recipe ──► wants ──► refuse: what is not the user's word, not inside, and not allowed: one sentence
+                    └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
 """
 
 from __future__ import annotations
@@ -264,11 +264,15 @@ def refuse(
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link that the directory laid.
             laid = not own_root and _stays(root, want.path) and _exists(root, want.path)
-            if (is_typed(want.keys, typed, recipe) and not laid) or _allowed(root, want):
+            if (is_typed(want.keys, typed, recipe) and not laid) or inside(root, want):
                 continue
-        elif want.published or is_typed(want.keys, typed, recipe) or _served(want, recipe, typed):
-            continue
-        elif (want.kind == "speaks" and trust_targets) or (want.kind == "runs" and trust_code):
+        elif (
+            want.published
+            or is_typed(want.keys, typed, recipe)
+            or _served(want, recipe, typed)
+            or (want.kind == "speaks" and trust_targets)
+            or (want.kind == "runs" and trust_code)
+        ):
             continue
         refused.append(want)
     if refused:
@@ -300,12 +304,12 @@ def _served(want: Want, recipe: Recipe, typed: Collection[Keys]) -> bool:
 
 def _stays(root: Path, text: str) -> bool:
     """Whether the path `text` stays in `root` as it is written."""
-    home = os.path.normpath(root)
-    return Path(os.path.normpath(os.path.join(home, text))).is_relative_to(home)
+    home = Path(os.path.normpath(root))
+    return Path(os.path.normpath(home / text)).is_relative_to(home)
 
 
-def _allowed(root: Path, want: Want) -> bool:
-    """Whether what is read lies inside `root`, or is weights that ragc itself names."""
+def inside(root: Path, want: Want) -> bool:
+    """Whether what is read lies inside `root`, links followed, or is weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
         return want.published
     return _contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
@@ -338,22 +342,22 @@ def _closed(folder: Path, home: Path) -> bool:
     """Whether everything in `folder` is a regular file or folder inside `home`."""
     for number, path in enumerate(folder.rglob("*")):
         real = path.resolve()
-        inside = real.is_relative_to(home) and (real.is_file() or (real.is_dir() and not path.is_symlink()))
-        if number >= _MOST_ENTRIES or not inside:
+        whole = real.is_file() or (real.is_dir() and not path.is_symlink())
+        if number >= _MOST_ENTRIES or not (whole and real.is_relative_to(home)):
             return False
     return True
 
 
 def _sentence(where: Path, refused: Collection[Want]) -> str:
     """What is refused, and the ways out, in one sentence."""
-    said = {
+    verbs = {
         "runs": "runs programs",
         "speaks": "chooses addresses or environment variables",
         "reads": "reads files outside of it",
         "unknown": "sets what is not known to be harmless",
     }
     clauses, ways = [], ["replace each with --set KEY=VALUE"]
-    for kind, verb in said.items():
+    for kind, verb in verbs.items():
         if held := [want for want in refused if want.kind == kind]:
             more = f" and {len(held) - 3} more" if len(held) > 3 else ""
             clauses.append(f"{verb} ({', '.join(map(str, held[:3]))}{more})")

@@ -1,6 +1,6 @@
-"""What this machine knows of compiled directories: the digests of those that it compiled or was told to trust.
+"""The record of compiled directories that this machine compiled or was told to trust, by digest.
 
-    CACHE/trusted/<digest>-<place>.json     one entry a digest and directory, written at once, readable by one user
+    CACHE/trusted/<digest>-<place>.json     one entry a digest and directory, written at once, for one user
 
 A digest covers the bytes of `DIGESTED`, so a directory that anybody edited is another one. An entry that is
 damaged, or that somebody else could have written, counts as none: the directory is then data from outside.
@@ -72,23 +72,26 @@ def remember(path: Path, digest: str, base: str = "") -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(pretty(entry))
-        os.replace(fresh, folder / _name(digest, place))
+        Path(fresh).replace(folder / _name(digest, place))
     except BaseException:
         Path(fresh).unlink(missing_ok=True)
         raise
 
 
 def remember_written(folder: Path, base: str = "") -> None:
-    """Record the compiled directory that this process has just written; a record that cannot be written is told.
+    """Record the compiled directory that this process has just written.
 
-    The program is whole without it, and only opens as one from outside.
+    Where that fails a warning is logged: the program is whole without it, and opens as one from outside.
     """
     try:
         contents = {name: (folder / name).read_bytes() for name in DIGESTED}
         remember(folder, digest_of(contents), base)
     except OSError as error:
         log.warning(
-            "The digest of %s could not be recorded (%s); `ragc trust %s` does it later.", folder, error, folder
+            "The digest of %s could not be recorded (%s); `ragc trust %s` does it later.",
+            folder,
+            error,
+            folder,
         )
 
 
@@ -110,12 +113,12 @@ def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
 
 
 def is_trusted(digest: str, folder: Path | None = None) -> bool:
-    """Whether `digest` is in the record or named by `RAGC_TRUST`. Raises UsageError when that is no digest."""
+    """Whether `digest` is in the record or named by `RAGC_TRUST`; UsageError when that is no digest."""
     return is_named(digest) or bool(entries(digest, folder))
 
 
 def is_named(digest: str) -> bool:
-    """Whether the environment names `digest`. Raises UsageError when it names something else than a digest."""
+    """Whether the environment names `digest`; UsageError when it names something else than a digest."""
     named = os.environ.get(TRUST_ENV, "").strip()
     if named and not _WRITTEN.fullmatch(named):
         raise UsageError(
