@@ -19,8 +19,8 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe_budget import read_budget
 from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
-from ragc.recipe_spec import Data, Recipe, SourceSpec
 from ragc.recipe_secrets import note_secrets
+from ragc.recipe_spec import Data, Recipe, SourceSpec
 from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
 from ragc.recipe_targets import read_kind, read_targets

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 from ragc.recipe_table import Table
 
 _ALWAYS = frozenset({
-    "apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd",
-    "secret", "secrets",
+    "apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password",
+    "pwd", "secret", "secrets",
 })  # fmt: skip
 _LAST = frozenset({"auth", "key", "sig", "signature", "token"})
 _SPECIAL = frozenset({"bos", "eos", "pad", "stop", "unk", "mask", "cls", "sep", "cache"})
