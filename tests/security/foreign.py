@@ -132,14 +132,29 @@ def recording() -> Iterator[Recorded]:
 
 
 def command(
-    *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None, stdin: str | None = None
+    *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`ragc WORDS` in a process of its own, as a user whose home is `home`; the secret is in its environment."""
+    return _process(["-m", "ragc", *map(str, words)], home, cwd, more or {})
+
+
+def python(script: str, *, home: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The Python `script` in a process of its own, as `command`."""
+    return _process(["-c", script], home, cwd, {})
+
+
+def _process(
+    words: list[str], home: Path, cwd: Path, more: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     home.mkdir(parents=True, exist_ok=True)
-    env = {**kept, "HOME": str(home), VARIABLE: SECRET, **(more or {})}
     return subprocess.run(
-        [sys.executable, "-m", "ragc", *map(str, words)],
-        cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False,
-        **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}),
-    )  # fmt: skip
+        [sys.executable, *words],
+        cwd=cwd,
+        env={**kept, "HOME": str(home), VARIABLE: SECRET, **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
