@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
@@ -19,11 +19,16 @@ from ragc import inputs, outputs
 from ragc.activity import doing
 from ragc.errors import ArtefactError, UsageError
 from ragc.fingerprint import digest, pretty
+from ragc.optimizers.calling import Session
+from ragc.optimizers.trust_record import DIGESTED, digest_of, remember_written
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.typed import reply_schema
+
+if TYPE_CHECKING:
+    from ragc.optimizers.evaluation import Row
 
 FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
@@ -74,7 +79,10 @@ class ProgramState(pydantic.BaseModel):
 class CompiledProgram:
     """A compiled program and where it came from.
 
-    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`.
+    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
+    its directory as `path` and the `digest` of what was read there, and answers questions:
+    `program(question)` from any number of threads, or `await program.acall(question)`. What it needs is
+    opened at the first one.
     """
 
     state: ProgramState
@@ -82,6 +90,26 @@ class CompiledProgram:
     recipe: str
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    digest: str = ""
+    session: Session = field(default_factory=Session, compare=False, repr=False)
+
+    def __call__(self, question: str, **context: Any) -> Row:
+        """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
+        return self.session.ask(self, question, context)
+
+    async def acall(self, question: str, **context: Any) -> Row:
+        """As a call, awaited on any event loop."""
+        return await self.session.aask(self, question, context)
+
+    def close(self) -> None:
+        """Free models, connections and files; a later call opens them again."""
+        self.session.close()
+
+    def __enter__(self) -> CompiledProgram:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def fingerprint(self) -> str:
@@ -131,6 +159,8 @@ class CompiledProgram:
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
             outputs.put_folder(outputs.located(out), outputs.with_manifest(RUN, self.run, written), RUN)
+        if self.path is None:  # made here, not read from anywhere
+            remember_written(out, str(self.run.get("base", "")))
         return out
 
 
@@ -163,8 +193,11 @@ def is_compiled(folder: Path) -> bool:
     return True
 
 
-def load(path: str | Path) -> CompiledProgram:
-    """The compiled program in the directory `path`. Raises ArtefactError in one sentence."""
+def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
+    """The compiled program in the directory `path`, called in `session`.
+
+    Raises ArtefactError in one sentence.
+    """
     folder = Path(path)
     with suppress(OSError):
         outputs.finish(folder)
@@ -173,18 +206,20 @@ def load(path: str | Path) -> CompiledProgram:
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
         )
     try:
-        state = ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
-        provenance = _object(folder / "provenance.json")
-        recipe = inputs.read_text(folder / "recipe.toml")
+        # What is digested is what is read: the files may change in between.
+        contents = {name: inputs.read_bytes(folder / name) for name in DIGESTED}
+        state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
+        provenance = _object(contents["provenance.json"], "provenance.json")
+        recipe = contents["recipe.toml"].decode("utf-8")
         run_file = folder / RUN
-        run = _object(run_file) if run_file.exists() else {}
+        run = _object(inputs.read_bytes(run_file), RUN) if run_file.exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder)
+    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
 
 
 def state_of(program: RagProgram) -> ProgramState:
@@ -199,11 +234,11 @@ def state_of(program: RagProgram) -> ProgramState:
     )
 
 
-def _object(file: Path) -> dict[str, Any]:
-    """The JSON object in `file`. Raises OSError, ValueError and RecursionError."""
-    value = json.loads(inputs.read_bytes(file))
+def _object(content: bytes, name: str) -> dict[str, Any]:
+    """The JSON object that the file `name` holds. Raises ValueError and RecursionError."""
+    value = json.loads(content)
     if not isinstance(value, dict):
-        raise ValueError(f"{file.name} holds no JSON object")
+        raise ValueError(f"{name} holds no JSON object")
     return value
 
 

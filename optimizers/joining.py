@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from ragc.errors import UsageError
+from ragc.errors import Untrusted, UsageError
 from ragc.optimizers.sharing import mark
-from ragc.optimizers.status import find
+from ragc.optimizers.status import find, is_outside
 
 _ADDRESS = re.compile(r"[^\s/@:]+:[0-9]{1,5}")
 _STORE_BYTES = 128 * 2**20
@@ -44,6 +44,11 @@ def address_of(where: str) -> str:
     if _ADDRESS.fullmatch(where) and not Path(where).exists():
         return where
     directory = find(where)
+    if is_outside(directory):
+        raise Untrusted(
+            f"{directory} is no study of this machine's, and whom a worker joins runs programs on it; name "
+            "the cluster itself: ragc study worker HOST:PORT."
+        )
     address = mark(directory).get("workers", "")
     if not address:
         raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from ragc.optimizers.fitting import fit
 from ragc.optimizers.moved import Moved, moved
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import intervals, summaries
+from ragc.optimizers.resolving import Opening, opening, resolve
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
@@ -40,6 +40,20 @@ class Opened:
     task: Task
     program: RagProgram
     compiled: CompiledProgram | None
+
+    def close(self) -> None:
+        """Free models, connections and files."""
+        loop.run(_closed(self.task))
+        self.task.ledger.close()
+        self.task.runtime.gateway.store.close()
+
+
+async def _closed(task: Task) -> None:
+    for target in task.runtime.targets.values():
+        await target.aclose()
+    for source in task.runtime.sources.values():
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,47 +119,55 @@ def open_program(
     questions: bool = True,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
 ) -> Opened:
     """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
-    `targets` stand in for those of the recipe. Raises UsageError and its kin.
+    `targets` stand in for those of the recipe; the rest is said at `ragc.optimizers.resolving.Opening`.
+    Raises UsageError and its kin.
     """
     where = Path(path)
     if where.is_dir():
-        compiled = load(where)
-        resolved = _recipe_of(compiled, sets)
-        kept = store or open_store(resolved.study)
-        task = prepare(resolved, store=kept, questions=questions, targets=targets)
-        return Opened(task, compiled.build(task.runtime), compiled)
+        how = opening(sets, base, trust_targets, trust_code)
+        return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
-    resolved = recipe.load(where, sets)
+    resolved = recipe.load(where, sets, base=None if base is None else Path(base))
     kept = store or open_store(resolved.study)
     task = prepare(resolved, store=kept, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
     return Opened(task, give_prompts(program, task.recipe), None)
 
 
-def _recipe_of(compiled: CompiledProgram, sets: Sequence[str]) -> recipe.Recipe:
-    base = Path(str(compiled.run.get("base", "."))) if compiled.run else Path()
-    with tempfile.TemporaryDirectory() as folder:
-        text = Path(folder) / "recipe.toml"
-        text.write_text(compiled.recipe, "utf-8")
-        return recipe.load(text, sets, base=base)
+def open_compiled(
+    compiled: CompiledProgram,
+    how: Opening,
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+) -> Opened:
+    """A program that was loaded, as `open_program` opens it. Raises Untrusted for what nobody allowed."""
+    resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
+    kept = store or open_store(resolved.study)
+    task = prepare(resolved, store=kept, questions=questions, targets=targets)
+    return Opened(task, compiled.build(task.runtime), compiled)
 
 
 def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
     """Answer one question."""
+    return loop.run(asked(opened, question, context=context))
 
-    async def work() -> Row:
-        await _open(opened.task, SILENT)
-        asked = Question("", question, (), **dict(context or {}))
-        return await answer(opened.program, asked)
 
+async def asked(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """As `ask`, on the process's loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
-    return loop.run(work())
+    await _open(opened.task, SILENT)
+    return await answer(opened.program, Question("", question, (), **dict(context or {})))
 
 
 def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:

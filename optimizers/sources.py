@@ -117,7 +117,8 @@ def _dense(asked: _Asked, options: dict[str, Any]) -> Any:
     model = str(options.pop("model", embedders.DEFAULT))
     names = ("index", "m", "ef_construction", "ef_search")
     settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
-    embedder = embedders.make(model)
+    folder = asked.recipe.path(model)
+    embedder = embedders.make(str(folder) if folder.is_dir() else model)
     return _called(DenseSource, "dense", asked.corpus, embedder, given=options, settings=settings)
 
 

@@ -12,7 +12,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc import metrics
-from ragc.errors import ArtefactError
+from ragc.errors import ArtefactError, Untrusted
 from ragc.metrics.failures import Failures
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
@@ -25,6 +25,7 @@ from ragc.optimizers.trials import Objective, Tried, recorded
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
 from ragc.recipe import Recipe
+from ragc.targets.redact import shorten
 
 LINES = 5
 """How many lines of the log are shown."""
@@ -96,13 +97,20 @@ def _told(trial: Mapping[str, Any]) -> str:
     return f"trial {trial['trial']}, {values}, {trial['candidate']}" + (f"; {failures}" if failures else "")
 
 
-def status(path: str | Path) -> StudyStatus:
+def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     """How the study at `path` stands: the --out directory of a compile, or the study's own directory.
 
-    Raises ArtefactError when there is none, StoreError when its storage cannot be read.
+    `trust_targets` allows the addresses of a directory from outside. Raises ArtefactError when there is none,
+    Untrusted for an address that nobody allowed, StoreError when its storage cannot be read.
     """
     directory = find(path)
     recipe = recipe_in(directory)
+    if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
+        raise Untrusted(
+            f"{directory} is no study of this machine's, and its recipe speaks to "
+            f"{shorten(recipe.study.storage or recipe.study.store)}; allow its addresses with "
+            "--trust-targets."
+        )
     study = _study(directory, recipe)
     tried = _tried(study)
     objectives = [_objective(name) for name in recipe.search.objectives]
@@ -141,6 +149,11 @@ def find(path: str | Path) -> Path:
         f"No study is known at {path}; name the --out directory of a compile on this machine, or a folder in "
         f"{cache_home() / 'studies'}."
     )
+
+
+def is_outside(directory: Path) -> bool:
+    """Whether `directory` is none of the studies in this machine's cache, links followed."""
+    return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())
 
 
 def _state(directory: Path) -> str:

@@ -138,8 +138,9 @@ def prepare(
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger, or `ledger` stands in for it. `questions` False leaves
-    every split empty, for answering questions that are not in the data. `targets` stand in for those of the
-    recipe. `progress` is told of a large corpus that is written to disk for the first time.
+    every split empty and scores nothing, for answering questions that are not in the data. `targets` stand
+    in for those of the recipe. `progress` is told of a large corpus that is written to disk for the first
+    time.
     Raises DataError and UsageError.
     """
     data = RecipeData(recipe, progress)
@@ -156,7 +157,7 @@ def prepare(
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = (*recipe.report, *(objective.metric.id for objective in objectives))
-    wanted = [metrics.get(name) for name in dict.fromkeys(ids)]
+    wanted = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
     scorer = scorer_of(wanted, recipe, runtime, store)
     space = spaces(recipe, runtime)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None

@@ -56,6 +56,7 @@ RECIPE = (
     "recipe_lines",
     "recipe_read",
     "recipe_search",
+    "recipe_secrets",
     "recipe_spec",
     "recipe_study",
     "recipe_table",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.opened import Evaluation
     from ragc.optimizers.optuna_bridge import Objective
     from ragc.optimizers.status import StudyStatus
+    from ragc.optimizers.trust_listing import TrustListing
     from ragc.progress import Progress
 
 
@@ -60,30 +61,78 @@ def examine_targets(
     return examine(read(recipe, sets), again=again)
 
 
-def load(path: str | Path) -> CompiledProgram:
-    """The compiled program in the directory `path`. Raises ArtefactError."""
-    from ragc.optimizers.compiled import load as read
+def load(
+    path: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
+) -> CompiledProgram:
+    """The compiled program in the directory `path`, to be called: `load(path)("A question?").prediction`.
 
-    return read(path)
+    Relative paths of its recipe lead from `base`: by default from where they led when this machine compiled
+    it, else from the directory. One that this machine neither compiled nor trusts is data from outside:
+    `trust_targets` allows its addresses and names of variables, `trust_code` its programs and modules, and
+    `sets` replaces what it says. Raises ArtefactError; a call raises Untrusted for what nobody allowed.
+    """
+    from ragc.optimizers.calling import Session
+    from ragc.optimizers.compiled import load as read
+    from ragc.optimizers.resolving import opening
+
+    return read(path, Session(opening(sets, base, trust_targets, trust_code)))
 
 
 def ask(
-    path: str | Path, question: str, *, sets: Sequence[str] = (), context: Mapping[str, Any] | None = None
+    path: str | Path,
+    question: str,
+    *,
+    sets: Sequence[str] = (),
+    context: Mapping[str, Any] | None = None,
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
 ) -> Row:
-    """Answer `question` with the compiled program or recipe at `path`."""
+    """Answer `question` with the compiled program or recipe at `path`; the rest is said at `load`."""
     from ragc.optimizers import opened
 
-    return opened.ask(opened.open_program(path, sets, questions=False), question, context=context)
+    program = opened.open_program(
+        path, sets, questions=False, base=base, trust_targets=trust_targets, trust_code=trust_code
+    )
+    return opened.ask(program, question, context=context)
 
 
 def evaluate(
-    path: str | Path, *, split: str = "test", sets: Sequence[str] = (), progress: Progress | None = None
+    path: str | Path,
+    *,
+    split: str = "test",
+    sets: Sequence[str] = (),
+    progress: Progress | None = None,
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
 ) -> Evaluation:
-    """Score the compiled program or recipe at `path` on a split of its data."""
+    """Score the compiled program or recipe at `path` on a split of its data; the rest is said at `load`."""
     from ragc.optimizers import opened
 
-    found = opened.open_program(path, sets)
-    return opened.score(found, split, progress=progress or opened.SILENT)
+    program = opened.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
+    return opened.score(program, split, progress=progress or opened.SILENT)
+
+
+def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
+    """What the compiled directory `path` would run, read and speak to, and its digest; records nothing."""
+    from ragc.optimizers.trust_listing import listing
+
+    return listing(path, base)
+
+
+def trust(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
+    """Record on this machine that the compiled directory `path` is trusted as it is now; what it would do.
+
+    Its relative paths lead from `base`, by default from itself. Raises ArtefactError, and UsageError when
+    the record cannot be written.
+    """
+    return trust_listing(path, base=base).record()
 
 
 def compare(
@@ -95,18 +144,30 @@ def compare(
     by: str = "",
     seed: int = 0,
     progress: Progress | None = None,
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
 ) -> RunComparison:
     """Compare `b` with `a` question by question.
 
     Each is a compiled program, a recipe, or a file of rows that `ragc eval --out` wrote. The questions that
-    changed most are told by the metric `by`, the first common one by default. Raises RagcError.
+    changed most are told by the metric `by`, the first common one by default; the rest is said at `load`, and
+    holds for both. Raises RagcError.
     """
     from ragc.metrics import run_comparison, runs
 
     def run(path: Path) -> Run:
         if path.suffix == ".jsonl":
             return runs.read(path)
-        found = evaluate(path, split=split, sets=sets, progress=progress)
+        found = evaluate(
+            path,
+            split=split,
+            sets=sets,
+            progress=progress,
+            base=base,
+            trust_targets=trust_targets,
+            trust_code=trust_code,
+        )
         return runs.of_rows(str(path), (row.to_json() for row in found.rows))
 
     return run_comparison.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
@@ -130,27 +191,47 @@ def export(
     force: bool = False,
     questions: int = 0,
     progress: Progress | None = None,
+    sets: Sequence[str] = (),
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
 ) -> Exported:
     """Write the prompts of the compiled program at `path` to `out`, in one format or "all".
 
     With `questions` that many dev questions go along as cases and the first as a worked example, where the
-    format has a place for them; otherwise no model is called. Raises RagcError.
+    format has a place for them; otherwise no model is called, and the rest, which is said at `load`, plays no
+    part. Raises RagcError.
     """
-    from ragc.exports import base, opened
+    from ragc.exports import base as exports
+    from ragc.exports import opened
+    from ragc.optimizers.resolving import opening
 
-    base.refuse(format, out, force=force)
-    program = opened.opened(path, questions=questions, progress=progress)
-    return base.export(program, format, out, force=force)
+    exports.refuse(format, out, force=force)
+    how = opening(sets, base, trust_targets, trust_code)
+    program = opened.opened(path, questions=questions, progress=progress, how=how)
+    return exports.export(program, format, out, force=force)
 
 
-def check_export(path: str | Path, exported: str | Path, *, questions: int = 0) -> str:
+def check_export(
+    path: str | Path,
+    exported: str | Path,
+    *,
+    questions: int = 0,
+    sets: Sequence[str] = (),
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
+) -> str:
     """Render the compiled program at `path` again and compare it with what was `exported`; the formats' ids.
 
-    Raises ArtefactError with the first difference.
+    Raises ArtefactError with the first difference. The rest is as at `export`.
     """
-    from ragc.exports import base, opened
+    from ragc.exports import base as exports
+    from ragc.exports import opened
+    from ragc.optimizers.resolving import opening
 
-    return base.check(opened.opened(path, questions=questions), exported)
+    how = opening(sets, base, trust_targets, trust_code)
+    return exports.check(opened.opened(path, questions=questions, how=how), exported)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = ()) -> optuna.Study:
@@ -161,11 +242,15 @@ def study(recipe: str | Path, *, sets: Sequence[str] = ()) -> optuna.Study:
     return optuna_bridge.study(recipes.load(recipe, sets))
 
 
-def study_status(path: str | Path) -> StudyStatus:
-    """How the study of the compiled program at `path` stands, finished or not. Raises UsageError for none."""
+def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
+    """How the study of the compiled program at `path` stands, finished or not. Raises UsageError for none.
+
+    A study's directory that is not in this machine's cache is one from outside; `trust_targets` allows its
+    addresses.
+    """
     from ragc.optimizers.status import status
 
-    return status(path)
+    return status(path, trust_targets=trust_targets)
 
 
 def join_study(study: str, *, trials: int | None = None) -> NoReturn:

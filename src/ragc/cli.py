@@ -41,12 +41,14 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("program", metavar="COMPILED|RECIPE")
     asking.add_argument("question", metavar="QUESTION")
     _sets(asking)
+    _trusts(asking)
     asking.add_argument("--trace", action="store_true", help="show every search and call")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
     scoring.add_argument("program", metavar="COMPILED|RECIPE|ROWS.jsonl")
     scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
+    _trusts(scoring)
     scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
     scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
     scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
@@ -65,6 +67,15 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="dev questions to go along as cases, answered first",
     )
+    _sets(exporting)
+    _trusts(exporting)
+
+    trusting = _command(
+        commands, "trust", "see what a compiled program would do, and trust it on this machine", _trust
+    )
+    trusting.add_argument("program", metavar="COMPILED")
+    trusting.add_argument("--base", metavar="DIR", help="where its relative paths lead (default: itself)")
+    trusting.add_argument("--yes", action="store_true", help="record it without a question")
 
     indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
     indexing.add_argument("recipe", metavar="RECIPE")
@@ -75,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     studying.add_argument(
         "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
     )
+    studying.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
     studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
 
     listing = _command(commands, "list", "names that recipes can use", _list)
@@ -105,6 +117,26 @@ def _sets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="override a recipe's key"
     )
+
+
+def _trusts(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--base", metavar="DIR", help="where relative paths of its recipe lead")
+    command.add_argument(
+        "--trust-targets",
+        action="store_true",
+        help="of a program from elsewhere: allow its addresses and variables",
+    )
+    command.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="of a program from elsewhere: allow the programs and servers it starts",
+    )
+
+
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    """What the user said of how a compiled program is opened, as public functions take it."""
+    names = ("sets", "base", "trust_targets", "trust_code")
+    return {name: getattr(args, name) for name in names}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -183,7 +215,7 @@ def _compile(args: argparse.Namespace) -> int:
 def _ask(args: argparse.Namespace) -> int:
     from ragc import api
 
-    row = api.ask(args.program, args.question, sets=args.sets)
+    row = api.ask(args.program, args.question, **_how(args))
     _emit(row.to_json()) if args.json else console.answered(row, trace=args.trace)
     if row.failure:
         console.error(f"The question has no answer: {row.failure}")
@@ -201,7 +233,7 @@ def _eval(args: argparse.Namespace) -> int:
         raise UsageError("Rows are scored already; name a second run to compare them with.")
     out = rows_file.RowsFile(args.out) if args.out is not None else None
     with console_watch.watching() as progress:
-        found = api.evaluate(args.program, split=args.split, sets=args.sets, progress=progress)
+        found = api.evaluate(args.program, split=args.split, progress=progress, **_how(args))
     if out:
         out.write(row.to_json() for row in found.rows)
     _emit(found.to_json()) if args.json else console.evaluated(found)
@@ -215,7 +247,7 @@ def _compare(args: argparse.Namespace) -> int:
         raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
     with console_watch.watching() as progress:
         found = api.compare(
-            args.program, args.other, split=args.split, sets=args.sets, by=args.by, progress=progress
+            args.program, args.other, split=args.split, by=args.by, progress=progress, **_how(args)
         )
     _emit(found.to_json()) if args.json else console.compared(found)
     return 0
@@ -227,7 +259,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.questions < 0:
         raise UsageError(f"--questions must be 0 or more, found {args.questions}.")
     if args.check:
-        formats = api.check_export(args.program, args.check, questions=args.questions)
+        formats = api.check_export(args.program, args.check, questions=args.questions, **_how(args))
         _emit({"checked": args.check, "formats": formats.split(", ")}) if args.json else console.checked(
             args.check, formats
         )
@@ -236,9 +268,42 @@ def _export(args: argparse.Namespace) -> int:
         raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
     with console_watch.watching() as progress:
         found = api.export(
-            args.program, args.to, args.out, force=args.force, questions=args.questions, progress=progress
+            args.program,
+            args.to,
+            args.out,
+            force=args.force,
+            questions=args.questions,
+            progress=progress,
+            **_how(args),
         )
     _emit(found.to_json()) if args.json else console.exported(found)
+    return 0
+
+
+def _trust(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    shown = api.trust_listing(args.program, base=args.base)
+    if not args.json:
+        console.lines(shown.lines())
+    wanted = args.yes or shown.trusted
+    if not wanted and not args.json and sys.stdin.isatty():
+        console.lines(["Trust it on this machine? [y/N]"])
+        wanted = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not wanted:
+            console.lines(["Nothing was recorded."])
+            return 1
+    if wanted and (args.base or not shown.trusted):
+        shown = shown.record()
+    if args.json:
+        _emit(shown.to_json())
+    elif wanted:
+        console.lines([f"{shown.path} is trusted on this machine."])
+    if not wanted:
+        raise UsageError(
+            f"{shown.path} was not recorded, because nobody can be asked; run the command in a terminal, or "
+            "with --yes once you have read what it would do."
+        )
     return 0
 
 
@@ -256,7 +321,7 @@ def _study(args: argparse.Namespace) -> int:
 
     if args.does == "worker":
         api.join_study(args.study, trials=args.trials)
-    found = api.study_status(args.study)
+    found = api.study_status(args.study, trust_targets=args.trust_targets)
     _emit(found.to_json()) if args.json else console.lines(found.lines())
     return 0
 

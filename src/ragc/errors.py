@@ -14,6 +14,7 @@
     ├── BudgetExhausted            the next request would pass the budget
     ├── NothingAnswered            every question failed under every trial
     └── ArtefactError              a compiled program or study cannot be read
+        └── Untrusted              one from outside wants what nobody allowed it
 
 Every message says what was asked, what was found and what to do.
 """
@@ -121,3 +122,7 @@ class NothingAnswered(RagcError):
 
 class ArtefactError(UsageError):
     """A compiled program, study or recipe directory cannot be read."""
+
+
+class Untrusted(ArtefactError):
+    """A compiled directory from outside would run, read or speak to what nobody allowed it."""

@@ -19,7 +19,7 @@ from ragc.recipe_search import OPTIMIZERS
 from ragc.recipe_spec import Budget, Data, Recipe, Search, SourceSpec
 from ragc.recipe_table import Notes, Table, missing_file
 
-__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse"]
+__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse", "set_keys"]
 
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -66,6 +66,11 @@ def parse(
     if problems := notes.listed():
         raise RecipeError(where, problems)
     return recipe
+
+
+def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:
+    """Where the overrides `sets` write, in order."""
+    return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
 def _toml(text: str) -> dict[str, object]:

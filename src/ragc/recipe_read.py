@@ -19,6 +19,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe_budget import read_budget
 from ragc.recipe_search import named_players, read_knobs, read_metrics, read_programs, read_search
+from ragc.recipe_secrets import note_secrets
 from ragc.recipe_spec import Data, Recipe, SourceSpec
 from ragc.recipe_study import read_study
 from ragc.recipe_table import Table
@@ -174,6 +175,7 @@ def _source(table: Table, data: Data, base: Path | None) -> SourceSpec:
     kind = read_kind(table, [entry.id for entry in corpora.SOURCES], "source kind")
     corpus = _place(table, "corpus", base)
     options = table.options("options")
+    note_secrets(table, "options", options, remedy="leave it out")
     fields = _fields(table.table("fields"), _PASSAGE)
     table.close("What one kind understands goes into an `options` table.")
     if kind in NEED_CORPUS:

@@ -9,8 +9,11 @@ from typing import Literal, cast
 
 from ragc import targets
 from ragc.errors import UnknownName, UsageError
+from ragc.recipe_secrets import note_secrets
 from ragc.recipe_table import Table
 from ragc.targets.base import ROLES, TargetSpec
+
+_REMEDY = "put it into an environment variable and name that in api_key_env"
 
 
 def read_kind(table: Table, known: list[str], kind: str) -> str:
@@ -56,6 +59,9 @@ def _target(table: Table, base: Path | None) -> TargetSpec:
     if "@" in url:
         name = table.name("base_url")
         table.note("base_url", f"{name} must not hold a name or password: recipes are passed on")
+    else:
+        note_secrets(table, "base_url", url, remedy=_REMEDY)
+    note_secrets(table, "options", options, remedy=_REMEDY)
     spec = TargetSpec(cast(Literal["embedded", "vllm", "hosted"], kind), model, url, options)
     if kind:
         _try_build(table, replace(spec, model="") if kind == "embedded" else spec)

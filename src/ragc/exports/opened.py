@@ -16,24 +16,30 @@ from ragc.exports.worked import case_of, with_example
 if TYPE_CHECKING:
     from ragc.optimizers.evaluation import Row
     from ragc.optimizers.opened import Opened
+    from ragc.optimizers.resolving import Opening
     from ragc.progress import Progress
 
 
-def opened(path: str | Path, *, questions: int = 0, progress: Progress | None = None) -> ExportedProgram:
+def opened(
+    path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
+) -> ExportedProgram:
     """The compiled program in the directory `path`, ready to export. No model is called without `questions`.
 
     With `questions` that many dev questions, the first ones, are answered (replayed where the store has
     them): the last call of each becomes a case for the formats that carry cases, and the first question that
-    was answered the worked example. Raises ArtefactError, and UsageError when there are fewer questions.
+    was answered the worked example; `how` says how the program is opened then. Raises ArtefactError, and
+    UsageError when there are fewer questions.
     """
     from ragc.optimizers import compiled
 
-    program = exported(compiled.load(path))
+    loaded = compiled.load(path)
+    program = exported(loaded)
     if not questions:
         return program
-    from ragc.optimizers.opened import SILENT, open_program
+    from ragc.optimizers.opened import SILENT, open_compiled
+    from ragc.optimizers.resolving import Opening
 
-    found = open_program(path)
+    found = open_compiled(loaded, how or Opening())
     if len(found.task.dev) < questions:
         raise UsageError(
             f"{questions} dev questions were asked for, and the data of {path} has {len(found.task.dev)}."

@@ -1,0 +1,59 @@
+"""Calling a compiled program: opened at the first question, then held for all threads and event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragc import loop
+from ragc.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragc.optimizers.compiled import CompiledProgram
+    from ragc.optimizers.evaluation import Row
+    from ragc.optimizers.opened import Opened
+    from ragc.optimizers.resolving import Opening
+
+
+class Session:
+    """How one compiled program is opened, and what it holds once it is; safe in several threads."""
+
+    def __init__(self, how: Opening | None = None) -> None:
+        self._how = how
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+
+    def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Answer `question` with `compiled`. Raises RagcError."""
+        from ragc.optimizers import opened
+
+        return opened.ask(self._ready(compiled), question, context=context)
+
+    async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """As `ask`; files are read in a thread, so that the caller's loop goes on."""
+        from ragc.optimizers import opened
+
+        ready = await asyncio.to_thread(self._ready, compiled)
+        return await loop.bridge(opened.asked(ready, question, context=context))
+
+    def close(self) -> None:
+        """Free what is held."""
+        with self._lock:
+            held, self._opened = self._opened, None
+        if held is not None:
+            held.close()
+
+    def _ready(self, compiled: CompiledProgram) -> Opened:
+        from ragc.optimizers.opened import open_compiled
+        from ragc.optimizers.resolving import Opening
+
+        if compiled.path is None:
+            raise UsageError(
+                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
+            )
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_compiled(compiled, self._how or Opening(), questions=False)
+            return self._opened

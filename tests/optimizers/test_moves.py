@@ -1,0 +1,151 @@
+"""A compiled program moves: it answers where only itself, its corpus and its target are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ragc
+from ragc.cli import main
+from ragc.errors import RecipeError, UsageError
+from tests.security.foreign import (
+    QUESTION,
+    Recorded,
+    command,
+    compiled_directory,
+    python,
+    recording,
+    target_table,
+    write_data,
+)
+
+
+@pytest.fixture
+def server() -> Iterator[Recorded]:
+    with recording() as kept:
+        yield kept
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of this machine whose data are in `origin`."""
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    return compiled_directory(tmp_path / "origin", tmp_path / "compiled" / "mine", table)
+
+
+def test_a_program_copied_to_another_users_home_answers_there(
+    compiled: Path, tmp_path: Path, server: Recorded
+) -> None:
+    home = tmp_path / "other-home"
+    there = home / "programs" / "mine"
+    shutil.copytree(compiled, there)
+    shutil.copy(tmp_path / "origin" / "corpus.jsonl", there)
+    shutil.rmtree(tmp_path / "origin")
+    shutil.rmtree(tmp_path / "machine")
+    shutil.rmtree(compiled)
+    sets = ("--set", f"targets.main.base_url={server.url}")
+    found = command("ask", there, QUESTION, "--json", *sets, home=home, cwd=home)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["prediction"] == "red"
+    assert [row for row in server.seen if "The mug is red." in row]
+    script = (
+        "import asyncio, ragc\n"
+        f"with ragc.load({str(there)!r}, sets=['targets.main.base_url={server.url}']) as program:\n"
+        f"    print(program({QUESTION!r}).prediction)\n"
+        f"    print(asyncio.run(program.acall({QUESTION!r})).prediction)\n"
+    )
+    found = python(script, home=home, cwd=home)
+    assert found.stdout.split() == ["red", "red"], found.stderr
+
+
+def test_a_question_needs_no_dev_questions_and_eval_says_which_file_is_gone(
+    compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "origin" / "questions.jsonl").unlink()
+    assert main(["ask", str(compiled), QUESTION]) == 0
+    capsys.readouterr()
+    assert main(["eval", str(compiled), "--split", "dev"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"ragc: {compiled}/recipe.toml: ")
+    assert "data.questions = 'questions.jsonl'" in err
+    assert "--base DIR" in err
+    assert "/tmp/tmp" not in err
+
+
+def test_base_says_where_relative_paths_lead(
+    compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "origin").rename(tmp_path / "moved")
+    assert main(["ask", str(compiled), QUESTION]) == 2
+    assert "say where relative paths lead from with --base DIR" in capsys.readouterr().err
+    assert main(["ask", str(compiled), QUESTION, "--base", str(tmp_path / "moved")]) == 0
+    assert main(["eval", str(compiled), "--split", "dev", "--base", str(tmp_path / "moved")]) == 0
+    words = ["--to", "promptfoo", "--out", str(tmp_path / "x"), "--questions", "1"]
+    assert main(["export", str(compiled), *words, "--base", str(tmp_path / "moved")]) == 0
+    assert ragc.evaluate(compiled, split="dev", base=tmp_path / "moved").metrics["em"].mean == 1
+    assert main(["ask", str(compiled), QUESTION, "--base", str(tmp_path / "gone")]) == 2
+    assert "is no folder" in capsys.readouterr().err
+
+
+def test_relative_paths_lead_from_where_it_was_compiled_and_else_from_itself(
+    compiled: Path, tmp_path: Path
+) -> None:
+    write_data(compiled)
+    own = {"id": "x", "title": "X", "text": "The mug is of the directory."}
+    (compiled / "corpus.jsonl").write_text(json.dumps(own) + "\n")
+    assert {p.text for p in ragc.ask(compiled, QUESTION).passages} == {"The mug is red."}
+    moved = compiled.with_name("renamed")
+    compiled.rename(moved)  # the record knows it by its digest
+    assert {p.text for p in ragc.ask(moved, QUESTION).passages} == {"The mug is red."}
+    shutil.rmtree(tmp_path / "origin")
+    assert {p.text for p in ragc.ask(moved, QUESTION).passages} == {"The mug is of the directory."}
+
+
+def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
+    compiled: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragc.optimizers import calling, opened
+
+    times: list[object] = []
+    real = opened.open_compiled
+    monkeypatch.setattr(opened, "open_compiled", lambda *a, **k: (times.append(1), real(*a, **k))[1])
+    program = ragc.load(compiled)
+    assert program.state.method == "vanilla"
+    assert server.paths == []
+    questions = [f"{QUESTION} {number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        assert {row.prediction for row in pool.map(program, questions)} == {"red"}
+
+    async def together() -> set[str | None]:
+        return {row.prediction for row in await asyncio.gather(*map(program.acall, questions))}
+
+    assert asyncio.run(together()) == {"red"}
+    assert len(times) == 1
+    assert isinstance(program.session, calling.Session)
+    with pytest.raises(UsageError, match="empty"):
+        program("  ")
+    program.close()
+    program.close()
+    assert program(QUESTION).prediction == "red"
+    assert len(times) == 2
+    program.close()
+
+
+def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(UsageError, match=r"ragc\.load"):
+        replace(ragc.load(compiled), path=None)(QUESTION)
+
+
+def test_what_is_wrong_with_its_recipe_is_told_with_its_real_name(compiled: Path) -> None:
+    with pytest.raises(RecipeError) as found:
+        ragc.ask(compiled, QUESTION, sets=("knobs.top_kk=3",))
+    assert str(found.value).startswith(f"{compiled}/recipe.toml: --set knobs.top_kk=3")

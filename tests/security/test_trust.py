@@ -1,0 +1,483 @@
+"""A compiled directory from elsewhere starts nothing, sends nothing away and reads nothing outside of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc.cli import main
+from ragc.errors import Untrusted, UsageError
+from ragc.optimizers import trust_record
+from ragc.optimizers.compiled import load
+from tests.security.foreign import (
+    QUESTION,
+    RECIPE,
+    SECRET,
+    VARIABLE,
+    Recorded,
+    command,
+    compiled_directory,
+    foreign_directory,
+    recording,
+    target_table,
+    write_data,
+)
+
+KEY = "OPENAI_API_KEY"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Recorded]:
+    with recording() as kept:
+        yield kept
+
+
+@pytest.fixture(autouse=True)
+def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Recorded) -> None:
+    """A record of this test's own, secrets in the environment, and nothing asked so far."""
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    monkeypatch.delenv("RAGC_TRUST", raising=False)
+    monkeypatch.setenv(VARIABLE, SECRET)
+    monkeypatch.setenv(KEY, f"{SECRET}-of-openai")
+    server.paths.clear()
+    server.seen.clear()
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    """Exit status, output and errors of `ragc WORDS` in this process."""
+    capsys.readouterr()
+    status = main([*map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def assert_refused(found: tuple[int, str, str], directory: Path, *keys: str) -> None:
+    status, out, err = found
+    assert status == 2
+    assert out == ""
+    assert err.startswith(f"ragc: {directory} was not compiled on this machine")
+    assert err.count("\n") == 1
+    for key in (*keys, f"ragc trust {directory}", "--set "):
+        assert key in err
+
+
+HELPER = "#!/bin/sh\ntouch '{marker}'\n"
+
+TARGETS: dict[str, tuple[dict[str, Any], str]] = {
+    "a server of vLLM": ({"kind": "vllm", "model": "m", "serve": True}, "targets.main.options.serve"),
+    "a program beside it": (
+        {"kind": "vllm", "model": "m", "serve": True, "python": "{helper}"},
+        "targets.main.options.python",
+    ),
+    "its flags": (
+        {"kind": "vllm", "model": "m", "serve": True, "flags": {"trust-remote-code": True}},
+        "targets.main.options.flags",
+    ),
+    "vLLM in this process": ({"kind": "vllm", "model": "m", "offline": True}, "targets.main.options.offline"),
+    "a variable for its own server": (
+        {"kind": "vllm", "model": "echo", "base_url": "{url}", "api_key_env": VARIABLE},
+        "targets.main.options.api_key_env",
+    ),
+    "a server on this machine": (
+        {"kind": "vllm", "model": "echo", "base_url": "{url}"},
+        "targets.main.base_url",
+    ),
+    "a provider's key for its own proxy": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "base_url": "{url}"},
+        "targets.main.base_url",
+    ),
+    "another variable for a provider": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "api_key_env": VARIABLE},
+        "targets.main.options.api_key_env",
+    ),
+    "one provider's key for another": (
+        {"kind": "hosted", "model": "deepseek/chat", "api_key_env": KEY},
+        "targets.main.options.api_key_env",
+    ),
+    "a redirection in the body": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"custom_llm_provider": "openai_like"}},
+        "targets.main.options.body.custom_llm_provider",
+    ),
+    "a router in the body": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"fallbacks": [{"api_base": "{url}"}]}},
+        "targets.main.options.body.fallbacks",
+    ),
+    "tables in the body": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"stop": [{"api_base": "{url}"}]}},
+        "targets.main.options.body.stop",
+    ),
+    "another's replies": (
+        {"kind": "hosted", "model": "openai/gpt-4o-mini", "identity": "gpt-5"},
+        "targets.main.options.identity",
+    ),
+    **{
+        model: ({"kind": "hosted", "model": model}, "targets.main.model")
+        for model in (
+            "openai_like/m",
+            "ollama/m",
+            "custom/m",
+            "litellm_proxy/m",
+            "vllm/m",
+            "huggingface/https://example.com/m",
+            "baseten/example.com/#",
+            "openai/../m",
+            "bedrock/m",
+            "azure/m",
+            "unknown-model",
+        )
+    },
+    "weights elsewhere": ({"kind": "embedded", "model": "{elsewhere}"}, "targets.main.model"),
+    "weights of a home": ({"kind": "embedded", "model": "~/model.gguf"}, "targets.main.model"),
+}
+
+
+@pytest.mark.parametrize("shape", TARGETS)
+def test_a_target_from_elsewhere_is_refused_with_the_way_out(
+    shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marker, helper = tmp_path / "marker", tmp_path / "helper"
+    helper.write_text(HELPER.format(marker=marker))
+    helper.chmod(0o755)
+    elsewhere = tmp_path / "model.gguf"
+    elsewhere.write_bytes(b"GGUF")
+    options, key = TARGETS[shape]
+    values = {"helper": helper, "url": server.url, "elsewhere": elsewhere}
+    text = target_table(**options)
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    directory = foreign_directory(tmp_path, target=text)
+    assert_refused(run(capsys, "ask", directory, QUESTION), directory, key)
+    assert server.paths == []
+    assert not marker.exists()
+
+
+RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
+    "questions elsewhere": (
+        lambda t: t.replace('questions = "questions', 'questions = "{outside}/questions'),
+        "data.questions",
+    ),
+    "questions above": (
+        lambda t: t.replace('questions = "questions', 'questions = "../outside/questions'),
+        "data.questions",
+    ),
+    "a split elsewhere": (lambda t: t.replace("dev = 2", 'dev = "/etc/passwd"'), "data.dev"),
+    "a corpus elsewhere": (
+        lambda t: t.replace('corpus = "corpus', 'corpus = "{outside}/corpus'),
+        "sources.local.corpus",
+    ),
+    "a corpus by a link": (lambda t: t.replace("corpus.jsonl", "link.jsonl"), "sources.local.corpus"),
+    "a corpus in a linked folder": (
+        lambda t: t.replace("corpus.jsonl", "folder/corpus.jsonl"),
+        "sources.local.corpus",
+    ),
+    "a link that leads to itself": (lambda t: t.replace("corpus.jsonl", "loop.jsonl"), "sources.local.corpus"),
+    "a corpus of Windows": (
+        lambda t: t.replace('"corpus.jsonl"', r"'..\outside\corpus.jsonl'"),
+        "sources.local.corpus",
+    ),
+    "a corpus of the Hub": (lambda t: t.replace('"corpus.jsonl"', '"hf:org/name"'), "sources.local.corpus"),
+    "a folder of data": (lambda t: t.replace('"corpus.jsonl"', '"hf:./folder"'), "sources.local.corpus"),
+    "a data set of the Hub": (
+        lambda t: t.replace("[data]", '[data]\ndataset = "hf:org/name"').replace(
+            'questions = "questions.jsonl"\n', ""
+        ),
+        "data.dataset",
+    ),
+    "an entailment model": (lambda t: t + 'entailment = "nli:{outside}"\n', "metrics.entailment"),
+    "an entailment model of the cache": (lambda t: t + 'entailment = "nli:org/m"\n', "metrics.entailment"),
+    "a reranker": (lambda t: t + '[sources.local.options]\nrerank = "cross:{outside}"\n', "rerank"),
+    "a reranker of the Hub": (lambda t: t + '[sources.local.options]\nrerank = "embed:o/m"\n', "rerank"),
+    "an embedder": (
+        lambda t: t.replace('"bm25"', '"dense"') + '[sources.local.options]\nmodel = "{outside}"\n',
+        "sources.local.options.model",
+    ),
+    "an embedder of a part": (
+        lambda t: t.replace('"bm25"', '"hybrid"')
+        + '[sources.local.options.dense]\nmodel = "modules"\n',
+        "sources.local.options.dense.model",
+    ),
+    "a recording": (lambda t: t.replace('"bm25"', '"recorded"').replace("corpus.", "link."), "local.corpus"),
+    "an address of an API": (
+        lambda t: t + '[sources.kg]\nkind = "api"\noptions.base_url = "http://127.0.0.1:9"\n',
+        "sources.kg.options.base_url",
+    ),
+    "an option that nobody knows": (
+        lambda t: t + '[sources.local.options]\nhome = "/"\n',
+        "sources.local.options.home",
+    ),
+    "a call store": (lambda t: t + '[study]\nstore = "redis://127.0.0.1:1/0"\n', "study.store"),
+    "a storage": (lambda t: t + '[study]\nstorage = "postgresql://127.0.0.1/x"\n', "study.storage"),
+    "workers": (lambda t: t + '[study]\nworkers = "ray"\n', "study.workers"),
+}
+
+
+@pytest.mark.parametrize("shape", RECIPES)
+def test_what_lies_or_listens_elsewhere_is_refused(
+    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = tmp_path / "outside"
+    write_data(outside)
+    change, key = RECIPES[shape]
+    directory = foreign_directory(tmp_path, change(RECIPE).replace("{outside}", str(outside)))
+    (directory / "link.jsonl").symlink_to(outside / "corpus.jsonl")
+    (directory / "folder").symlink_to(outside)
+    (directory / "loop.jsonl").symlink_to("loop.jsonl")
+    (directory / "modules").mkdir()
+    (directory / "modules" / "modules.json").write_text('[{"type": "os.system"}]')
+    assert_refused(run(capsys, "eval", directory, "--split", "dev"), directory, key)
+
+
+@pytest.mark.parametrize("name", ["judge", "teacher", "spare"])
+def test_other_targets_are_looked_at_as_well(
+    name: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main_table = target_table(kind="hosted", model="openai/gpt-4o-mini", fallbacks=["spare"])
+    other = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
+    text = main_table if name == "spare" else '[targets.main]\nkind = "embedded"\n'
+    directory = foreign_directory(tmp_path, target=text + other.replace("targets.main", f"targets.{name}"))
+    assert_refused(run(capsys, "eval", directory), directory, f"targets.{name}.options.api_key_env")
+    assert server.paths == []
+
+
+def test_a_question_opens_no_judge(
+    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1", api_key_env=VARIABLE)
+    text = '[targets.main]\nkind = "vllm"\nmodel = "echo"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    directory = foreign_directory(tmp_path, target=text + judge.replace("targets.main", "targets.judge"))
+    status, out, _ = run(capsys, "ask", directory, QUESTION, "--set", f"targets.main.base_url={server.url}")
+    assert status == 0
+    assert "A: red" in out
+
+
+@pytest.mark.parametrize("words", [("ask", "{d}", QUESTION), ("eval", "{d}"), ("eval", "{d}", "{d}"),
+                                   ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1")])  # fmt: skip
+def test_no_command_sends_a_variable_away_or_starts_a_program(
+    words: tuple[str, ...], tmp_path: Path, server: Recorded
+) -> None:
+    marker, helper = tmp_path / "marker", tmp_path / "helper"
+    helper.write_text(HELPER.format(marker=marker))
+    helper.chmod(0o755)
+    sends = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
+    starts = target_table(kind="vllm", model="m", serve=True, python=str(helper))
+    for number, text in enumerate((sends, starts)):
+        directory = foreign_directory(tmp_path / str(number), target=text)
+        found = command(
+            *(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path
+        )
+        assert_refused((found.returncode, found.stdout, found.stderr), directory)
+    assert server.seen == []
+    assert not marker.exists()
+    assert not (tmp_path / "x.py").exists()
+
+
+def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recorded) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
+    directory = foreign_directory(tmp_path, target=table)
+    calls: list[Callable[..., Any]] = [
+        lambda **how: ragc.ask(directory, QUESTION, **how).prediction,
+        lambda **how: ragc.load(directory, **how)(QUESTION).prediction,
+        lambda **how: ragc.evaluate(directory, split="dev", **how).rows[0].prediction,
+        lambda **how: ragc.export(directory, "python", tmp_path / "x.py", questions=1, force=True, **how),
+    ]
+    for call in calls:
+        for how in ({}, {"trust_code": True}):
+            with pytest.raises(Untrusted, match="api_key_env"):
+                call(**how)
+        assert server.seen == []
+    for call in calls:
+        assert call(trust_targets=True)
+    assert any(f"Bearer {SECRET}" in text for text in server.seen)
+
+
+def test_what_the_user_sets_is_the_users_word_and_the_rest_is_not(
+    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1", api_key_env=VARIABLE)
+    directory = foreign_directory(tmp_path, target=table)
+    url = f"targets.main.base_url={server.url}"
+    for sets, key in (
+        (("targets.main.model=other",), "base_url"),
+        ((url,), "api_key_env"),
+        ((f"targets.main.options.api_key_env={VARIABLE}",), "base_url"),
+        (("targets.main.kind=hosted", "targets.main.model=openai/gpt-4o-mini"), "base_url"),
+    ):
+        words = [word for text in sets for word in ("--set", text)]
+        assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, key)
+    assert server.seen == []
+    status, out, _ = run(
+        capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}"
+    )
+    assert status == 0
+    assert "A: red" in out
+    assert SECRET not in str(server.seen)
+
+
+def test_a_key_that_the_user_names_goes_to_no_model_of_the_directorys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(kind="hosted", model="deepseek/chat"))
+    words = ("--set", f"targets.main.options.api_key_env={VARIABLE}")
+    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
+
+
+def test_a_name_that_the_user_types_follows_no_link_of_the_directorys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_data(tmp_path / "outside")
+    directory = foreign_directory(tmp_path)
+    (directory / "mine.jsonl").symlink_to(tmp_path / "outside" / "corpus.jsonl")
+    words = ("--set", "sources.local.corpus=mine.jsonl")
+    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "sources.local.corpus")
+
+
+@pytest.mark.parametrize(("flag", "shape"), [("--trust-targets", "serve"), ("--trust-code", "base_url")])
+def test_each_flag_allows_its_own_part_only(
+    flag: str, shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"serve": {"serve": True}, "base_url": {"base_url": server.url}}[shape]
+    directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", **options))
+    assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, shape)
+    directory = foreign_directory(
+        tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus')
+    )
+    found = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
+    assert_refused(found, directory, "sources.local.corpus")
+    assert server.seen == []
+
+
+def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(tmp_path: Path) -> None:
+    body = {"temperature": 0.2, "stop": ["\n"], "chat_template_kwargs": {"enable_thinking": False}}
+    for model, options in (
+        ("openai/gpt-4o-mini", {"api_key_env": KEY, "fallbacks": [], "tries": 2}),
+        ("gpt-4o-mini", {"body": body}),
+        ("openrouter/meta-llama/llama-3.3-70b-instruct:free", {}),
+        ("anthropic/claude-sonnet-4-5", {}),
+    ):
+        table = target_table(kind="hosted", model=model, **options)
+        directory = foreign_directory(tmp_path / model.replace("/", "-"), target=table)
+        opened = ragc.load(directory).session._ready(load(directory))
+        assert opened.task.runtime.target("main").model == model
+
+
+def test_an_edited_directory_is_one_from_elsewhere(
+    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+    assert run(capsys, "ask", own, QUESTION)[0] == 0
+    for name in trust_record.DIGESTED:
+        edited = tmp_path / f"edited {name}"
+        shutil.copytree(own, edited)
+        assert run(capsys, "ask", edited, QUESTION)[0] == 0
+        text = (edited / name).read_text()
+        (edited / name).write_text(text.replace("\n", "\n ", 1) if name.endswith("json") else f"{text}\n")
+        assert_refused(run(capsys, "ask", edited, QUESTION), edited, "targets.main.base_url")
+
+
+def test_where_its_run_says_that_paths_lead_is_not_believed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], server: Recorded
+) -> None:
+    outside = tmp_path / "outside"
+    write_data(outside)
+    own = compiled_directory(
+        tmp_path / "origin", tmp_path / "own", target_table(kind="vllm", model="echo", base_url=server.url)
+    )
+    (outside / "corpus.jsonl").write_text('{"id": "x", "title": "X", "text": "The mug is secret."}\n')
+    for directory in (own, foreign_directory(tmp_path)):
+        (directory / "run.json").write_text(json.dumps({"base": str(outside)}))
+        url = f"targets.main={{kind='vllm', model='echo', base_url='{server.url}'}}"
+        status, out, _ = run(capsys, "ask", directory, QUESTION, "--set", url)
+        assert status == 0
+        assert "is red" in out
+        assert "secret" not in out
+
+
+def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, server: Recorded) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+    program = ragc.load(own)
+    evil = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
+    (own / "recipe.toml").write_text(RECIPE + evil)
+    assert program(QUESTION).prediction == "red"
+    assert SECRET not in str(server.seen)
+
+
+def record_of(directory: Path) -> Path:
+    """The one entry of the record for `directory`."""
+    digest = load(directory).digest.removeprefix("sha256:")
+    (entry,) = trust_record.record_folder().glob(f"{digest}-*.json")
+    return entry
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_text(""),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_bytes(b"\xff\xfe"),
+        lambda path: path.write_text(path.read_text().replace("sha256:", "sha256:0")),
+        lambda path: path.write_text('{"format": "ragc.trusted/1", "path": 1, "base": []}'),
+        lambda path: path.rename(path.with_name(f"{'0' * 64}-{path.name[-21:]}")),
+        lambda path: path.chmod(0o666),
+        lambda path: path.parent.chmod(0o777),
+        lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
+        lambda path: (path.unlink(), os.mkfifo(path)),
+        lambda path: (path.unlink(), path.mkdir()),
+    ],
+)
+def test_a_damaged_entry_is_none(
+    damage: Callable[[Path], object], tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+    damage(record_of(own))
+    assert_refused(run(capsys, "ask", own, QUESTION), own, "targets.main.base_url")
+
+
+def test_a_directory_brings_no_record_along(
+    tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="m", base_url=server.url))
+    monkeypatch.setenv("RAGC_HOME", str(directory / "cache"))
+    trust_record.remember(directory, load(directory).digest)
+    assert_refused(run(capsys, "ask", directory, QUESTION), directory, "targets.main.base_url")
+    status, _, err = run(capsys, "trust", directory, "--yes")
+    assert status == 2
+    assert "RAGC_HOME" in err
+
+
+def test_entries_are_for_this_user_alone_and_say_no_more_than_they_must(tmp_path: Path) -> None:
+    own = compiled_directory(tmp_path / "origin", tmp_path / "own")
+    entry = record_of(own)
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    assert set(json.loads(entry.read_text())) == {"format", "digest", "path", "base"}
+
+
+def test_the_environment_may_name_one_digest(
+    tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url))
+    monkeypatch.setenv("RAGC_TRUST", load(directory).digest)
+    assert run(capsys, "ask", directory, QUESTION)[0] == 0
+    monkeypatch.setenv("RAGC_TRUST", f"sha256:{'0' * 64}")
+    assert_refused(run(capsys, "ask", directory, QUESTION), directory)
+    monkeypatch.setenv("RAGC_TRUST", "yes")
+    status, _, err = run(capsys, "ask", directory, QUESTION)
+    assert status == 2
+    assert "RAGC_TRUST must be one digest" in err
+
+
+def test_a_malformed_digest_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_TRUST", "sha256:xyz")
+    with pytest.raises(UsageError, match="64 hexadecimal digits"):
+        trust_record.is_named(f"sha256:{'a' * 64}")

@@ -1,0 +1,169 @@
+"""`ragc trust`: what is shown, who may say yes, and what the record holds afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ragc
+from ragc.cli import main
+from ragc.errors import ArtefactError, Untrusted
+from ragc.optimizers import trust_record
+from ragc.optimizers.compiled import load
+from ragc.optimizers.joining import address_of
+from tests.optimizers.colours import begun, written
+from tests.security.foreign import (
+    QUESTION,
+    RECIPE,
+    SECRET,
+    VARIABLE,
+    command,
+    foreign_directory,
+    recording,
+    target_table,
+)
+
+DOES = target_table(
+    kind="vllm", model="m", serve=True, api_key_env=VARIABLE, flags={"enforce-eager": True}
+) + target_table(kind="hosted", model="openai/gpt-4o-mini").replace("targets.main", "targets.judge")
+READS = RECIPE.replace('questions = "questions', 'questions = "/elsewhere/questions')
+
+
+@pytest.fixture(autouse=True)
+def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    monkeypatch.delenv("RAGC_TRUST", raising=False)
+
+
+def test_it_shows_what_the_directory_runs_reads_and_speaks_to_before_it_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, READS, DOES)
+    for words in (("trust", str(directory)), ("trust", str(directory), "--json")):
+        capsys.readouterr()
+        assert main([*words]) == 2
+        out, err = capsys.readouterr()
+        for text in (
+            "targets.main.options.serve = True",
+            "enforce-eager",
+            f"data.questions = '/elsewhere/questions.jsonl': questions, OUTSIDE of {directory}",
+            "sources.local.corpus = 'corpus.jsonl': passages, inside",
+            f"targets.main.options.api_key_env = '{VARIABLE}'",
+            "targets.judge.model = 'openai/gpt-4o-mini': asks this model at its published address",
+            load(directory).digest,
+        ):
+            assert text in out
+        assert "--yes" in err
+        assert not trust_record.is_trusted(load(directory).digest)
+    assert json.loads(out)["trusted"] is False
+
+
+def test_yes_records_it_and_a_second_time_nothing_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, target=DOES)
+    capsys.readouterr()
+    assert main(["trust", str(directory), "--yes", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["trusted"]
+    assert trust_record.is_trusted(shown["digest"], directory)
+    assert main(["trust", str(directory)]) == 0
+
+
+@pytest.mark.parametrize(("reply", "status"), [("y", 0), ("n", 1), ("", 1), ("x", 1)])
+def test_on_a_terminal_it_asks(reply: str, status: int, tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragc", "trust", str(directory)], stdin=theirs, stdout=subprocess.PIPE, text=True
+    )
+    os.write(ours, f"{reply}\n".encode())
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == status
+    assert out.index("It would speak to") < out.index("[y/N]")
+    assert trust_record.is_trusted(load(directory).digest) == (status == 0)
+
+
+def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    for path, text in (
+        (tmp_path / "recipe.toml", "is a file"),
+        (tmp_path, "no program.json"),
+        (tmp_path / "gone", "no program.json"),
+    ):
+        assert main(["trust", str(path), "--yes"]) == 2
+        assert text in capsys.readouterr().err
+
+
+def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://x.example/\\u001b[2J"\n'
+    table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../x"\n'
+    directory = foreign_directory(tmp_path, target=table)
+    for words in (["trust", str(directory)], ["ask", str(directory), QUESTION]):
+        main(words)
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err
+        assert "\x9b" not in out + err
+
+
+def test_many_may_write_the_record_at_once(tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    digest = load(directory).digest
+    folders = [tmp_path / f"copy{number % 4}" for number in range(64)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda folder: trust_record.remember(folder, digest, str(tmp_path)), folders))
+    assert {entry.path for entry in trust_record.entries(digest)} == {
+        str((tmp_path / f"copy{number}").resolve()) for number in range(4)
+    }
+    assert [path.name for path in trust_record.record_folder().iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_python_call_records_it_too(tmp_path: Path) -> None:
+    with recording() as server:
+        directory = foreign_directory(
+            tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url)
+        )
+        with pytest.raises(Untrusted):
+            ragc.ask(directory, QUESTION)
+        ragc.trust(directory)
+        assert ragc.ask(directory, QUESTION).prediction == "red"
+
+
+def test_compiled_programs_and_the_best_of_a_study_are_this_machines(tmp_path: Path) -> None:
+    from ragc.optimizers.compile import study_directory
+
+    written(tmp_path)
+    path = begun(tmp_path)("out", sets=("search.trials=1",)).path
+    best = study_directory(path) / "best"
+    for folder in (path, best, Path(best.resolve())):
+        assert trust_record.is_trusted(load(folder).digest, folder)
+        assert trust_record.base_of(load(folder).digest, folder) == tmp_path.resolve()
+
+
+def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    text = RECIPE + '[targets.main]\nkind = "embedded"\n[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
+    (study / "recipe.toml").write_text(text)
+    (study / "study.json").write_text('{"name": "n", "workers": "127.0.0.1:9"}')
+    found = command("study", "status", study, home=tmp_path / "home", cwd=tmp_path, more={"PGPASSWORD": SECRET})
+    assert found.returncode == 2
+    assert "--trust-targets" in found.stderr
+    with pytest.raises(Untrusted, match="HOST:PORT"):
+        address_of(str(study))
+
+
+def test_a_directory_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    (directory / "recipe.toml").unlink()
+    with pytest.raises(ArtefactError, match=r"recipe\.toml"):
+        ragc.trust(directory)
