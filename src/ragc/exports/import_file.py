@@ -93,7 +93,7 @@ def contents(path: Path) -> bytes:
 
 
 def _unusable(value: Any) -> str:
-    """What in the JSON `value` no prompt can hold, "" where there is nothing: half characters, odd numbers."""
+    """What of the JSON `value` no prompt can hold, "" for nothing: half characters, big numbers."""
     waiting = [(value, 0)]
     while waiting:
         one, depth = waiting.pop()
