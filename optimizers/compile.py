@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import ndiff
@@ -31,7 +32,7 @@ from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import clear, forget, ledger_of, mark, note, store_address
+from ragc.optimizers.sharing import clear, forget, ledger_of, mark, note, refuse_shared, store_address
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
@@ -101,8 +102,12 @@ def _as_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[s
 def open_store(spec: StudySpec = HERE) -> CallStore:
     """The call store of this user: on the server that RAGC_STORE or `spec` names, else in a folder.
 
-    Raises UsageError for an address that cannot be used, StoreError when the store cannot be opened.
+    In memory alone, and unbounded there, when `spec` keeps nothing. Raises UsageError for an address that
+    cannot be used, StoreError when the store cannot be opened.
     """
+    refuse_shared(spec)
+    if not spec.keep:
+        return CallStore(None, memory=sys.maxsize)
     return CallStore.at(store_address(spec), cache_home() / "store")
 
 
@@ -144,7 +149,16 @@ def compile(
 
 @contextmanager
 def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
-    """The study's directory, locked; a changed recipe is refused on resume."""
+    """The study's directory, locked; a changed recipe is refused on resume.
+
+    A study that keeps nothing cannot be resumed, and its directory is removed at the end, whatever ends it.
+    """
+    keep = recipe.study.keep
+    refuse_shared(recipe.study)
+    if resume and not keep:
+        raise UsageError(
+            "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."
+        )
     directory = study_directory(out)
     lock = FileLock(f"{directory}.lock")
     try:
@@ -178,7 +192,15 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh.replace(written)
             note(directory, recipe=digest(text))
         yield directory
+    except KeyboardInterrupt:
+        if keep:
+            raise
+        raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
     finally:
+        if not keep:
+            loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
+            with suppress(OSError):
+                clear(directory)
         lock.release()
 
 

@@ -54,6 +54,11 @@ def study(recipe: Recipe) -> optuna.Study:
     Its directions are "maximize": an objective to make small is told negated. The sampler is TPE with the
     recipe's seed; replace it as you like. A fresh study tries the recipe's baseline first.
     """
+    if not recipe.study.keep:
+        raise UsageError(
+            "ragc.study keeps its trials on disk, and the recipe says study.keep = false; leave that out, or "
+            "make the study with optuna.create_study."
+        )
     made = storage(directory(recipe), len(recipe.search.objectives))
     made.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
     if not made.get_trials(deepcopy=False):
@@ -80,10 +85,11 @@ class Objective:
         store: CallStore | None = None,
         targets: Mapping[str, Target] | None = None,
     ) -> None:
-        folder = directory(recipe)
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = store or open_store()
-        self.task: Task = prepare(recipe, store=kept, charges=folder / "charges.jsonl", targets=targets)
+        charges = directory(recipe) / "charges.jsonl" if recipe.study.keep else None
+        if charges:
+            charges.parent.mkdir(parents=True, exist_ok=True)
+        kept = store or open_store(recipe.study)
+        self.task: Task = prepare(recipe, store=kept, charges=charges, targets=targets)
         self._order = shuffled(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._maker = Maker(self.task, Memory(), self._limit, Silent())

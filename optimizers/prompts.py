@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from ragc import inputs
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 
@@ -24,8 +23,13 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe."""
+    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe.
+
+    Raises DataError for what is no file of a prompt's size.
+    """
+    from ragc.exports.import_file import contents
+
     return {
-        name: hashlib.sha256(inputs.read_bytes(recipe.path(file))).hexdigest()[:16]
+        name: hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]
         for name, file in recipe.prompts.items()
     }

@@ -47,6 +47,16 @@ def store_address(spec: StudySpec) -> str:
     return os.environ.get(STORE_ENV) or spec.store
 
 
+def refuse_shared(spec: StudySpec) -> None:
+    """Raise UsageError when a study that is to keep nothing would share its state on a server."""
+    for variable in (STORAGE_ENV, STORE_ENV):
+        if not spec.keep and os.environ.get(variable):
+            raise UsageError(
+                f"study.keep = false keeps nothing, and {variable} names a server that would keep it; unset "
+                f"{variable}, or leave study.keep out."
+            )
+
+
 def mark(directory: Path) -> dict[str, str]:
     """What the study's directory keeps: `recipe`, the digest of its recipe, `name`, and `workers` while a
     cluster is there. {} for nothing.

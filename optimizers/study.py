@@ -160,9 +160,10 @@ class Study:
                 race.cancel()
             await asyncio.gather(*races, return_exceptions=True)
             if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
+                rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 self.progress.note(
                     f"Trials {done} to {done + len(asked) - 1} were broken off and have no score, because a "
-                    "question could not be answered; all that was answered is kept for --resume."
+                    f"question could not be answered{rest}."
                 )
             raise
         pairs = [(number, tried) for (number, _), tried in zip(asked, results, strict=True)]

@@ -167,13 +167,13 @@ def _run(args: argparse.Namespace) -> int:
     except RagcError as error:
         console.error(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         again = (
             " Run the same command with --resume to go on; `ragc study status` names the best program so far."
             if args.command == "compile"
             else ""
         )
-        console.error(f"Interrupted; every finished request is kept.{again}")
+        console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
         return 130
     except BrokenPipeError:
         return 0

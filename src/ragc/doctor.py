@@ -6,8 +6,10 @@ import importlib.util
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from ragc.errors import StoreError
@@ -54,6 +56,7 @@ def examine() -> list[Check]:
         ),
         *(_library(name, f"pip install {name}", needed=True) for name in NEEDED),
         _store(),
+        _kept(),
         _weights(),
         *(_library(name, f"pip install 'ragc[{extra}]'", needed=False) for name, extra in OPTIONAL.items()),
     ]
@@ -79,6 +82,23 @@ def _store() -> Check:
         return Check("store", False, str(error))
     free = shutil.disk_usage(folder).free // 2**20
     return Check("store", free > 200, f"{folder / 'store'}, {free} MiB free")
+
+
+def _kept() -> Check:
+    """The folder of all that ragc keeps on this machine, and the size of each part that is there."""
+    home = cache_home()
+    parts = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
+    sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts) or "empty"
+    return Check("kept", True, f"{home}: {sizes}")
+
+
+def _mebibytes(folder: Path) -> float:
+    """The size of all files in `folder`; one that goes away meanwhile counts nothing."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total / 2**20
 
 
 def _weights() -> Check:

@@ -211,7 +211,8 @@ class Recipe:
             tables[*path, "fields"] = fields
         tables["metrics",] = {"report": self.report} | asdict(self.assessing)
         tables["budget",] = asdict(self.budget)
-        tables["study",] = {name: address for name, address in asdict(self.study).items() if address}
+        unset = asdict(StudySpec())
+        tables["study",] = {name: value for name, value in asdict(self.study).items() if value != unset[name]}
         return document(tables)
 
 

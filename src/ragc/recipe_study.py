@@ -1,4 +1,4 @@
-"""The `[study]` table of a recipe: where a study's state is kept, and who runs its trials."""
+"""The `[study]` table of a recipe: where a study's state is kept, if at all, and who runs its trials."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ class StudySpec:
     `storage` is the address of Optuna's storage, `store` that of the call store, `workers` that of a Ray
     cluster, HOST:PORT, or "ray": the one in RAY_ADDRESS, else one that is started here. None of them holds a
     password: an address with one goes into the environment, `RAGC_STORAGE` and `RAGC_STORE`, which stand
-    before what the recipe says; a PostgreSQL password may also stand in PGPASSWORD.
+    before what the recipe says; a PostgreSQL password may also stand in PGPASSWORD. `keep` False holds
+    prompts and replies in memory and removes the study's folder at the end: no address goes with it.
     """
 
     storage: str = ""
     store: str = ""
     workers: str = ""
+    keep: bool = True
 
 
 def read_study(table: Table) -> StudySpec:
     """The addresses of a study; what is wrong with them is noted."""
-    found = StudySpec(table.text("storage"), table.text("store"), table.text("workers"))
+    found = StudySpec(
+        table.text("storage"), table.text("store"), table.text("workers"), table.switch("keep", True)
+    )
     table.close()
     for key, variable in (("storage", STORAGE_ENV), ("store", STORE_ENV), ("workers", "RAY_ADDRESS")):
         if secrets(getattr(found, key)):
@@ -46,4 +50,10 @@ def read_study(table: Table) -> StudySpec:
         table.wrong("store", "an address such as redis://HOST:PORT/0")
     if found.workers and not _WORKERS.fullmatch(found.workers):
         table.wrong("workers", '"ray" or the address of a Ray cluster, HOST:PORT')
+    for key in ("storage", "store", "workers"):
+        if getattr(found, key) and not found.keep:
+            table.note(
+                key,
+                f"{table.name(key)} shares what a study keeps, and keep = false keeps nothing; leave one out",
+            )
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,13 @@ from ragc.errors import DataError, UnknownName
 FORMATS = ("jinja2", "openai-json")
 """What can be imported."""
 
+MOST_BYTES = 4 * 2**20
+"""The size of the largest file that is read."""
+
+DEEPEST = 64
+"""How deep arrays and objects of a file may be nested."""
+
+_EXACT = 2**63
 _TEXT = (".jinja", ".jinja2", ".j2")
 _ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
@@ -53,9 +61,9 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     if format is not None and format not in FORMATS:
         raise UnknownName("format that can be imported", format, FORMATS)
     try:
-        text = inputs.read_text(path, "utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise DataError(str(path), [f"the prompt cannot be read: {error}."]) from None
+        text = contents(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(str(path), [f"the prompt is not UTF-8 text ({error})."]) from None
     if path.suffix in _TEXT:
         return PromptFile(path, "jinja2", (("user", text),))
     try:
@@ -63,7 +71,38 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     except (ValueError, RecursionError) as error:
         wanted = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
         raise DataError(str(path), [f"it is no JSON ({error}); wanted is {wanted}."]) from None
+    if problem := _unusable(said):
+        raise DataError(str(path), [f"it holds {problem}, which no prompt of ragc has."])
     return _of_json(path, said, format)
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of the prompt at `path`; raises DataError for what is no file of at most MOST_BYTES."""
+    try:
+        return inputs.read_bytes(path, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(str(path), [f"the prompt cannot be read: {why}."]) from None
+
+
+def _unusable(value: Any) -> str:
+    """What of the JSON `value` no prompt can hold, "" for nothing: half characters, big numbers."""
+    waiting = [(value, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if depth > DEEPEST:
+            return f"arrays and objects nested deeper than {DEEPEST} levels"
+        if isinstance(one, float) and not math.isfinite(one):
+            return "a number that is not finite"
+        if isinstance(one, int) and abs(one) >= _EXACT:
+            return "an integer of more than 64 bits"
+        if isinstance(one, str) and any("\ud800" <= c <= "\udfff" for c in one):
+            return "half of a surrogate pair"
+        if isinstance(one, dict):
+            waiting += [(part, depth + 1) for pair in one.items() for part in pair]
+        elif isinstance(one, list):
+            waiting += [(part, depth + 1) for part in one]
+    return ""
 
 
 def _of_json(path: Path, said: Any, format: str | None) -> PromptFile:
@@ -83,7 +122,8 @@ def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
     role = one.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise DataError(
-            str(path), [f"message {number} has the role {role!r}; only {', '.join(_ROLES)} can be imported."]
+            str(path),
+            [f"message {number} has the role {str(role)[:60]!r}; only {', '.join(_ROLES)} can be imported."],
         )
     if one.get("tool_calls") or one.get("function_call"):
         raise DataError(str(path), [f"message {number} calls tools, which no prompt of ragc does."])

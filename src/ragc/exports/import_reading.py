@@ -14,6 +14,7 @@ from ragc.exports.import_wording import plain, without_layout, wording
 from ragc.exports.imported import ImportedPrompt
 from ragc.exports.origin import KEY
 from ragc.exports.prompt import Input, Output, Slot
+from ragc.exports.render import fits
 from ragc.targets.base import Sampling
 
 _NUMBERS = {
@@ -36,13 +37,27 @@ def told(file: PromptFile) -> ImportedPrompt:
             instructions=str(source["instructions"]),
             inputs=_inputs_told(file),
             outputs=_outputs_told(file, source["outputs"]),
-            demos=tuple(dict(demo) for demo in source["demonstrations"]),
+            demos=_demos_told(file, source["demonstrations"]),
             sampling=_sampling(file),
             definitions=_definitions(file),
             exported=True,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise file.wrong(f"its {KEY!r} is not what an export writes: {error}.") from error
+
+
+def _demos_told(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
+    """The demonstrations of an export; raises DataError where an input of one is not of its type."""
+    known = {one.name: one for one in _inputs_told(file)}
+    for number, demo in enumerate(demos, 1):
+        for name, value in dict(demo).items():
+            if name in known and not fits(known[name], value):
+                raise file.wrong(f"its demonstration {number} has an input {name!r} that is {_shown(value)}.")
+    return tuple(dict(demo) for demo in demos)
+
+
+def _shown(value: Any) -> str:
+    return f"{str(value)[:60]!r}, not of the type that its input_schema says"
 
 
 def taken(file: PromptFile) -> ImportedPrompt:
@@ -154,14 +169,19 @@ def _inputs_told(file: PromptFile) -> tuple[Input, ...]:
 
 
 def _schema(file: PromptFile) -> Mapping[str, Any]:
-    """The JSON schema of a reply: what an export tells, or the request's response format."""
-    if schema := _mapping(file, "output_schema"):
-        return schema
-    try:
-        found = (file.told.get("request") or {})["response_format"]["json_schema"]["schema"]
-    except (KeyError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """The JSON schema of a reply, as an export tells or the request's format; raises DataError."""
+    schema = _mapping(file, "output_schema")
+    if not schema:
+        try:
+            found = (file.told.get("request") or {})["response_format"]["json_schema"]["schema"]
+        except (KeyError, TypeError):
+            return {}
+        schema = found if isinstance(found, dict) else {}
+    for key in ("properties", "$defs"):
+        parts = schema.get(key) or {}
+        if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+            raise file.wrong(f"the {key!r} of its reply's schema must be an object of schemas by name.")
+    return schema
 
 
 def _outputs_told(file: PromptFile, about: Mapping[str, str]) -> tuple[Output, ...]:
@@ -184,9 +204,11 @@ def _sampling(file: PromptFile) -> Sampling:
         value = said.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise file.wrong(f"its {name} is no number.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or kind(value) != value:
+            raise file.wrong(f"its {name} is no {'number' if kind is float else 'integer'}.")
         found[name] = kind(value)
     stop = said.get("stop")
     ends = [stop] if isinstance(stop, str) else stop or []
-    return Sampling(**found, stop=tuple(map(str, ends)))
+    if not isinstance(ends, list) or not all(isinstance(end, str) for end in ends):
+        raise file.wrong("its stop is neither a text nor a list of texts.")
+    return Sampling(**found, stop=tuple(ends))

@@ -57,10 +57,15 @@ def jinja(content: str) -> Template:
         tree = SandboxedEnvironment(keep_trailing_newline=True).parse(content)
     except jinja2.TemplateSyntaxError as error:
         raise Untranslatable(f"line {error.lineno} is no Jinja2: {error.message}") from None
+    except ValueError as error:
+        raise Untranslatable(f"it is no Jinja2: {error}") from None
     except RecursionError:
         raise Untranslatable("its tags are nested too deep") from None
     made = Template()
-    made.parts = _joined(_parts(tree.body, made.left)).parts
+    try:
+        made.parts = _joined(_parts(tree.body, made.left)).parts
+    except RecursionError:
+        raise Untranslatable("its tags are nested too deep") from None
     return made
 
 

@@ -84,16 +84,21 @@ def signature_of(instructions: str, inputs: Sequence[Input], outputs: Sequence[O
     import dspy
 
     fields: dict[str, Any] = {}
+    if both := {one.name for one in inputs} & {out.name for out in outputs}:
+        raise UsageError(f"The prompt has {', '.join(sorted(both))} as input and as output; rename one.")
     for one in inputs:
         kind = _TYPES[one.kind]
         shown = dspy.InputField(**({"desc": one.about} if one.about else {}))
         fields[one.name] = (list[kind] if one.many else kind, shown)  # type: ignore[valid-type]
-    for out in outputs:
-        shown = dspy.OutputField(**({"desc": out.about} if out.about else {}))
-        fields[out.name] = (annotation(out.schema, named, out.name.title()), shown)
-    if both := {one.name for one in inputs} & {out.name for out in outputs}:
-        raise UsageError(f"The prompt has {', '.join(sorted(both))} as input and as output; rename one.")
     try:
+        for out in outputs:
+            shown = dspy.OutputField(**({"desc": out.about} if out.about else {}))
+            fields[out.name] = (annotation(out.schema, named, out.name.title()), shown)
         return dspy.make_signature(fields, instructions)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"The prompt gives no signature: {error}") from error
+    except RecursionError:
+        raise UsageError("The prompt gives no signature: a schema of its reply refers to itself.") from None
+    except UsageError:
+        raise
+    except Exception as error:  # what pydantic makes of a schema that is none is of many kinds
+        why = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        raise UsageError(f"The prompt gives no signature: {why:.200}") from error

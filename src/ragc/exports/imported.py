@@ -101,7 +101,7 @@ def _messages() -> Any:
 
 
 def _names(names: Any) -> str:
-    return ", ".join(sorted(names)) or "none"
+    return ", ".join(name[:60] for name in sorted(names)[:20]) or "none"
 
 
 def _many(many: bool) -> str:

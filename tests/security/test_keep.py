@@ -1,0 +1,187 @@
+"""`[study] keep = false`: of questions, prompts and replies nothing is left on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragc import doctor
+from ragc import recipe as recipes
+from ragc.errors import RecipeError, UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import load
+from ragc.optimizers.optuna_bridge import study
+from ragc.testing import ScriptedTarget
+from tests.integration.loopback_server import Loopback, loopback
+from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
+
+NOT_KEPT = ("study.keep=false",)
+SERVED = """
+[targets.main]
+kind = "vllm"
+model = "echo"
+base_url = "http://127.0.0.1:%d/v1"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return written(tmp_path)
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    return begun(folder)
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with loopback() as made:
+        yield made
+
+
+def holding(folder: Path, text: bytes) -> list[Path]:
+    """The files anywhere in `folder` that hold `text`."""
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+def compiled_here(folder: Path, name: str, *sets: str) -> compiling.Compiled:
+    """The recipe of `folder` compiled with the store that its `[study]` table asks for."""
+    found = recipes.load(folder / "recipe.toml", sets)
+    return compiling.compile(found, folder / name, targets={"main": ScriptedTarget(needs_demos)})
+
+
+def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
+    kept = compiled_here(folder, "kept")
+    left = {path.name for path in (folder / "home").iterdir()}
+    assert left == {"store", "studies"}
+    assert holding(folder / "home", b"I think it may be")
+    shutil.rmtree(folder / "home")
+    gone = compiled_here(folder, "gone", *NOT_KEPT)
+    assert not holding(folder / "home", b"I think it may be")
+    assert gone.program.state == kept.program.state
+    assert gone.test == kept.test
+    assert gone.counters["sent"] == kept.counters["sent"]
+    assert not compiling.study_directory(folder / "gone").exists()
+    assert "keep = false" in load(folder / "gone").recipe
+    assert "keep" not in load(folder / "kept").recipe
+
+
+def test_the_budget_holds_and_equal_requests_are_sent_once(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    found = recipes.load(folder / "recipe.toml", (*NOT_KEPT, "budget.lm_calls=60"))
+    result = compiling.compile(found, folder / "out", targets={"main": target})
+    assert result.counters["sent"] == len(target.requests) <= 60
+    assert result.counters["replayed"] > 0
+
+
+def test_an_error_of_the_run_leaves_nothing_either(folder: Path) -> None:
+    from ragc.errors import TargetError
+
+    def fails(request: object) -> dict[str, str]:
+        raise TargetError("the model went away")
+
+    found = recipes.load(folder / "recipe.toml", NOT_KEPT)
+    with pytest.raises(TargetError):
+        compiling.compile(found, folder / "out", targets={"main": ScriptedTarget(fails)})
+    assert not compiling.study_directory(folder / "out").exists()
+
+
+def test_there_is_nothing_to_resume(run: Run, folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"--resume goes on with .* study\.keep = false"):
+        run(resume=True, sets=NOT_KEPT)
+
+
+@pytest.mark.parametrize("key", ["store", "storage", "workers"])
+def test_what_is_shared_is_kept_so_both_at_once_are_refused(key: str) -> None:
+    address = {"store": "redis://h:1/0", "storage": "postgresql://h/d", "workers": "ray"}[key]
+    with pytest.raises(RecipeError, match=rf"study\.{key} shares what a study keeps, and keep = false"):
+        recipes.parse(f'{RECIPE}[study]\nkeep = false\n{key} = "{address}"\n', files=False)
+
+
+@pytest.mark.parametrize("variable", ["RAGC_STORE", "RAGC_STORAGE"])
+def test_a_server_in_the_environment_is_refused_too(
+    variable: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "redis://127.0.0.1:9/0")
+    with pytest.raises(UsageError, match=f"unset {variable}"):
+        run(sets=NOT_KEPT)
+
+
+def test_an_optuna_study_on_disk_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"study\.keep = false"):
+        study(recipes.load(folder / "recipe.toml", NOT_KEPT))
+
+
+def test_the_key_survives_being_written() -> None:
+    found = recipes.parse(f"{RECIPE}[study]\nkeep = false\n", files=False)
+    assert recipes.parse(found.to_toml(), files=False) == found
+
+
+def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, server: Loopback) -> None:
+    served(folder, server)
+    home = folder / "home"
+    for args in (
+        ("compile", "recipe.toml", "--out", "out", "--set", "study.keep=false"),
+        ("ask", "out", "What colour is thing number99?"),
+        ("eval", "out", "--split", "dev"),
+        ("ask", "recipe.toml", "What colour is thing number99?", "--set", "study.keep=false"),
+    ):
+        done = subprocess.run(
+            command(*args), check=False, cwd=folder, env=environment(folder), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert holding(home, b"What colour") == []
+        assert not (home / "store").exists()
+    assert [path.name for path in (home / "studies").iterdir() if path.is_dir()] == []
+
+
+def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
+    served(folder, server)
+    args = ("compile", "recipe.toml", "--out", "out", "--set", "study.keep=false")
+    job = subprocess.Popen(
+        command(*args), cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True
+    )
+    while len(server.asked) < 40 and job.poll() is None:
+        time.sleep(0.01)
+    job.send_signal(signal.SIGINT)
+    _, error = job.communicate(timeout=60)
+    assert job.returncode == 130
+    assert error.splitlines()[-1] == "ragc: Interrupted; nothing is kept, as study.keep = false says."
+    assert [path for path in (folder / "home" / "studies").iterdir() if path.is_dir()] == []
+    assert holding(folder / "home", b"What colour") == []
+
+
+def served(folder: Path, server: Loopback) -> None:
+    """Let the recipe of `folder` ask `server`."""
+    text = RECIPE.partition("[targets.main]")[0] + SERVED % server.port
+    (folder / "recipe.toml").write_text(text, "utf-8")
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "ragc", *args]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    source = Path(__file__).parents[2] / "src"
+    return {**os.environ, "PYTHONPATH": str(source), "RAGC_HOME": str(folder / "home")}
+
+
+def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
+    def kept() -> str:
+        return next(check.found for check in doctor.examine() if check.id == "kept")
+
+    home = folder / "home"
+    assert kept().startswith(f"{home}: ")
+    (home / "studies" / "s-1").mkdir(parents=True)
+    (home / "studies" / "s-1" / "study.log").write_bytes(b"x" * 3 * 2**20)
+    assert "studies 3.0 MiB" in kept()
