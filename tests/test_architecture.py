@@ -31,6 +31,7 @@ FOLDERS = {
 GROUND = (
     "counters",
     "errors",
+    "extras",
     "fingerprint",
     "heap",
     "loop",
