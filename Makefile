@@ -12,20 +12,54 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && echo $$p && break; \
 	done)
 
-.PHONY: help env demo test integration check clean
+# Where every package that is needed has a wheel whose hash constraints.txt holds; `HASHES=no` does without.
+MACHINE := $(shell uname -s)-$(shell uname -m)
+HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwin-x86_64),yes,no)
+PIP := $(BIN)/python -m pip
+ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
+
+.PHONY: help env exports lock demo test integration check clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 env: $(VENV)/.installed ## make .venv with everything that development needs, to the version of constraints.txt
 
-# setuptools first and no build isolation: so the build's own tools are pinned as well.
+exports: $(VENV)/.exports ## add the systems that compiled programs are exported to, and Lucene without torch
+
+# $(1): the line of constraints.txt that the wanted part ends before, $(2): the extras that it holds. First the
+# locked files, whose hashes pip checks; then ragc itself, offline, which also tells whether anything lacks.
+# setuptools is locked too and nothing is built in isolation: so the build's own tools are pinned as well.
+define install
+sed -E '/^ +--hash/d; s/ \\$$//' constraints.txt > $(VENV)/pins.txt
+if test "$(HASHES)" = yes; then \
+	sed '/^# $(1)/,$$d' constraints.txt > $(VENV)/locked.txt; \
+	$(PIP) install --quiet --no-deps --no-build-isolation --require-hashes -r $(VENV)/locked.txt; \
+else \
+	echo "constraints.txt has no hashes for $(MACHINE): versions are held, files are not checked." >&2; \
+	$(PIP) install --quiet -c $(VENV)/pins.txt setuptools; \
+fi
+$(PIP) install --quiet --no-index --no-build-isolation -e ".[$(2)]" 2> $(VENV)/lacking.txt || { \
+	test "$(HASHES)" = no || echo "constraints.txt lacks packages for this Python on $(MACHINE): these come at" \
+		"its versions, unchecked: $$(grep -m 1 ERROR $(VENV)/lacking.txt || true)" >&2; \
+	$(PIP) install --quiet --no-build-isolation -c $(VENV)/pins.txt -e ".[$(2)]"; \
+}
+endef
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed; name one: make env PYTHON=..." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
-	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[embedded,web,dense,api,metrics,hub,serve,redis,dev]"
+	$(call install,Added by,$(ENV_EXTRAS))
 	touch $@
+
+$(VENV)/.exports: $(VENV)/.installed
+	$(call install,In no environment,$(ENV_EXTRAS)$(comma)exports)
+	touch $@
+
+comma := ,
+
+lock: env ## write constraints.txt anew: hashes, and newer versions of UPGRADE="name ..." or UPGRADE=all
+	$(BIN)/python tests/lock.py $(UPGRADE)
 
 demo: env ## compile a small program on this machine, from questions to a compiled directory
 	$(BIN)/ragc compile experiments/demo.toml --out compiled/demo

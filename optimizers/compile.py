@@ -29,6 +29,7 @@ from ragc.metrics.power import small_data_note
 from ragc.metrics.significance import Interval
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.evaluation import Row, evaluate, failures_of
+from ragc.optimizers.lacking import require
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
@@ -135,6 +136,7 @@ def compile(
     refuse_foreign(target)
     if recipe.study.workers and (store or targets):
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
+    require(recipe, targets=targets is None, metrics=targets is None)
     with study_of(target, recipe, resume) as directory:
         ledger = ledger_of(recipe, directory)
         kept = store or open_store(recipe.study)

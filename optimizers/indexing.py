@@ -23,7 +23,8 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
     False when it was there. A source that keeps nothing on disk gives no row. Raises DataError,
     UsageError and SourceError.
     """
-    task = prepare(recipe, store=open_store(recipe.study), questions=False, progress=progress)
+    store = open_store(recipe.study)
+    task = prepare(recipe, store=store, questions=False, progress=progress, answering=False)
     program = task.method.build(task.runtime, recipe.fixed(task.method))
     cut = list(_leaves(vars(program), []))
     rows: dict[str, dict[str, Any]] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 from ragc.metrics.power import small_data_note
 from ragc.optimizers.calibration_curve import POINTS
+from ragc.optimizers.lacking import require
 from ragc.optimizers.search import OWN
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
@@ -35,6 +36,7 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     to be as long as the baseline's longest allowed reply and a prompt of its passages at full chunk size;
     early stops, racing, replay and shared prefixes make the real cost smaller.
     """
+    require(recipe)
     task = prepare(recipe, store=CallStore(None))
     program: RagProgram = task.method.build(task.runtime, recipe.fixed(task.method))
     calls = program.most_calls()

@@ -20,6 +20,7 @@ from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.cross_domain import OtherDomain, other_domain
 from ragc.optimizers.data import Known, RecipeData
 from ragc.optimizers.judge import Judge
+from ragc.optimizers.lacking import require
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.sources import SEARCHES_PASSAGES
 from ragc.optimizers.sources import build as build_source
@@ -134,15 +135,18 @@ def prepare(
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
+    answering: bool = True,
 ) -> Task:
     """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger, or `ledger` stands in for it. `questions` False leaves
     every split empty and scores nothing, for answering questions that are not in the data. `targets` stand
     in for those of the recipe. `progress` is told of a large corpus that is written to disk for the first
-    time.
-    Raises DataError and UsageError.
+    time. `answering` False leaves out whether this machine has what targets and metrics need.
+    Raises RecipeError with all that this machine lacks, DataError and UsageError.
     """
+    here = answering and targets is None
+    require(recipe, targets=here, metrics=here and questions, study=False)
     data = RecipeData(recipe, progress)
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}

@@ -32,6 +32,7 @@ GROUND = (
     "activity",
     "counters",
     "errors",
+    "extras",
     "fingerprint",
     "heap",
     "inputs",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import optuna
 
+    from ragc.doctor import Check
     from ragc.doctor_targets import TargetCheck
     from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison
@@ -49,6 +50,14 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = ()) -> dict[str, Any]:
     from ragc.recipe import load as read
 
     return estimate(read(recipe, sets))
+
+
+def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
+    """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
+    from ragc.doctor_targets import examine_recipe as examine
+    from ragc.recipe import load as read
+
+    return examine(read(recipe, sets))
 
 
 def examine_targets(

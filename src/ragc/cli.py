@@ -339,6 +339,7 @@ def _doctor(args: argparse.Namespace) -> int:
 
     checks = doctor.examine()
     if args.recipe:
+        checks.append(api.examine_recipe(args.recipe, sets=args.sets))
         checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
     _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1

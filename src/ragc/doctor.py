@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -13,22 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ragc.errors import StoreError
+from ragc.extras import EXTRAS, is_installed, remedy
 from ragc.paths import cache_home
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
-OPTIONAL = {
-    "xllamacpp": "embedded",
-    "faiss": "dense",
-    "pyserini": "lucene",
-    "ddgs": "web",
-    "rapidfuzz": "api",
-    "datasets": "hub",
-    "rouge_score": "metrics",
-    "ftfy": "metrics",
-    "punkt": "metrics",
-    "transformers": "nli",
-    "vllm": "vllm",
-}
+OPTIONAL = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +46,13 @@ def examine() -> list[Check]:
         _store(),
         _kept(),
         _weights(),
-        *(_library(name, f"pip install 'ragc[{extra}]'", needed=False) for name, extra in OPTIONAL.items()),
+        *(_library(name, remedy(extra), needed=False) for name, extra in OPTIONAL.items()),
     ]
     return sorted(checks, key=lambda check: not check.needed)
 
 
 def _library(name: str, remedy: str, *, needed: bool) -> Check:
-    if importlib.util.find_spec(name) is None:
+    if not is_installed(name):
         return Check(name, False, f"not installed; {remedy}", needed)
     try:
         return Check(name, True, version(name), needed)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from ragc import loop, targets
 from ragc.doctor import Check
 from ragc.errors import RagcError
+from ragc.optimizers.lacking import lacking
 from ragc.paths import cache_home
 from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target, TargetSpec
@@ -24,6 +25,12 @@ class TargetCheck(Check):
     """The finding of one target: `id` is its name in the recipe, `found` a verdict in one line."""
 
     capabilities: tuple[Capability, ...] = ()
+
+
+def examine_recipe(recipe: Recipe) -> Check:
+    """Whether this machine has the libraries, keys and roles that `recipe` needs; nothing is sent."""
+    problems = lacking(recipe)
+    return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
 
 
 def examine_targets(recipe: Recipe, *, again: bool = False) -> list[TargetCheck]:

@@ -1,13 +1,16 @@
 """Where pip would find a wheel: the index, certificates and proxy of pip's own configuration.
 
 Nothing here names a host but PyPI's public default, so whoever has set up pip for a mirror has set
-this up too. Credentials in an index address are sent and never shown.
+this up too. Credentials in an index address are sent and never shown. What an index answers is data: a
+page of any shape or size ends in one sentence.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import math
 import os
 import ssl
 import subprocess
@@ -16,12 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx
 
 PUBLIC_INDEX = "https://pypi.org/simple"
+
+LARGEST_PAGE = 32 * 2**20
+"""Bytes of an index page; the largest of PyPI have a tenth."""
+
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _SECTIONS = (":env:", "download", "install", "global")
 _UV = {"index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"), "find-links": ("UV_FIND_LINKS",)}
@@ -38,8 +45,8 @@ class Link(NamedTuple):
 class PipSettings:
     """What of pip's configuration decides where a wheel comes from.
 
-    `indexes` are tried in order and empty under `no-index`; `folders` are the local ones of
-    `find-links`.
+    `indexes` are addresses, `http:`, `https:` or `file:`, tried in order, and empty under `no-index`;
+    `folders` are the local ones of `find-links`. `timeout_s` is for one reading from a server.
     """
 
     indexes: tuple[str, ...] = (PUBLIC_INDEX,)
@@ -49,10 +56,21 @@ class PipSettings:
     timeout_s: float = field(default=30.0)
 
     def client(self) -> httpx.Client:
-        """A client with pip's certificates and proxy; the environment's where pip says nothing."""
-        verify = ssl.create_default_context(cafile=self.cert) if Path(self.cert).is_file() else True
+        """A client with pip's certificates and proxy; the environment's where pip says nothing.
+
+        It follows no redirect from https to anything else. Raises ValueError for a proxy or certificates that
+        cannot be used.
+        """
+        try:
+            verify = ssl.create_default_context(cafile=self.cert) if Path(self.cert).is_file() else True
+        except OSError as error:
+            raise ValueError(f"pip's certificates, {self.cert}, cannot be read: {error}") from error
         return httpx.Client(
-            verify=verify, proxy=self.proxy or None, timeout=self.timeout_s, follow_redirects=True
+            verify=verify,
+            proxy=self.proxy or None,
+            timeout=self.timeout_s,
+            follow_redirects=True,
+            event_hooks={"response": [_refuse_downgrade]},
         )
 
 
@@ -72,13 +90,17 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
     indexes = [setting("index-url") or PUBLIC_INDEX, *setting("extra-index-url").split()]
     if setting("no-index").lower() in ("1", "true", "yes", "on"):
         indexes = []
-    timeout = setting("timeout") or setting("default-timeout")
+    proxy = setting("proxy")
     return PipSettings(
-        indexes=tuple(i.rstrip("/") for i in indexes if urlsplit(i).scheme in ("http", "https")),
-        folders=tuple(_folder(place) for place in setting("find-links").split() if "http" not in place[:5]),
+        indexes=tuple(i.rstrip("/") for i in indexes if _scheme(i) in ("http", "https", "file")),
+        folders=tuple(
+            _folder(address)
+            for address in setting("find-links").split()
+            if _scheme(address) not in ("http", "https")
+        ),
         cert=setting("cert"),
-        proxy=setting("proxy"),
-        timeout_s=float(timeout) if timeout.replace(".", "", 1).isdigit() else 30.0,
+        proxy=f"http://{proxy}" if proxy and "://" not in proxy else proxy,
+        timeout_s=_seconds(setting("timeout") or setting("default-timeout")),
     )
 
 
@@ -87,25 +109,98 @@ def has_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-def find_wheel(client: httpx.Client, index: str, project: str, filename: str) -> Link:
-    """Where `index` (PEP 691, else PEP 503) keeps `filename` of `project`.
-
-    Raises httpx.HTTPError, LookupError when the index does not list the file, and ValueError when its
-    page cannot be read.
-    """
-    page = client.get(f"{index}/{project}/", headers={"Accept": _ACCEPT})
-    page.raise_for_status()
-    if "json" in page.headers.get("content-type", ""):
-        files = page.json().get("files", [])
-        links = {f["filename"]: Link(f["url"], (f.get("hashes") or {}).get("sha256", "")) for f in files}
-    else:
-        parser = _Anchors()
-        parser.feed(page.text)
-        links = dict(_named(href) for href in parser.hrefs)
+def find_wheel(
+    client: httpx.Client,
+    index: str,
+    project: str,
+    filename: str,
+    extensions: Mapping[str, Any] | None = None,
+) -> Link:
+    """Where `index` keeps `filename` of `project`. Raises as `list_files`; LookupError without the file."""
+    links = list_files(client, index, project, extensions)
     if filename not in links:
         raise LookupError(f"the index lists {len(links)} files of {project} and not {filename}")
-    link = links[filename]
-    return Link(urljoin(str(page.url), link.url), link.sha256)
+    return links[filename]
+
+
+def list_files(
+    client: httpx.Client, index: str, project: str, extensions: Mapping[str, Any] | None = None
+) -> dict[str, Link]:
+    """The files of `project` by name that `index` (PEP 691, else PEP 503, or a folder of such pages) lists.
+
+    `extensions` are those of the request. Raises httpx.HTTPError, LookupError when the index does not know
+    the project, and ValueError when its page is too large or of a shape that cannot be read.
+    """
+    if _scheme(index) == "file":
+        page = _folder(index) / project / "index.html"
+        if not page.is_file():
+            raise LookupError(f"there is no {page}")
+        if page.stat().st_size > LARGEST_PAGE:
+            raise ValueError(_too_large(project))
+        return _links(_anchors(page.read_bytes()), page.as_uri())
+    headers, more = {"Accept": _ACCEPT}, dict(extensions or {})
+    with client.stream("GET", f"{index}/{project}/", headers=headers, extensions=more) as answer:
+        answer.raise_for_status()
+        body = bytearray()
+        for block in answer.iter_bytes():
+            body += block
+            if len(body) > LARGEST_PAGE:
+                raise ValueError(_too_large(project))
+        as_json = "json" in answer.headers.get("content-type", "")
+        return _links(_listed(bytes(body)) if as_json else _anchors(bytes(body)), str(answer.url))
+
+
+def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
+    """`listed` with whole addresses; those of another scheme than `base` are left out, but for https."""
+    links: dict[str, Link] = {}
+    for name, link in listed.items():
+        try:
+            url = urljoin(base, link.url)
+        except ValueError:
+            continue
+        if _scheme(url) == _scheme(base) or (_scheme(base), _scheme(url)) == ("http", "https"):
+            links[name] = Link(url, link.sha256)
+    return links
+
+
+def _listed(body: bytes) -> dict[str, Link]:
+    """The files of a page in JSON; items that are none are passed over."""
+    try:
+        page: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        why = (
+            "it is nested too deep"
+            if isinstance(error, RecursionError)
+            else " ".join(str(error).split())[:100]
+        )
+        raise ValueError(f"the index's answer is no JSON: {why}") from error
+    files = page.get("files") if isinstance(page, dict) else None
+    if not isinstance(files, list):
+        raise ValueError("the index's answer is JSON without a list of `files`")
+    links: dict[str, Link] = {}
+    for item in files:
+        name, url = (item.get("filename"), item.get("url")) if isinstance(item, dict) else (None, None)
+        if isinstance(name, str) and isinstance(url, str):
+            hashes = item.get("hashes")
+            sha256 = hashes.get("sha256") if isinstance(hashes, dict) else ""
+            links[name] = Link(url, sha256.lower() if isinstance(sha256, str) else "")
+    return links
+
+
+def _anchors(body: bytes) -> dict[str, Link]:
+    parser = _Anchors()
+    try:
+        parser.feed(body.decode("utf-8", "replace"))
+    except (AssertionError, RecursionError) as error:
+        raise ValueError("the index's page cannot be read as HTML") from error
+    links: dict[str, Link] = {}
+    for href in parser.hrefs:
+        try:
+            name, link = _named(href)
+        except ValueError:
+            continue
+        links[name] = link
+    return links
 
 
 def _named(href: str) -> tuple[str, Link]:
@@ -114,8 +209,41 @@ def _named(href: str) -> tuple[str, Link]:
     return name, Link(bare, fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else "")
 
 
-def _folder(place: str) -> Path:
-    return Path(unquote(urlsplit(place).path) if place.startswith("file:") else place).expanduser()
+def _refuse_downgrade(answer: httpx.Response) -> None:
+    """Raise ValueError for a redirect to another kind of address: only http may become https."""
+    if not answer.has_redirect_location:
+        return
+    before, after = answer.url.scheme, _scheme(urljoin(str(answer.url), answer.headers["location"]))
+    if after != before and (before, after) != ("http", "https"):
+        raise ValueError(
+            f"the server redirects from {before} to {after or 'no address'}, which is not followed"
+        )
+
+
+def _too_large(project: str) -> str:
+    return f"the index's page of {project} has more than {LARGEST_PAGE >> 20} MiB"
+
+
+def _scheme(address: str) -> str:
+    """The scheme of `address`; "" when there is none, or the address cannot be read."""
+    try:
+        return urlsplit(address).scheme
+    except ValueError:
+        return ""
+
+
+def _seconds(text: str) -> float:
+    """Pip's timeout; its use here is 30 s where nothing sensible is set."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 30.0
+    return value if 0 < value < math.inf else 30.0
+
+
+def _folder(address: str) -> Path:
+    path = unquote(urlsplit(address).path) if _scheme(address) == "file" else address
+    return Path(path).expanduser()
 
 
 def _pip_config() -> dict[str, str]:

@@ -257,7 +257,11 @@ def test_settings_follow_the_environment_of_pip() -> None:
             "PIP_FIND_LINKS": "/srv/wheels https://files.example/",
         }
     )
-    assert found.indexes == ("https://mirror.example/simple", "https://other.example/simple")
+    assert found.indexes == (
+        "https://mirror.example/simple",
+        "file:///srv/simple",
+        "https://other.example/simple",
+    )
     assert (found.cert, found.timeout_s, found.folders) == ("/certs/own.pem", 90.0, (Path("/srv/wheels"),))
     assert pip_settings({"PIP_NO_INDEX": "1"}).indexes == ()
     assert pip_settings({"UV_DEFAULT_INDEX": "https://uv.example/simple"}).indexes == (

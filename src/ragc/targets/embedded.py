@@ -106,6 +106,7 @@ class EmbeddedTarget:
     def _load(self, progress: Watch | None) -> None:
         with self._opening:
             if self._held is None:
+                llama.require()  # before 93 MB are fetched for nothing
                 path = default_weights(progress) if self.path is None else self.path
                 _ = self.identity
                 threads = self._threads or cores()

@@ -168,6 +168,11 @@ def _close_all() -> None:
         model.close()
 
 
+def require() -> None:
+    """Raise TargetUnavailable unless llama.cpp's binding is installed and can do what is needed."""
+    _binding()
+
+
 def _binding() -> Any:
     try:
         with _patient_threads():

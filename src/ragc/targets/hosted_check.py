@@ -10,6 +10,7 @@ import httpx
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.bounded import fetched
 from ragc.targets.connections import refused
+from ragc.targets.litellm_bridge import load
 from ragc.targets.pool import LOOPBACK
 from ragc.targets.redact import shorten
 from ragc.targets.vllm import key_from
@@ -32,13 +33,34 @@ def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_ke
     """
     if api_key_env:
         return {"api_key": key_from(api_key_env)}
-    found = litellm.validate_environment(model)
-    missing = [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
-    if found["keys_in_environment"] or not missing or provider in _KEYLESS:
+    missing = _missing(litellm, model, provider)
+    if not missing:
         return {}
     if base_url:
         return {"api_key": "none"}
     raise UsageError(f"{model} needs the environment variable {' or '.join(missing)}, which is not set.")
+
+
+def missing_key(model: str, base_url: str) -> str:
+    """The variables of the environment one of which is needed to ask `model`, and none of which is set; "".
+
+    Imports LiteLLM, which takes seconds, unless a server of one's own is asked. Nothing is sent.
+    """
+    if base_url:
+        return ""
+    litellm = load()
+    try:
+        _, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception:  # no such provider: opening the target says so, with the nearest one
+        return ""
+    return " or ".join(_missing(litellm, model, provider))
+
+
+def _missing(litellm: Any, model: str, provider: str) -> list[str]:
+    found = litellm.validate_environment(model)
+    if found["keys_in_environment"] or provider in _KEYLESS:
+        return []
+    return [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
 
 
 async def check_model(
