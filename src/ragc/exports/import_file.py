@@ -55,6 +55,14 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(str(path), [f"the prompt cannot be read: {error}."]) from None
+    if path.suffix == ".md":
+        raise DataError(
+            str(path),
+            [
+                "Markdown is for reading and cannot be taken over; write the prompt with `ragc export COMPILED "
+                "--to openai-json --out PATH`, edit that file and name it here."
+            ],
+        )
     if path.suffix in _TEXT:
         return PromptFile(path, "jinja2", (("user", text),))
     try:
