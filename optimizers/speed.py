@@ -1,6 +1,6 @@
 """How long a request took the last time that these targets were asked on this machine.
 
-    $RAGC_HOME/speeds.json    {digest of what answers: {"seconds": ..., "requests": ...}}
+$RAGC_HOME/speeds.json    {digest of what answers: {"seconds": ..., "requests": ...}}
 """
 
 from __future__ import annotations

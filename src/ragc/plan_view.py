@@ -53,9 +53,7 @@ def _money(plan: Mapping[str, Any]) -> str:
 
 def _time(plan: Mapping[str, Any]) -> str:
     if plan["seconds_per_call"] is None:
-        return (
-            "time: unknown; `ragc eval RECIPE --split dev --set data.dev=10` measures these targets"
-        )
+        return "time: unknown; `ragc eval RECIPE --split dev --set data.dev=10` measures these targets"
     speed = f"{plan['seconds_per_call']:g} s a call, as last measured here"
     if plan["seconds"] is None:
         return f"time: {speed}"
