@@ -30,10 +30,11 @@ from ragc.metrics.significance import Interval
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.lacking import require
-from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
 from ragc.optimizers.sharing import clear, forget, ledger_of, mark, note, refuse_shared, store_address
+from ragc.optimizers.speed import note_speed
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
 from ragc.paths import cache_home
@@ -215,12 +216,9 @@ def _difference(before: str, after: str) -> str:
 
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
     # What the programs lack is said before a model is loaded.
-    for part in task.space.parts:
-        knobs = dict(part.baseline().knobs)
-        built = await asyncio.to_thread(task.method_of(part.program).build, task.runtime, knobs)
-        give_prompts(built, task.recipe)
-    if note := small_data_note(len(task.dev), len(task.test)):
-        progress.note(note)
+    await asyncio.to_thread(check_programs, task)
+    if small := small_data_note(len(task.dev), len(task.test)):
+        progress.note(small)
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
@@ -230,6 +228,7 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         found = await search(task, directory, limit, progress)
         before, after = await _look_at_test(task, found, limit, progress)
     seconds = time.monotonic() - started
+    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
     cached = gained(cached, await prefix_tokens(task.runtime.targets.values()))
     rows = {"baseline": before, "winner": after}
     scored = {name: summaries(task, [row.scores for row in held]) for name, held in rows.items()}

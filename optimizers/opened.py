@@ -21,6 +21,7 @@ from ragc.optimizers.moved import Moved, moved
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.resolving import Opening, opening, resolve
+from ragc.optimizers.speed import note_speed
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
@@ -197,6 +198,7 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
     with heap.settled():
         rows, spent, measured = loop.run(work())
     progress.close()
+    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = summaries(task, [row.scores for row in rows])
     since = opened.compiled and moved(opened.compiled.provenance, task.facts, split, means)

@@ -19,15 +19,14 @@ from ragc import loop
 from ragc.errors import UsageError
 from ragc.optimizers.peer_bench import Bench
 from ragc.optimizers.peer_watch import Watch
+from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 
 
 def numbers(bench: Bench) -> tuple[Knob, ...]:
     """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
-    space = bench.task.space.first
-    values = dict(space.baseline().knobs)
-    found = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
+    space, found = bench.task.space.first, _fitted(bench.task)
     if not found:
         listed = ", ".join(knob.name for knob in space.knobs) or "none"
         raise UsageError(
@@ -37,13 +36,31 @@ def numbers(bench: Bench) -> tuple[Knob, ...]:
     return found
 
 
+def _fitted(task: Task) -> tuple[Knob, ...]:
+    """The searched knobs of `task` that are numbers and matter under the defaults."""
+    space = task.space.first
+    values = dict(space.baseline().knobs)
+    return tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
+
+
+def _each(trials: int, knobs: int) -> int:
+    """How many values of each of `knobs` knobs are tried."""
+    return max(3, trials // knobs)
+
+
+def settings_most(task: Task) -> int:
+    """How many settings a search of `task` answers the train questions with at most."""
+    knobs = len(_fitted(task))
+    return 1 + knobs * _each(task.trials, knobs) if knobs else 0
+
+
 def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
     """`student` with the numeric knobs that ReAnchor fits on the train questions, one after another. Blocks.
 
     About `search.trials` settings are tried, shared by the knobs, three a knob at least.
     """
     knobs = numbers(bench)
-    each = max(3, bench.task.trials // len(knobs))
+    each = _each(bench.task.trials, len(knobs))
     program = student
     scores = _scores(bench, program)
     watch.keep(program, scores)

@@ -1,16 +1,32 @@
-"""The dry run: everything checked, nothing sent, and what a study would cost at most."""
+"""The dry run: everything checked, nothing sent, and what a compile would cost at most.
+
+    questions of each part of a compile x the most requests that one takes = requests at most
+    requests at most x the longest a request can be = tokens at most, and dollars
+
+A request that is sent again after a failure counts once, as it is charged once.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
+from ragc.metrics.assessing import families
+from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.metrics.power import small_data_note
 from ragc.optimizers.calibration_curve import POINTS
+from ragc.optimizers.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.lacking import require
+from ragc.optimizers.plan_cost import cost_bounds
+from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.proposal_bounds import proposal_calls
 from ragc.optimizers.search import OWN
 from ragc.optimizers.task import Task, prepare
-from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
+from ragc.recipe_spec import CROSS
+from ragc.records import Question
 from ragc.store import CallStore
 
 SHOWN = (
@@ -21,48 +37,229 @@ SHOWN = (
 PASSAGE = 200
 """Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
 
+UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
+"""Peers that decide themselves how many instructions they ask for and how often they try them."""
 
-def _thresholds(task: Task) -> int:
-    """How many thresholds a study of this package fits."""
-    if task.recipe.search.optimizer != OWN:
-        return 0
-    return sum(knob.threshold for part in task.space.parts for knob in part.knobs)
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One part of a compile: how many questions it answers, and how many requests it sends at most.
+
+    `requests` is infinite where no bound is known; `calls` are those that are sent if every reply can be read.
+    """
+
+    questions: int
+    requests: float
+    calls: float
+
+
+class _Plan:
+    """Adds up the phases of a compile of `task`."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.recipe = task, task.recipe
+        self.bounds = [part_bound(task, part) for part in task.space.parts]
+        self.phases: dict[str, Phase] = {}
+        self.baseline = self.bounds[0].baseline
+        self.most = max(bound.most for bound in self.bounds)
+        searched = task.space.size or task.recipe.search.instructions
+        self.trials = task.trials if searched else 0
+
+    def add(
+        self, name: str, asked: Iterable[Question], times: int, calls: float, *, judged: bool | None = True
+    ) -> None:
+        """Add a phase that answers `asked` so many `times`, each with `calls` typed calls at most.
+
+        `judged` says whether the answers are scored by all metrics; None: by the one that earns
+        demonstrations; False: by none.
+        """
+        questions = tuple(asked)
+        if not questions or not times:
+            return
+        judging = 0.0 if judged is False else self._judging(questions, whole=judged is True)
+        made = times * (calls * len(questions) + judging)
+        self._put(name, Phase(len(questions) * times, REQUESTS * made, made))
+
+    def _put(self, name: str, phase: Phase) -> None:
+        known = self.phases.get(name, Phase(0, 0, 0))
+        self.phases[name] = Phase(
+            known.questions + phase.questions, known.requests + phase.requests, known.calls + phase.calls
+        )
+
+    def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
+        """Calls of the judge to score an answer to each of `questions`."""
+        task = self.task
+        if "judge" not in task.runtime.targets:
+            return 0
+        read = families(task.metrics if whole else (task.demo_metric,))
+        return sum(most_judge_calls(read, self.recipe.assessing, question) for question in questions)
+
+    def own(self) -> None:
+        """The phases of ragc's own study."""
+        task, trials = self.task, self.trials
+        self.add("baseline", task.dev, 1, self.baseline)
+        self.add("trials", task.dev, trials, self.most)
+        if trials and task.space.demos:
+            self._demonstrations()
+        if task.recipe.search.instructions:
+            for part, bound in zip(task.space.parts, self.bounds, strict=True):
+                self._instructions(part.program, bound)
+        if trials and task.recipe.search.calibrate:
+            for part, bound in zip(task.space.parts, self.bounds, strict=True):
+                thresholds = sum(knob.threshold for knob in part.knobs)
+                self.add("calibration", task.dev, thresholds * (2 + POINTS), bound.most)
+                self._fit(bound, thresholds * (2 + POINTS))
+        self._fit(self.bounds[0], 1)
+        if trials:
+            self._fit(max(self.bounds, key=lambda bound: bound.fit), trials)
+
+    def _fit(self, bound: PartBound, programs: int) -> None:
+        """What `programs` candidates learn from the train questions."""
+        if bound.fit:
+            calls = bound.fit
+            judging = self._judging(self.task.train, whole=False) * calls
+            made = programs * (calls * len(self.task.train) + judging)
+            self._put("learning", Phase(programs * len(self.task.train), REQUESTS * made, made))
+
+    def _demonstrations(self) -> None:
+        """The dearest collections that as many trials can need."""
+        task = self.task
+        kinds = set(task.recipe.search.demo_kinds)
+        sets = [(task.train, bool(kinds - {CROSS}))]
+        sets.append((task.other.questions if task.other else (), CROSS in kinds))
+        wanted = sorted(
+            (
+                (calls * (1 + bound.taught), calls, bound.taught, questions)
+                for bound in self.bounds
+                for calls in bound.pools
+                for questions, used in sets
+                if used
+            ),
+            key=lambda one: one[0] * len(one[3]),
+            reverse=True,
+        )
+        for _, calls, taught, questions in wanted[: self.trials]:
+            self.add("demonstrations", questions, 1, calls, judged=None)
+            if taught:
+                self.add("demonstrations", questions, 1, calls, judged=False)
+
+    def _instructions(self, program: str, bound: PartBound) -> None:
+        from ragc.optimizers.proposing import READ
+
+        read = self.task.train[:READ]
+        self.add("instructions", read, 1, bound.baseline)
+        self.add("instructions", read, 1, bound.baseline, judged=False)  # with the gold answers
+        calls, requests = proposal_calls(
+            self.task.recipe.search.instructions + 1, bound.predictors, len(read), self.task
+        )
+        self._put("instructions", Phase(0, requests, calls))
+
+    def peer(self, name: str) -> None:
+        """The phases of a peer."""
+        task, trials = self.task, self.task.trials
+        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
+        self._fit(self.bounds[0], 2)
+        if name == "random":
+            self.add("trials", task.dev, max(2, trials + 1), self.baseline)
+            self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
+        elif name == "reanchor":
+            from ragc.optimizers.peer_reanchor import settings_most
+
+            settings = settings_most(task)
+            self.add("trials", task.train, settings, self.bounds[0].most)
+            self._fit(self.bounds[0], settings)
+        else:
+            self._put("trials", Phase(0, math.inf, math.inf))
+        self.add("winner", task.dev, 1, self.bounds[0].most)
+        self._fit(self.bounds[0], 1)
+
+    def test(self) -> None:
+        """The look at the test split."""
+        self.add("test", self.task.test, 1, self.baseline)
+        self.add("test", self.task.test, 1, self.most)
+
+    @property
+    def open_ends(self) -> list[str]:
+        """Why no bound is known, a clause each; empty where one is."""
+        found = []
+        if (name := self.recipe.search.optimizer) in UNBOUNDED_PEERS:
+            found.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
+        if "judge" in self.task.runtime.targets and any(
+            math.isinf(most_judge_calls(families(self.task.metrics), self.recipe.assessing, question))
+            for question in (*self.task.dev, *self.task.test)[:1]
+        ):
+            found.append("the judge of citations is asked as often as an answer has sentences")
+        return found
 
 
 def estimate(recipe: Recipe) -> dict[str, Any]:
-    """Upper bounds on calls and tokens of compiling `recipe`, and the sizes they come from.
+    """What compiling `recipe` takes at most, in all and by phase, and the sizes that this comes from.
 
-    A question is taken to need the most calls that the baseline may make, repairs not counted, and a call
-    to be as long as the baseline's longest allowed reply and a prompt of its passages at full chunk size;
-    early stops, racing, replay and shared prefixes make the real cost smaller.
+    `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
+    instruction, and a second request for every reply that cannot be read. It is None and `bounded` False where
+    no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read;
+    racing, replay and shared prefixes make the real number smaller still. `tokens` and `usd` are upper bounds,
+    `tokens_about` and `seconds` estimates; each is None where it is not known. Raises as a compile does before
+    it sends anything.
     """
     require(recipe)
     task = prepare(recipe, store=CallStore(None))
-    program: RagProgram = task.method.build(task.runtime, recipe.fixed(task.method))
-    calls = program.most_calls()
-    knobs = program.knobs.to_json()
-    chunk = int(knobs.get("chunk_size", PASSAGE))
-    passage_tokens = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk
-    reply_tokens = max(p.sampling.max_tokens for p in program.predictors())
-    demo_tokens = recipe.search.demos * chunk
-    others = len(task.other.questions) if task.other else 0
-    trials = task.trials if task.space.size else 0
-    questions = {
-        "dev": len(task.dev) * (trials + 1),
-        "demonstrations": len(task.train) + others if task.space.demos else 0,
-        "test": 2 * len(task.test),
-    }
-    if trials and recipe.search.calibrate and (thresholds := _thresholds(task)):
-        questions["calibration"] = len(task.dev) * thresholds * (2 + POINTS)
-    most = sum(questions.values()) * calls
+    check_programs(task)
+    plan = _Plan(task)
+    if recipe.search.optimizer == OWN:
+        plan.own()
+    else:
+        plan.peer(recipe.search.optimizer)
+    plan.test()
+    chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
+    requests = chain * sum(phase.requests for phase in plan.phases.values())
+    readable = sum(phase.calls for phase in plan.phases.values())
     limit = recipe.budget.lm_calls
+    most = requests if limit is None else min(requests, limit)
+    reply = max(bound.reply for bound in plan.bounds)
+    found = cost_bounds(task, most, min(readable, most), _prompt_tokens(task), reply)
+    questions = plan.phases.get
     return {
         "program": recipe.program,
-        "trials": trials,
-        "questions": questions,
-        "lm_calls": most if limit is None else min(most, limit),
-        "tokens": most * (passage_tokens + reply_tokens + demo_tokens),
+        "programs": [bound.program for bound in plan.bounds],
+        "trials": plan.trials if recipe.search.optimizer == OWN else task.trials,
+        "questions": {
+            "dev": sum(p.questions for p in map(questions, ("baseline", "trials", "winner")) if p),
+            "demonstrations": sum(p.questions for p in map(questions, ("demonstrations",)) if p),
+            "test": sum(p.questions for p in map(questions, ("test",)) if p),
+            **{
+                name: phase.questions
+                for name, phase in plan.phases.items()
+                if name in ("calibration", "learning", "instructions")
+            },
+        },
+        "bounded": math.isfinite(most),
+        "unbounded_because": plan.open_ends if math.isinf(requests) else [],
+        "lm_calls": _whole(most),
+        "lm_calls_readable": _whole(min(readable, most)),
+        **found,
+        "phases": {
+            name: {"questions": phase.questions, "lm_calls": _whole(chain * phase.requests)}
+            for name, phase in plan.phases.items()
+        },
+        "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "data": {name: len(held) for name, held in task.splits.items()},
         "note": small_data_note(len(task.dev), len(task.test)),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
+
+
+def _limits(recipe: Recipe) -> dict[str, float | None]:
+    budget = recipe.budget
+    return {name: getattr(budget, name) for name in ("lm_calls", "tokens", "usd", "minutes", "trials")}
+
+
+def _whole(number: float) -> int | None:
+    return int(number) if math.isfinite(number) else None
+
+
+def _prompt_tokens(task: Task) -> int:
+    """About how long a prompt of the baseline is: its passages at full chunk size, and demonstrations."""
+    knobs = task.space.baseline().knobs
+    chunk = int(knobs.get("chunk_size", PASSAGE))
+    return sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk + task.recipe.search.demos * chunk

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
+from ragc.errors import RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
+
+if TYPE_CHECKING:
+    from ragc.optimizers.task import Task
 
 
 def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises UsageError and its kin when a file is no prompt, or not
+    Only the recipe's own program gets them. Raises RecipeError with every file that is no prompt, or not
     one of the predictor it is named for.
     """
-    if recipe.prompts and program.method.id == recipe.program:
-        from ragc.exports.imported import imported
+    if not recipe.prompts or program.method.id != recipe.program:
+        return program
+    from ragc.exports.imported import imported
 
-        for name, file in recipe.prompts.items():
+    problems = []
+    for name, file in recipe.prompts.items():
+        try:
             imported(recipe.path(file)).apply(program, name)
+        except UsageError as error:
+            problems.append(f"prompts.{name} = {file!r}: {error}")
+    if problems:
+        raise RecipeError("recipe", problems)
     return program
+
+
+def check_programs(task: Task) -> None:
+    """Build the baseline of every program of `task` and give it the recipe's prompts; nothing is sent.
+
+    Raises UsageError for a role, source or capability that a program lacks, and for prompts as `give_prompts`.
+    """
+    for part in task.space.parts:
+        built = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
+        give_prompts(built, task.recipe)
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
 
@@ -55,6 +55,12 @@ class RagProgram(dspy.Module):
     """
 
     method: Method
+
+    call_knobs: ClassVar[tuple[str, ...]] = ()
+    """The knobs that `most_calls` depends on; in a number among them it never rises and falls again."""
+
+    fit_calls: ClassVar[int] = 0
+    """At most how many LM calls `fit` takes for one train question, repairs not counted."""
 
     def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
         super().__init__()

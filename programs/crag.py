@@ -33,6 +33,10 @@ from ragc.signatures.judges import BetterQuery, RelevanceCheck, RelevanceGrade, 
 class Crag(RagProgram):
     """Graded, with whole strips: k grades and an answer, and when corrected a rewrite and web_k grades."""
 
+    call_knobs = (
+        "form", "top_k", "web_k", "actions", "refine", "select_web", "strips", "strips_max", "rewrite",
+    )  # fmt: skip
+
     def __init__(self, runtime: Runtime, knobs: CragKnobs) -> None:
         super().__init__(runtime, knobs)
         role: Any = knobs.grader

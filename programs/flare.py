@@ -44,6 +44,8 @@ class Flare(RagProgram):
     Spans take another call a sentence, questions up to four a lookup, side by side.
     """
 
+    call_knobs = ("uncertainty", "flare_theta", "queries", "rounds", "sentences", "finish")
+
     def __init__(self, runtime: Runtime, knobs: FlareKnobs) -> None:
         super().__init__(runtime, knobs)
         measured = knobs.uncertainty == "logprobs" and knobs.flare_theta > 0

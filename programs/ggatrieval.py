@@ -56,6 +56,8 @@ class GGatrieval(RagProgram):
     With the knob `asqa_sub_questions` the context's `sub_questions`, a list of texts, are used.
     """
 
+    call_knobs = ("candidates", "k_support", "rounds", "scqu", "tau", "scqu_scope", "doc_condense", "verify")
+
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)

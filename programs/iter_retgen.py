@@ -39,6 +39,8 @@ def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
 class IterRetGen(Vanilla):
     """Vanilla's search and call, `rounds` times."""
 
+    call_knobs = ("rounds",)
+
     def most_calls(self) -> int:
         """One a round."""
         return int(self.knobs.rounds)

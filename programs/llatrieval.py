@@ -40,6 +40,8 @@ Texts = Mapping[str, str]
 class LLatrieval(RagProgram):
     """Rounds of search, condensing, choosing and verifying; then one answer with citations."""
 
+    call_knobs = ("k_support", "candidates", "rounds", "doc_condense", "verify")
+
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)

@@ -49,6 +49,11 @@ def _bad(grade: str) -> bool:
 class PrefRag(SourceChoice):
     """Steps over a preferred source and one or more others, then an answer."""
 
+    call_knobs = (
+        "max_step", "strict_budget", "pref", "pref_style", "compare_first", "reflect", "reflect_mode",
+        "max_supplements",
+    )  # fmt: skip
+
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"

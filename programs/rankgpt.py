@@ -64,6 +64,8 @@ def shorter(texts: Sequence[str]) -> list[str]:
 class RankGpt(RagProgram):
     """One search of the source `local`, a ranking call for each window, one answering call."""
 
+    call_knobs = ("rank_pool", "window", "step")
+
     def __init__(self, runtime: Runtime, knobs: RankGptKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)

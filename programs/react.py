@@ -78,6 +78,8 @@ def shorter(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 class React(RagProgram):
     """Steps of main with searches of `local` and `web` between them."""
 
+    call_knobs = ("max_step",)
+
     def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
         super().__init__(runtime, knobs)
         cut = (knobs.chunk_size, knobs.overlap)

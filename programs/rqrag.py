@@ -57,6 +57,11 @@ def _logprobs(said: Any, *fields: str) -> tuple[float, ...]:
 class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
 
+    call_knobs = (
+        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select",
+        "n_conf_samples",
+    )  # fmt: skip
+
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
         super().__init__(runtime, knobs)
         tree = knobs.mode == "tree"

@@ -36,6 +36,8 @@ _NOTHING = "nothing was found"
 class SelfAsk(RagProgram):
     """Steps of main, each follow-up searched in `local` and read by main."""
 
+    call_knobs = ("rounds",)
+
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)

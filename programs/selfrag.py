@@ -47,6 +47,8 @@ class Candidate:
 class SelfRag(RagProgram):
     """Scored: 1 + 4n calls for n passages, 3 deep. Graph: n + 4 a round, 4 deep, but n + 1 in the last."""
 
+    call_knobs = ("form", "top_k", "gate", "w_rel", "w_sup", "w_use", "rounds")
+
     def __init__(self, runtime: Runtime, knobs: SelfRagKnobs) -> None:
         super().__init__(runtime, knobs)
         target = runtime.target("main")

@@ -53,6 +53,8 @@ def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -
 class SkrKnn(Gated):
     """Neighbours among labelled train questions decide, then one answering call."""
 
+    fit_calls = 2
+
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
         self.labels = ()

@@ -75,6 +75,8 @@ class SlimPLM(RagProgram):
     is none, CapabilityMissing when they ask for probabilities that it does not give.
     """
 
+    call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
+
     def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
         super().__init__(runtime, knobs)
         _check(runtime, knobs)

@@ -132,7 +132,7 @@ targets.main = {kind = "vllm", model = "m", base_url = "http://127.0.0.1:9/v1"}
     assert main(["compile", "recipe.toml", "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["questions"] == {"demonstrations": 0, "dev": 40, "test": 20}
-    assert plan["lm_calls"] == 60
+    assert (plan["lm_calls_readable"], plan["lm_calls"], plan["bounded"]) == (60, 120, True)
 
 
 def test_asking_what_does_not_exist_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,11 +52,9 @@ def _range(row: dict[str, Any]) -> str:
 
 def plan(found: dict[str, Any]) -> None:
     """The dry run."""
-    asked = ", ".join(f"{name} {n}" for name, n in found["questions"].items())
-    sys.stdout.write(
-        f"{found['program']} on {', '.join(found['targets'].values())}: {found['trials']} trials\n"
-        f"at most {found['lm_calls']} LM calls and {found['tokens']:,} tokens (questions: {asked})\n"
-    )
+    from ragc import plan_view
+
+    lines(plan_view.lines(found))
     lines([found["note"]] if found["note"] else ())
 
 

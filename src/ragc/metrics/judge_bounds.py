@@ -1,0 +1,35 @@
+"""How many calls of the judge the findings about one answer take at most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ragc.metrics import citations, crag, judging
+from ragc.metrics.assessing import Assessing
+from ragc.records import Question
+
+
+def most_judge_calls(families: Iterable[str], settings: Assessing, question: Question) -> float:
+    """The typed calls at most, where there is a judge; infinite where the answer's length decides.
+
+    `settings` says who is asked. One call takes a second request when its reply cannot be read.
+    """
+    return sum(_of_family(family, settings, question) for family in families)
+
+
+def _of_family(family: str, settings: Assessing, question: Question) -> float:
+    judged = settings.entailment == "judge"
+    match family:
+        case judging.FAMILY:
+            return 1
+        case crag.FAMILY if settings.crag_judge != "none":
+            many = settings.crag_judge == "meta" and settings.alternatives
+            return len(question.answers) if many else 1
+        case citations.CLAIMS if judged:
+            claims = question.extra.get("claims") or ()
+            return len(claims) if isinstance(claims, list | tuple) else 0
+        case citations.CITATIONS if judged:
+            return math.inf
+        case _:
+            return 0

@@ -1,0 +1,297 @@
+"""What a dry run says at most is never exceeded, whatever is searched and whatever the model replies."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc import plan_view
+from ragc import recipe as recipes
+from ragc.cli import main
+from ragc.errors import RecipeError, UsageError
+from ragc.fingerprint import digest
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.call_bounds import part_bound
+from ragc.optimizers.plan import estimate
+from ragc.optimizers.suggest import suggest
+from ragc.optimizers.task import prepare
+from ragc.programs import METHODS
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import Filling, ScriptedTarget
+from tests.examples import examples
+from tests.optimizers.colours import RECIPE, COLOURS, Run, needs_demos
+
+SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
+OTHERS = ('sources.web.kind="bm25"', 'targets.proxy.kind="embedded"')
+
+QUICK = (
+    "no_retrieval", "vanilla", "prefrag", "rqrag", "slimplm", "cot", "vanilla_sources", "react", "self_ask",
+    "iter_retgen", "skr", "self_eval", "crag", "selfrag", "flare", "chain_of_note", "ggatrieval",
+)  # fmt: skip
+
+CHEAP = ("search.ranges.candidates=[1, 3]", "search.ranges.top_k=[1, 3]", "search.ranges.rounds=[1, 2]")
+"""Fewer calls where a range would allow hundreds; each is asked for only where a program has it."""
+
+
+def small(folder: Path, train: int, dev: int, test: int) -> None:
+    """Questions and passages on so many things, and the recipe."""
+    n = train + dev + test
+    passages, questions = [], []
+    for i in range(n):
+        colour = COLOURS[i % 5]
+        passages.append({"id": f"d{i}", "title": f"Thing {i}", "text": f"Thing number{i} is {colour}."})
+        split = "train" if i < train else "dev" if i < train + dev else "test"
+        question = f"What colour is thing number{i}?"
+        questions.append(
+            {"id": f"q{i}", "question": question, "answers": [colour], "gold_ids": [f"d{i}"], "split": split}
+        )
+    for name, rows in (("corpus", passages), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "recipe.toml").write_text(SMALL, "utf-8")
+
+
+def fickle(seed: int, rubbish: float) -> Callable[[ChatRequest], Reply | str]:
+    """Replies that depend on the request alone: fits of any kind, right answers, and a share of rubbish."""
+
+    def reply(request: ChatRequest) -> Reply | str:
+        drawn = int(digest([seed, [list(m) for m in request.messages], request.sample])[:8], 16)
+        if drawn % 100 < rubbish * 100:
+            return ("[[[", "I cannot say", "{}", "")[drawn % 4]
+        colour = COLOURS[drawn % 5]
+        fields = {"answer": colour, "query": f"number{drawn % 9}", "action_input": f"number{drawn % 9}"}
+        filling = Filling(
+            last=bool(drawn & 256),
+            full=bool(drawn & 512),
+            text=f"thing {drawn % 7}",
+            fields=fields,
+            logprob=-3.0 if drawn & 1024 else -0.01,
+        )
+        return filling(request)
+
+    return reply
+
+
+def charged(
+    folder: Path, sets: Sequence[str], reply: Callable[[ChatRequest], Any], *, schema: bool = True
+) -> tuple[int, Any]:
+    """The requests that a compile of the recipe in `folder` sent, all of which are charged, and its plan."""
+    target = ScriptedTarget(reply, capabilities=("logprobs", "seed", *(("schema",) if schema else ())))
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    plan = estimate(recipe)
+    roles = dict.fromkeys(plan["targets"], target)
+    compiling.compile(recipe, folder / "out", store=CallStore(folder / "store"), targets=roles)
+    return len(target.requests), plan
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> tuple[str, ...]:
+    """Overrides of a recipe: programs, what varies, demonstrations, instructions, calibration."""
+    programs = draw(st.lists(st.sampled_from(QUICK), min_size=1, max_size=3, unique=True))
+    declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.declared()}
+    kinds = draw(
+        st.lists(st.sampled_from(("filled", "labelled", "bootstrapped", "nearest")), min_size=1, unique=True)
+    )
+    return (
+        f'program="{programs[0]}"',
+        f"search.programs={json.dumps(programs[1:])}",
+        *(('search.knobs="all"',) if draw(st.booleans()) else ("search.knobs=[]",)),
+        *(text for text in CHEAP if text.split("=")[0].split(".")[-1] in declared),
+        f"search.demos={draw(st.integers(0, 2))}",
+        f"search.demo_kinds={json.dumps(kinds)}",
+        f"search.instructions={draw(st.sampled_from((0, 0, 1, 2)))}",
+        f"search.trials={draw(st.integers(1, 5))}",
+        f"search.calibrate={json.dumps(draw(st.booleans()))}",
+        *OTHERS,
+    )
+
+
+@settings(max_examples=examples(40))
+@given(searches(), st.integers(0, 10**6), st.sampled_from((0.0, 0.2, 1.0)), st.booleans())
+def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
+    sets: tuple[str, ...], seed: int, rubbish: float, schema: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small(folder, train=4, dev=4, test=3)
+        try:
+            sent, plan = charged(folder, (*sets, f"seed={seed % 100}"), fickle(seed, rubbish), schema=schema)
+        except UsageError as error:
+            assert "knob" in str(error).lower()  # a drawn setting that no program can have
+            return
+        assert plan["bounded"]
+        assert sent <= plan["lm_calls"], plan["phases"]
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ("search.demos=0", 'search.programs=["rqrag"]', "search.trials=2"),
+        ("search.demos=2", 'search.programs=["skr", "self_ask"]', "search.trials=4"),
+        ('program="skr"', 'search.knobs=["skr_k", "top_k"]', "search.trials=5"),
+        ('search.optimizer="random"', "search.trials=1"),
+        ('search.optimizer="random"', "search.trials=4"),
+        ('search.optimizer="reanchor"', "search.trials=4"),
+        ('search.optimizer="random"', 'program="skr"', "search.trials=3"),
+        ('metrics.report=["em", "judge_acc"]', 'targets.judge.kind="embedded"'),
+        (
+            'metrics.report=["crag_score"]',
+            'targets.judge.kind="embedded"',
+            'search.objectives=["crag_score"]',
+        ),
+        ('search.demo_kinds=["cross-domain", "filled"]', 'data.cross_domain="other.jsonl"'),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rubbish", [0.0, 1.0])
+def test_the_bound_holds_for_each_thing_that_sends_requests(
+    tmp_path: Path, sets: tuple[str, ...], rubbish: float
+) -> None:
+    small(tmp_path, train=4, dev=5, test=3)
+    other = {
+        "id": "o1",
+        "question": "What is the colour of the sea?",
+        "answers": ["blue"],
+        "gold_ids": ["d1"],
+    }
+    (tmp_path / "other.jsonl").write_text(json.dumps(other) + "\n", "utf-8")
+    sent, plan = charged(tmp_path, sets, fickle(1, rubbish))
+    assert 0 < sent <= plan["lm_calls"], plan["phases"]
+
+
+@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+@settings(max_examples=examples(25))
+@given(data=st.data())
+def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small(folder, train=1, dev=1, test=1)
+        numbers = [knob for knob in entry.knobs.declared() if knob.kind == "int" and knob.name in CALLS]
+        ranges = []
+        for knob in numbers:
+            grid = range(int(knob.bounds[0]), int(knob.bounds[1]) + 1, int(knob.step or 1))
+            low, high = sorted(data.draw(st.tuples(st.sampled_from(grid), st.sampled_from(grid))))
+            ranges.append(f"search.ranges.{knob.name}=[{low}, {high}]")
+        sets = (f'program="{entry.id}"', 'search.knobs="all"', "search.demos=0", *ranges, *OTHERS)
+        extra = ('sources.kg.kind="bm25"', 'sources.dense.kind="bm25"') if entry.id == "ragx" else ()
+        try:
+            task = prepare(recipes.load(folder / "recipe.toml", (*sets, *extra)), store=CallStore(None))
+        except UsageError as error:
+            assert "cannot hold together" in str(error) or "knob" in str(error)
+            return
+        bound = part_bound(task, task.space.first)
+        seed = data.draw(st.integers(0, 10**6))
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+        for _ in range(8):
+            candidate = suggest(task.space, study.ask())
+            try:
+                program = entry.build(task.runtime, dict(candidate.knobs))
+            except UsageError:
+                continue
+            assert program.most_calls() <= bound.most
+
+
+CALLS = frozenset(
+    {
+        "max_step", "max_supplements", "candidates", "k_support", "rounds", "max_depth", "search_limit",
+        "n_conf_samples", "rank_pool", "window", "step", "top_k", "web_k", "strips_max", "sentences",
+    }
+)  # fmt: skip
+
+
+def test_a_budget_bounds_what_has_no_bound(folder: Path) -> None:
+    for name in ("mipro", "gepa"):
+        sets = (f'search.optimizer="{name}"',)
+        plan = estimate(recipes.load(folder / "recipe.toml", sets))
+        assert (plan["bounded"], plan["lm_calls"], plan["tokens"]) == (False, None, None)
+        text = "\n".join(plan_view.lines(plan))
+        assert "no bound known" in text
+        assert "set budget.lm_calls" in text
+        assert "at most" not in text
+        plan = estimate(recipes.load(folder / "recipe.toml", (*sets, "budget.lm_calls=70")))
+        assert (plan["bounded"], plan["lm_calls"]) == (True, 70)
+    judged = (
+        'metrics.report=["em", "alce_cite_f1"]',
+        'metrics.entailment="judge"',
+        'targets.judge.kind="embedded"',
+    )
+    plan = estimate(recipes.load(folder / "recipe.toml", judged))
+    assert not plan["bounded"]
+    assert "sentences" in plan["unbounded_because"][0]
+
+
+def test_fallbacks_may_answer_what_was_answered_before(folder: Path) -> None:
+    plain = estimate(recipes.load(folder / "recipe.toml"))
+    sets = ('targets.main={kind="hosted", model="openai/gpt-4o-mini", options={fallbacks=["spare"]}}',
+            'targets.spare.kind="embedded"')  # fmt: skip
+    assert estimate(recipes.load(folder / "recipe.toml", sets))["lm_calls"] == 2 * plain["lm_calls"]
+
+
+def test_money_is_bounded_by_the_table_of_prices_or_said_to_be_unknown(folder: Path) -> None:
+    def plan(model: str) -> dict[str, Any]:
+        target = f'targets.main={{kind="hosted", model="{model}"}}'
+        return estimate(recipes.load(folder / "recipe.toml", (target,)))
+
+    known = plan("openai/gpt-4o-mini")
+    assert known["usd"] > 0
+    assert known["tokens"] > known["tokens_about"] > 0
+    assert "cost: at most $" in "\n".join(plan_view.lines(known))
+    unknown = plan("openai/gpt-that-nobody-has")
+    assert (unknown["usd"], unknown["unpriced"]) == (None, ["hosted openai/gpt-that-nobody-has"])
+    assert "no price" in "\n".join(plan_view.lines(unknown))
+    assert estimate(recipes.load(folder / "recipe.toml"))["usd"] == 0
+
+
+def test_the_time_is_told_once_the_targets_were_measured(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
+    recipe = recipes.load(folder / "recipe.toml")
+    assert estimate(recipe)["seconds"] is None
+    assert "unknown" in "\n".join(plan_view.lines(estimate(recipe)))
+    target = ScriptedTarget(
+        needs_demos, identity=prepare(recipe, store=CallStore(None)).runtime.target("main").identity
+    )
+    run(target=target)
+    plan = estimate(recipe)
+    assert plan["seconds_per_call"] > 0
+    assert plan["seconds"] == pytest.approx(plan["lm_calls"] * plan["seconds_per_call"], rel=0.01, abs=0.1)
+    assert "as last measured here" in "\n".join(plan_view.lines(plan))
+    (folder / "home" / "speeds.json").write_text('{"x": [', "utf-8")
+    assert estimate(recipe)["seconds"] is None
+
+
+def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    renamed = [
+        {"role": "system", "content": "Name the colour. Reply as JSON with the answer."},
+        {"role": "user", "content": "Asked: {{ query }}\n{% for p in passages %}{{ p }}\n{% endfor %}"},
+    ]
+    (folder / "renamed.json").write_text(json.dumps(renamed), "utf-8")
+    (folder / "answer.md").write_text("## system\n\nName the colour.\n", "utf-8")
+
+    def refused(table: str) -> str:
+        (folder / "recipe.toml").write_text(f"{RECIPE}[prompts]\n{table}\n", "utf-8")
+        assert main(["compile", str(folder / "recipe.toml"), "--dry-run"]) == 2
+        return capsys.readouterr().err
+
+    said = refused('answer = "renamed.json"')
+    assert "renamed.json" in said
+    assert "query" in said
+    said = refused('answer = "answer.md"')
+    assert "answer.md" in said
+    assert "ragc export" in said
+    said = refused('judge = "renamed.json"\nanswer = "answer.md"')
+    assert "2 problems" in said
+    assert "'judge'" in said
+    with pytest.raises(RecipeError):
+        compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None))
