@@ -166,7 +166,10 @@ def _is_own(place: Path) -> bool:
         if about["format"] != FORMAT:
             return False
         listed = about.get("files")  # not there yet in one that was not finished
-        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {*listed, MANIFEST}
+        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {
+            *listed,
+            MANIFEST,
+        }
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return not any(place.iterdir())
 

@@ -30,9 +30,7 @@ IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 RUN = "run.json"
 """What differs between runs, and the list of the files that ragc wrote."""
 
-KEPT = (
-    "what was answered so far is kept in the store; mend that and run the same command again with --resume"
-)
+KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
 class PredictorState(pydantic.BaseModel):
@@ -131,7 +129,7 @@ class CompiledProgram:
 
         Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """
-        refuse_foreign(out)
+        where = _checked(out)
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
             "provenance.json": pretty(self.provenance),
@@ -139,7 +137,7 @@ class CompiledProgram:
         } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
-            outputs.put_folder(outputs.located(out), outputs.with_manifest(RUN, self.run, written), RUN)
+            outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
         return out
 
 
@@ -148,10 +146,15 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError when nothing can be written there; it is tried.
     """
+    outputs.check_writable(_checked(out))
+
+
+def _checked(out: Path) -> Path:
+    """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
     with as_artefact():
         where = outputs.located(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
-    outputs.check_writable(where)
+    return where
 
 
 @contextmanager

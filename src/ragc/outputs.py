@@ -150,7 +150,9 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
         _check_own(out, name, manifest, listed)
 
 
-def _check_own(folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b"") -> None:
+def _check_own(
+    folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b""
+) -> None:
     """Raise Foreign when `name` in `folder` is something that may not be replaced by `content`."""
     path = folder
     for part in PurePosixPath(name).parts[:-1]:
@@ -288,7 +290,10 @@ def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
 
 
 def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> None:
-    if _is_regular(folder, name) and _digest_at(folder / name, manifest if name == manifest else "") == digest:
+    if (
+        _is_regular(folder, name)
+        and _digest_at(folder / name, manifest if name == manifest else "") == digest
+    ):
         (folder / name).unlink()
     for parent in PurePosixPath(name).parents:
         if parent.parts:

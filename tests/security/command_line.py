@@ -78,7 +78,11 @@ def command(*arguments: str | bytes, unprivileged: bool = False) -> list[str | b
 
 
 def ragc(
-    folder: Path, *arguments: str | bytes, unprivileged: bool = False, home: Path | None = None, timeout: float = 120
+    folder: Path,
+    *arguments: str | bytes,
+    unprivileged: bool = False,
+    home: Path | None = None,
+    timeout: float = 120,
 ) -> Ended:
     """Run a command in `folder`, its cache in `home` (default: `home` in it), and see that it ends properly."""
     more = {"RAGC_HOME": str(home)} if home else {}

@@ -167,7 +167,8 @@ def test_an_out_that_is_something_else_is_refused(kind: str, run: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "out", [".", "..", "/", "recipe.toml", "recipe.toml/x", "x" * 300, "", "/dev/null", b"\xff\xfe", "/proc/x"]
+    "out",
+    [".", "..", "/", "recipe.toml", "recipe.toml/x", "x" * 300, "", "/dev/null", b"\xff\xfe", "/proc/x"],
 )
 def test_no_out_is_a_traceback_and_nothing_is_sent_for_one_that_cannot_be(
     out: str | bytes, server: Loopback, tmp_path: Path
@@ -190,7 +191,9 @@ def test_these_outs_work(out: str, run: Run, tmp_path: Path, monkeypatch: pytest
     assert load(where).state.method == "vanilla"
 
 
-def test_an_empty_folder_one_stands_in_is_filled(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_folder_one_stands_in_is_filled(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     seen = tmp_path.stat().st_ino
     run(".")
@@ -323,7 +326,12 @@ def test_a_plan_of_a_stranger_reaches_nothing_outside_its_folder(compiled: Path,
     digest = outputs.sha256(b"mine")
     (compiled / "away").symlink_to(tmp_path)
     for names in (["../secret.txt"], [str(secret)], ["away/secret.txt"]):
-        plan = {"format": outputs.FORMAT, "manifest": "run.json", "new": [], "old": dict.fromkeys(names, digest)}
+        plan = {
+            "format": outputs.FORMAT,
+            "manifest": "run.json",
+            "new": [],
+            "old": dict.fromkeys(names, digest),
+        }
         (write / "ready.json").write_text(json.dumps(plan))
         load(compiled)
         assert secret.read_text() == "mine"
@@ -405,7 +413,9 @@ def planted(draw: random.Random, folder: Path) -> None:
                     path.mkdir()
                     (path / "inner").write_bytes(draw.randbytes(9))
                 case 3:
-                    path.write_text(json.dumps({"format": "ragc.compiled/1", "ragc": "export/1", "files": {}}))
+                    path.write_text(
+                        json.dumps({"format": "ragc.compiled/1", "ragc": "export/1", "files": {}})
+                    )
                 case _:
                     path.write_bytes(draw.randbytes(draw.randint(0, 50)))
         except (FileExistsError, NotADirectoryError):
