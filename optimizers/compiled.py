@@ -125,7 +125,7 @@ class CompiledProgram:
         return program
 
     def save(self, out: Path, program: RagProgram) -> Path:
-        """Write the directory `out` at once; of an older compiled program there ragc's own files are replaced.
+        """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
 
         Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """

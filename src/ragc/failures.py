@@ -67,7 +67,7 @@ def _foreseen(error: BaseException) -> tuple[str, str]:
     """Why, and what to do; "" for an error that nobody foresaw."""
     if isinstance(error, UnicodeError):
         return (
-            "a text holds characters that are no Unicode text (lone surrogates, or bytes of another encoding)",
+            "a text holds what is no Unicode text (lone surrogates, or bytes of another encoding)",
             "",
         )
     if isinstance(error, ValueError) and "null byte" in str(error):
@@ -165,7 +165,7 @@ class _Watched:
 
 @contextmanager
 def streams() -> Iterator[None]:
-    """stdout and stderr that take any text, and that the interpreter's end leaves in peace if they fail."""
+    """Let stdout and stderr take any text, and not fail once more when the interpreter ends."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

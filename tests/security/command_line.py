@@ -84,7 +84,7 @@ def ragc(
     home: Path | None = None,
     timeout: float = 120,
 ) -> Ended:
-    """Run a command in `folder`, its cache in `home` (default: `home` in it), and see that it ends properly."""
+    """Run a command in `folder`, its cache in `home`, or `home` in it, and see that it ends properly."""
     more = {"RAGC_HOME": str(home)} if home else {}
     done = subprocess.run(
         command(*arguments, unprivileged=unprivileged),
@@ -116,7 +116,7 @@ def contents(folder: Path) -> dict[str, bytes | str]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found[name] = f"link to {os.readlink(path)}"
+            found[name] = f"link to {path.readlink()}"
         elif path.is_file():
             found[name] = path.read_bytes()
         elif not path.is_dir():

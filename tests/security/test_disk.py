@@ -1,4 +1,4 @@
-"""A full disk, a folder without permission, a device for a file: one sentence, and what was answered is kept."""
+"""A full disk, no permission, a device for a file: one sentence, and what was answered is kept."""
 
 from __future__ import annotations
 
@@ -217,8 +217,13 @@ def test_a_cache_that_cannot_be_is_one_sentence(
 
 
 def test_no_home_at_all_is_one_sentence(tmp_path: Path) -> None:
-    code = "import pathlib, sys; pathlib.Path.home = classmethod(lambda cls: (_ for _ in ()).throw(RuntimeError()));"
-    code += "from ragc.cli import main; sys.exit(main(['compile', sys.argv[1]]))"
+    code = (
+        "import pathlib, sys\n"
+        "def home(cls): raise RuntimeError\n"
+        "pathlib.Path.home = classmethod(home)\n"
+        "from ragc.cli import main\n"
+        "sys.exit(main(['compile', sys.argv[1]]))"
+    )
     path = tmp_path / "recipe.toml"
     path.write_text(
         'program = "no_retrieval"\n[data]\ndataset = "pydocs"\ndev = 2\n[targets.main]\nkind = "embedded"\n'
@@ -330,7 +335,12 @@ def test_progress_that_cannot_be_shown_stops_nothing(server: Loopback, tmp_path:
 
 
 def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> None:
-    code = "import sys; from ragc import api, cli; api.plan = lambda *a, **k: {}['oops']; sys.exit(cli.main(sys.argv[1:]))"
+    code = (
+        "import sys\n"
+        "from ragc import api, cli\n"
+        "api.plan = lambda *args, **more: {}['oops']\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
     started = [sys.executable, "-c", code, "compile", "x.toml", "--dry-run"]
     for debug in ("", "1"):
         done = subprocess.run(

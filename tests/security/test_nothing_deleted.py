@@ -8,6 +8,7 @@ import random
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,14 +138,14 @@ def test_a_link_to_a_folder_is_followed_and_links_inside_are_not(run: Run, tmp_p
         (real / name).rename(elsewhere / name)
         (real / name).symlink_to(elsewhere / name)
         before = contents(tmp_path)
-        with pytest.raises(ArtefactError, match="did not write|not a folder of ragc's"):
+        with pytest.raises(ArtefactError, match=r"did not write|not a folder of ragc's"):
             run(tmp_path / "link")
         assert contents(tmp_path) == before
         (real / name).unlink()
         (elsewhere / name).rename(real / name)
 
 
-OUTS = {
+OUTS: dict[str, Callable[[Path], object]] = {
     "a link to nothing": lambda at: (at / "out").symlink_to("nothing"),
     "a link to itself": lambda at: (at / "out").symlink_to("out"),
     "a file": lambda at: (at / "out").write_text("mine"),
@@ -153,16 +154,25 @@ OUTS = {
 }
 
 
+def write_to(out: Path, run: Run, force: bool | None) -> None:
+    """Export with or without `force`; None compiles."""
+    if force is None:
+        run(out)
+    else:
+        export(made(CRAG), "jinja2", out, force=force)
+
+
 @pytest.mark.parametrize("kind", OUTS)
 def test_an_out_that_is_something_else_is_refused(kind: str, run: Run, tmp_path: Path) -> None:
     OUTS[kind](tmp_path)
     before = contents(tmp_path)
     for force in (None, False, True):
         with pytest.raises(UsageError):
-            if force is None:
+            _ = (
                 run(tmp_path / "out")
-            else:
-                export(made(CRAG), "jinja2", tmp_path / "out", force=force)
+                if force is None
+                else export(made(CRAG), "jinja2", tmp_path / "out", force=force)
+            )
         assert contents(tmp_path) == before
 
 
@@ -304,11 +314,9 @@ def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
         patch.setattr(Path, "rename", cut(Path.rename))
         patch.setattr(Path, "unlink", cut(Path.unlink))
         patch.setattr(outputs, "_write", cut(outputs._write))
-        patch.setattr(outputs.shutil, "rmtree", lambda *args, **more: None)
-        try:
+        patch.setattr("shutil.rmtree", lambda *args, **more: None)
+        with suppress(Cut):
             outputs.put_folder(old, files, "run.json")
-        except Cut:
-            pass
     top_k = load(old).state.knobs["top_k"]
     assert top_k in (3, 7)
     assert contents(old)["notes.txt"] == b"mine"
@@ -390,9 +398,9 @@ def test_a_study_directory_is_empty_when_it_is_cleared(study: Path, tmp_path: Pa
 
 
 NAMES = (
-    "program.json", "provenance.json", "recipe.toml", "run.json", "graph.json", "README.md", "notes.txt", "prompts",
-    "prompts/answer.md", "prompts/x.md", "a/b/c.bin", ".hidden", ".ragc-mine/new/x", ".ragc-mine/ready.json",
-    "example.json", "answer.jinja.json", "correct.jinja.json", "data.csv", "é.txt",
+    "program.json", "provenance.json", "recipe.toml", "run.json", "graph.json", "README.md", "notes.txt",
+    "prompts", "prompts/answer.md", "prompts/x.md", "a/b/c.bin", ".hidden", ".ragc-mine/new/x",
+    ".ragc-mine/ready.json", "example.json", "answer.jinja.json", "correct.jinja.json", "data.csv", "é.txt",
 )  # fmt: skip
 
 
@@ -456,9 +464,9 @@ def planted_in(draw: random.Random, out: Path) -> None:
     planted(draw, scratch)
     for path in sorted(scratch.rglob("*"), key=lambda each: len(each.parts)):
         goal = out / path.relative_to(scratch)
-        if not os.path.lexists(goal) and goal.parent.is_dir() and not goal.parent.is_symlink():
-            if os.path.lexists(path):  # else it went along with its folder
-                path.rename(goal)
+        free = not os.path.lexists(goal) and goal.parent.is_dir() and not goal.parent.is_symlink()
+        if free and os.path.lexists(path):  # else it went along with its folder
+            path.rename(goal)
 
 
 def act(run: Run, out: Path, draw: random.Random, start: bool = False) -> None:

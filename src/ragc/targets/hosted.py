@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.errors import TargetError, UsageError
-from ragc.loop import closes
 from ragc.fingerprint import digest
+from ragc.loop import closes
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.hosted_check import check_model, key_arguments
 from ragc.targets.litellm_bridge import checked_url, failure, load, nearest_id
