@@ -85,10 +85,10 @@ def open_or_build(
 ) -> IndexFolder:
     """The index at `index_path(...)`, made by `build(folder, step)` when it is not there yet.
 
-    `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open, and calls `step(n)` when `n`
-    more of `total` steps are done. Of several processes and threads that ask at once, one builds and the
-    others wait. An index that is damaged, or not of this `corpus` and these `settings`, is built anew, which
-    `progress` is told; what has no manifest of ours is set aside, never removed.
+    `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open,
+    and calls `step(n)` when `n` more of `total` steps are done. Of several processes and threads that ask at
+    once, one builds and the others wait. An index that is damaged, or not of this `corpus` and these
+    `settings`, is built anew, which `progress` is told; what has no manifest of ours is set aside, never removed.
     What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
     """
     path = index_path(kind, corpus, settings, home)
@@ -238,7 +238,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _clear(place: Path) -> None:
-    """Remove an index or an unfinished one at `place`; anything else there is set aside under another name."""
+    """Remove an index or an unfinished one at `place`; anything else there gets another name."""
     if not os.path.lexists(place):
         return
     if _is_own(place):
@@ -257,7 +257,10 @@ def _is_own(place: Path) -> bool:
         if about["format"] != FORMAT:
             return False
         listed = about.get("files")  # not there yet in one that was not finished
-        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {*listed, MANIFEST}
+        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {
+            *listed,
+            MANIFEST,
+        }
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return not any(place.iterdir())
 

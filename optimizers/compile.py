@@ -165,7 +165,9 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     directory = study_directory(out)
     lock = FileLock(f"{directory}.lock")
     try:
-        with doing(f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"):
+        with doing(
+            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
+        ):
             directory.parent.mkdir(parents=True, exist_ok=True)
             if directory.is_symlink():
                 raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
@@ -188,7 +190,9 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
             )
-        with doing(f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"):
+        with doing(
+            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
+        ):
             directory.mkdir(parents=True, exist_ok=True)
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")

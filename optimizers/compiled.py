@@ -35,9 +35,7 @@ IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 RUN = "run.json"
 """What differs between runs, and the list of the files that ragc wrote."""
 
-KEPT = (
-    "what was answered so far is kept in the store; mend that and run the same command again with --resume"
-)
+KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
 class PredictorState(pydantic.BaseModel):
@@ -146,11 +144,11 @@ class CompiledProgram:
         return program
 
     def save(self, out: Path, program: RagProgram) -> Path:
-        """Write the directory `out` at once; of an older compiled program there ragc's own files are replaced.
+        """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
 
         Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """
-        refuse_foreign(out)
+        where = _checked(out)
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
             "provenance.json": pretty(self.provenance),
@@ -158,7 +156,7 @@ class CompiledProgram:
         } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
-            outputs.put_folder(outputs.located(out), outputs.with_manifest(RUN, self.run, written), RUN)
+            outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
         if self.path is None:  # made here, not read from anywhere
             remember_written(out, str(self.run.get("base", "")))
         return out
@@ -169,10 +167,15 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError when nothing can be written there; it is tried.
     """
+    outputs.check_writable(_checked(out))
+
+
+def _checked(out: Path) -> Path:
+    """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
     with as_artefact():
         where = outputs.located(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
-    outputs.check_writable(where)
+    return where
 
 
 @contextmanager

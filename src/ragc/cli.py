@@ -143,7 +143,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     with failures.streams():
         if sys.stdout is None:
-            console.error("stdout is closed, and results are written there; open it, or lead it to /dev/null.")
+            console.error(
+                "stdout is closed, and results are written there; open it, or lead it to /dev/null."
+            )
             return 1
         try:
             args = parser().parse_args(argv)

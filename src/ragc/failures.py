@@ -7,9 +7,10 @@ import os
 import sqlite3
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TextIO, cast
 
 from ragc import outputs, paths
 from ragc.activity import activity_of
@@ -49,7 +50,9 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
     begun = f"{activity.name} failed" if activity else f"{command} failed"
     advice = [part for part in (remedy, activity.remedy if activity else "") if part]
     if resumable and not (activity and activity.remedy):
-        advice.append("what was answered so far is kept in the store; run the same command again with --resume")
+        advice.append(
+            "what was answered so far is kept in the store; run the same command again with --resume"
+        )
     return _plain(f"{begun}: {'; '.join([reason, *advice])}.")
 
 
@@ -63,7 +66,10 @@ def _first(error: BaseException) -> BaseException:
 def _foreseen(error: BaseException) -> tuple[str, str]:
     """Why, and what to do; "" for an error that nobody foresaw."""
     if isinstance(error, UnicodeError):
-        return "a text holds characters that are no Unicode text (lone surrogates, or bytes of another encoding)", ""
+        return (
+            "a text holds what is no Unicode text (lone surrogates, or bytes of another encoding)",
+            "",
+        )
     if isinstance(error, ValueError) and "null byte" in str(error):
         return "a path holds a NUL byte", "write it without"
     if isinstance(error, OSError):
@@ -125,36 +131,72 @@ def _logged(error: BaseException) -> Path | None:
     return None
 
 
+class _Watched:
+    """A stream that remembers that it refused a text; some writers pass over that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.refused: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As the stream does. Raises OSError."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self.refused = error
+            raise
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As the stream does. Raises OSError."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """As the stream does. Raises OSError."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self.refused = error
+            raise
+
+
 @contextmanager
 def streams() -> Iterator[None]:
-    """stdout and stderr that take any text, and that the interpreter's end leaves in peace if they fail."""
+    """Let stdout and stderr take any text, and not fail once more when the interpreter ends."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - it lives as long as the process
+    plain = sys.stdout
+    if plain is not None:
+        sys.stdout = cast(TextIO, _Watched(plain))
     try:
         yield
     finally:
+        sys.stdout = plain
         for stream in (sys.stdout, sys.stderr):
             if refusal(stream):
                 _silence(stream)
 
 
-def refusal(stream: object) -> OSError | None:
+def refusal(stream: Any) -> OSError | None:
     """Why what was written to `stream` cannot be delivered; None when it was."""
     try:
-        stream.flush()  # type: ignore[attr-defined]
+        stream.flush()
     except OSError as error:
         return error
     except (ValueError, AttributeError):
         return OSError(errno.EBADF, "it is closed")
-    return None
+    return stream.refused if isinstance(stream, _Watched) else None
 
 
-def _silence(stream: object) -> None:
+def _silence(stream: Any) -> None:
     """Lead `stream` nowhere, so that its last flush does not fail."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())  # type: ignore[attr-defined]
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

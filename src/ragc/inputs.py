@@ -45,7 +45,7 @@ def regular(path: Path) -> Path:
 
 
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises as `regular`, NotRegular beyond `most`."""
+    """The content of a regular file of at most `most` bytes. Raises as `regular`; NotRegular if larger."""
     with regular(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

@@ -55,7 +55,8 @@ def closes(holder: Closable) -> None:
 def release(patience_s: float = PATIENCE_S) -> None:
     """Give up what is in flight on the process's loop and close all connections; the loop goes on.
 
-    For the end of a command and of a process, however it ends; an interrupt or `patience_s` seconds cut it short.
+    For the end of a command and of a process, however it ends; an interrupt or `patience_s` seconds cut it
+    short.
     """
     loop, thread = _loop, _thread
     if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or inside():

@@ -1,16 +1,17 @@
 """Writing where people keep files: what ragc did not write stays, byte for byte.
 
-A folder that ragc writes has a manifest, a JSON file with the SHA-256 of every file under `files`. What a later
-write may replace or remove is what the manifest lists and still has that digest; all else belongs to others.
+A folder that ragc writes has a manifest, a JSON file with the SHA-256 of every file under `files`. What a
+later write may replace or remove is what the manifest lists and still has that digest; all else belongs to
+others.
 
     OUT/run.json              the manifest: {..., "files": {"program.json": "<sha256>", ...}}
     OUT/.ragc-<random>/       a write under way
         begun.json, then ready.json   what comes and what goes
         new/                  the new files
 
-A new folder is made beside its name and renamed. In one that is there the new files are written apart; from the
-moment that `begun.json` is called `ready.json` the write is done, and `finish` moves the files to their names,
-after a kill too.
+A new folder is made beside its name and renamed. In one that is there the new files are written apart; from
+the moment that `begun.json` is called `ready.json` the write is done, and `finish` moves the files to their
+names, after a kill too.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
         _check_own(out, name, manifest, listed)
 
 
-def _check_own(folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b"") -> None:
+def _check_own(
+    folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b""
+) -> None:
     """Raise Foreign when `name` in `folder` is something that may not be replaced by `content`."""
     path = folder
     for part in PurePosixPath(name).parts[:-1]:
@@ -208,7 +211,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
 
 
 def put_file(out: Path, content: bytes) -> None:
-    """Write a regular file at once; what is there before is replaced. Raises OSError; then all is as it was."""
+    """Write a regular file at once; what is there before is replaced. Raises OSError, all then as it was."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(out.parent) as scratch:
         fresh = scratch / _NEW
@@ -276,7 +279,7 @@ def _is_regular(folder: Path, name: str) -> bool:
 
 
 def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
-    """Whether `name` in `folder` is not there, or is the file that the `plan` replaces; no link leads to it."""
+    """Whether `name` in `folder` is not there, or is what the `plan` replaces; no link leads to it."""
     for parent in PurePosixPath(name).parents:
         path = folder / parent
         if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
@@ -288,7 +291,10 @@ def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
 
 
 def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> None:
-    if _is_regular(folder, name) and _digest_at(folder / name, manifest if name == manifest else "") == digest:
+    if (
+        _is_regular(folder, name)
+        and _digest_at(folder / name, manifest if name == manifest else "") == digest
+    ):
         (folder / name).unlink()
     for parent in PurePosixPath(name).parents:
         if parent.parts:

@@ -53,8 +53,8 @@ class RowsFile:
             raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
         if not _holds_rows(self._path):
             raise UsageError(
-                f"--out {self._out} exists and holds no rows of `ragc eval`, so it is not replaced; choose another "
-                "file or move it away."
+                f"--out {self._out} exists and holds no rows of `ragc eval`, so it is not replaced; choose "
+                "another file or move it away."
             )
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -23,7 +23,7 @@ WRITTEN = "exports.sha256"
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:
-    """Raise UsageError when `out` exists, unless `force` is true and it is empty or an export as ragc wrote it.
+    """Raise UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
 
     Raises it too when nothing can be written there; it is tried.
     """
@@ -41,7 +41,8 @@ def _check(where: Path, out: Path) -> None:
     if not (_is_export(where) or not any(where.iterdir()) if folder else _is_own_file(where)):
         known = "" if folder else " (a single file is known when it was exported on this machine, unchanged)"
         raise UsageError(
-            f"{out} exists and is no export, so it is not replaced{known}; choose another --out or move it away."
+            f"{out} exists and is no export, so it is not replaced{known}; choose another --out or move it "
+            "away."
         )
     if folder:
         outputs.check_folder(where, GRAPH, what="an export", ours=_is_export)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from ragc.errors import TargetError, UsageError
-from ragc.loop import closes
 from ragc.fingerprint import digest
+from ragc.loop import closes
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
 from ragc.targets.bounded import Limit, TooLarge, limited
 from ragc.targets.hosted_check import check_model, key_arguments

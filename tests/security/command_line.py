@@ -1,0 +1,143 @@
+"""The real command line in a process of its own, over a small data set and a loopback server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchmarks.loopback import MODEL, Loopback
+from benchmarks.loopback_world import write_data
+
+ROOT = Path(__file__).parents[2]
+RECIPE = f"""
+program = "vanilla"
+seed = 5
+[search]
+knobs = ["top_k"]
+trials = 2
+batch = 2
+objectives = ["em"]
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "vllm"
+model = "{MODEL}"
+base_url = "%s"
+[metrics]
+report = ["em", "f1"]
+"""
+NOISE = (
+    "Traceback",
+    "Unclosed",
+    "Task was destroyed",
+    "never retrieved",
+    "never awaited",
+    "Exception ignored",
+    "Fatal Python",
+)
+"""What a user never sees on stderr."""
+
+POWERS = "-dac_override,-dac_read_search,-fowner"
+"""Capabilities by which root writes where nobody may."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended; `errors` are the sentences on stderr, progress left out."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("ragc: ")]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "RAGC_DEBUG")}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return kept | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": path} | more
+
+
+def command(*arguments: str | bytes, unprivileged: bool = False) -> list[str | bytes]:
+    """The argument list of `ragc ARGUMENTS`; `unprivileged` takes root's power over permissions away."""
+    before: Sequence[str] = ()
+    if unprivileged and os.getuid() == 0:
+        before = ("setpriv", f"--bounding-set={POWERS}", f"--inh-caps={POWERS}", "--")
+    return [*before, sys.executable, "-m", "ragc", *arguments]
+
+
+def ragc(
+    folder: Path,
+    *arguments: str | bytes,
+    unprivileged: bool = False,
+    home: Path | None = None,
+    timeout: float = 120,
+) -> Ended:
+    """Run a command in `folder`, its cache in `home`, or `home` in it, and see that it ends properly."""
+    more = {"RAGC_HOME": str(home)} if home else {}
+    done = subprocess.run(
+        command(*arguments, unprivileged=unprivileged),
+        cwd=folder,
+        env=environment(folder, **more),
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+        timeout=timeout,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    ended = Ended(done.returncode, done.stdout, done.stderr)
+    assert not [word for word in NOISE if word in ended.err], ended.err
+    assert len(ended.errors) == (1 if ended.status else 0), ended.err
+    return ended
+
+
+def prepared(folder: Path, server: Loopback) -> Path:
+    """`folder` with data and a recipe of 20 questions."""
+    write_data(folder, 0, 12, 8)
+    (folder / "recipe.toml").write_text(RECIPE % server.url, "utf-8")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes | str]:
+    """Every file by relative path, links and other things by what they are."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = f"link to {path.readlink()}"
+        elif path.is_file():
+            found[name] = path.read_bytes()
+        elif not path.is_dir():
+            found[name] = f"mode {path.stat().st_mode:o}"
+    return found
+
+
+def needs_privileges_dropped() -> pytest.MarkDecorator:
+    """Skips where root's power over permissions cannot be taken away."""
+    able = os.getuid() != 0 or (
+        subprocess.run(
+            ["setpriv", f"--bounding-set={POWERS}", f"--inh-caps={POWERS}", "--", "true"],
+            capture_output=True, check=False,
+        ).returncode == 0
+        if _has_setpriv()
+        else False
+    )  # fmt: skip
+    return pytest.mark.skipif(not able, reason="root here cannot drop its power over permissions (setpriv)")
+
+
+def _has_setpriv() -> bool:
+    from shutil import which
+
+    return which("setpriv") is not None

@@ -1,0 +1,395 @@
+"""A full disk, no permission, a device for a file: one sentence, and what was answered is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.loopback import Loopback
+from benchmarks.loopback_world import reply
+from ragc.cli import main
+from ragc.optimizers.compiled import load
+from tests.security.command_line import (
+    NOISE,
+    command,
+    contents,
+    environment,
+    needs_privileges_dropped,
+    prepared,
+    ragc,
+)
+
+unprivileged = needs_privileges_dropped()
+
+
+@contextmanager
+def disk(folder: Path, size: str) -> Iterator[Path]:
+    """A small file system at `folder`; skips where none may be mounted."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def changed(folder: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
+
+
+def filled(folder: Path, leave: int) -> Path:
+    """A file in `folder` that leaves `leave` bytes free."""
+    path = folder / "filler"
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    path.write_bytes(b"\0" * max(0, free - leave))
+    return path
+
+
+@pytest.mark.parametrize("leave", [0, 130_000, 180_000])
+def test_a_full_cache_is_one_sentence_and_what_was_answered_is_replayed(
+    leave: int, server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "whole").mkdir()
+    first = server.log.requests
+    assert (
+        ragc(tmp_path, "compile", "recipe.toml", "--out", "whole/out", home=tmp_path / "whole/home").status
+        == 0
+    )
+    needed = server.log.requests - first
+    with disk(tmp_path / "home", "2m") as home:
+        filler = filled(home, leave)
+        before = server.log.requests
+        ended = ragc(tmp_path, "compile", "recipe.toml", "--out", "out")
+        assert ended.status in (1, 2)
+        assert any(word in ended.err for word in ("No space left", "full", "disk I/O"))
+        assert not (tmp_path / "out").exists()
+        sent = server.log.requests - before
+        filler.unlink()
+        again = ragc(tmp_path, "compile", "recipe.toml", "--out", "out", "--resume")
+        assert again.status == 0
+        lost = server.log.requests - before - needed
+        assert lost <= 8, f"of {sent} replies {lost} were not kept"  # those in flight when it filled up
+    for name in ("program.json", "provenance.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole/out" / name).read_bytes()
+
+
+@pytest.mark.parametrize("arguments", [("compile",), ("eval", "--split", "dev")])
+def test_a_full_disk_for_the_result_is_noticed_before_the_first_request(
+    arguments: tuple[str, ...], server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    with disk(tmp_path / "small", "200k") as small:
+        filled(small, 0)
+        sent = server.log.requests
+        ended = ragc(tmp_path, arguments[0], "recipe.toml", *arguments[1:], "--out", "small/out")
+        assert (ended.status, server.log.requests) == (2, sent)
+        assert "cannot be written: No space left on device" in ended.err
+
+
+def test_a_disk_that_fills_up_meanwhile_leaves_the_old_program(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    filling = False
+
+    def answer(body: Any) -> str:
+        if filling and not (small / "filler").exists():
+            filled(small, 0)
+        return reply(body)
+
+    with disk(small, "400k"), Loopback(latency_s=0.001, answer=answer) as server:
+        prepared(tmp_path, server)
+        assert ragc(tmp_path, "compile", "recipe.toml", "--out", "small/out").status == 0
+        (small / "out" / "notes.txt").write_text("mine")
+        old, filling = contents(small / "out"), True
+        again = ("compile", "recipe.toml", "--out", "small/out", "--set", "seed=7", "--set", "knobs.cot=true")
+        ended = ragc(tmp_path, *again)
+        assert ended.status == 1
+        assert "Writing the compiled program to small/out failed: No space left on device" in ended.err
+        assert "what was answered so far is kept in the store" in ended.err
+        (small / "filler").unlink()
+        assert contents(small / "out") == old
+        sent = server.log.requests
+        assert ragc(tmp_path, *again, "--resume").status == 0
+        assert server.log.requests == sent
+        assert (small / "out" / "notes.txt").read_text() == "mine"
+
+
+@unprivileged
+@pytest.mark.parametrize("arguments", [("compile",), ("eval", "--split", "dev")])
+def test_an_out_without_permission_is_noticed_before_the_first_request(
+    arguments: tuple[str, ...], server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "locked").mkdir(mode=0o555)
+    sent = server.log.requests
+    for out in ("locked/out", "locked/new/out"):
+        ended = ragc(tmp_path, arguments[0], "recipe.toml", *arguments[1:], "--out", out, unprivileged=True)
+        assert (ended.status, server.log.requests) == (2, sent)
+        assert "cannot be written: Permission denied; choose another --out" in ended.err
+    assert contents(tmp_path / "locked") == {}
+
+
+@unprivileged
+def test_a_compiled_program_without_permission_is_noticed_before_the_first_request(
+    server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out").status == 0
+    old = contents(tmp_path / "out")
+    (tmp_path / "out").chmod(0o555)
+    sent = server.log.requests
+    again = ("compile", "recipe.toml", "--out", "out", "--set", "knobs.top_k=4")
+    ended = ragc(tmp_path, *again, unprivileged=True)
+    assert (ended.status, server.log.requests) == (2, sent)
+    assert contents(tmp_path / "out") == old
+    export = ragc(tmp_path, "export", "out", "--to", "python", "--out", "out/x.py", unprivileged=True)
+    assert export.status == 2
+    assert "Permission denied" in export.err
+
+
+@unprivileged
+def test_a_cache_without_permission_is_one_sentence_and_nothing_is_sent(
+    server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "home").mkdir(mode=0o555)
+    sent = server.log.requests
+    for arguments in (("compile", "recipe.toml"), ("eval", "recipe.toml"), ("ask", "recipe.toml", "What?")):
+        ended = ragc(tmp_path, *arguments, unprivileged=True)
+        assert (ended.status, server.log.requests) == (1, sent)
+        assert "Permission denied" in ended.err
+        assert "RAGC_HOME" in ended.err
+
+
+def test_a_read_only_disk_is_one_sentence(server: Loopback, tmp_path: Path) -> None:
+    prepared(tmp_path, server)
+    with disk(tmp_path / "home", "4m") as home:
+        assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out").status == 0
+        changed(home, "ro")
+        sent = server.log.requests
+        for arguments in (
+            ("compile", "recipe.toml", "--out", "out"),
+            ("ask", "out", "What colour is thing number3?"),
+        ):
+            ended = ragc(tmp_path, *arguments)
+            assert (ended.status, server.log.requests) == (1, sent)
+            assert "RAGC_HOME" in ended.err
+
+
+def ended_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The status and the one sentence of a command in this process."""
+    capsys.readouterr()
+    status = main(arguments)
+    err = capsys.readouterr().err
+    assert not [word for word in NOISE if word in err]
+    assert len([line for line in err.splitlines() if line.startswith("ragc: ")]) == 1
+    return status, err
+
+
+@pytest.mark.parametrize("home", ["recipe.toml", "recipe.toml/x", "/dev/null", "/proc/x", "x" * 300])
+def test_a_cache_that_cannot_be_is_one_sentence(
+    home: str,
+    server: Loopback,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(prepared(tmp_path, server))
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / home))
+    sent = server.log.requests
+    for arguments in (("compile", "recipe.toml"), ("ask", "recipe.toml", "What?"), ("index", "recipe.toml")):
+        status, err = ended_here(capsys, *arguments)
+        assert (status, server.log.requests) == (1, sent)
+        assert "RAGC_HOME" in err
+
+
+def test_no_home_at_all_is_one_sentence(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys\n"
+        "def home(cls): raise RuntimeError\n"
+        "pathlib.Path.home = classmethod(home)\n"
+        "from ragc.cli import main\n"
+        "sys.exit(main(['compile', sys.argv[1]]))"
+    )
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        'program = "no_retrieval"\n[data]\ndataset = "pydocs"\ndev = 2\n[targets.main]\nkind = "embedded"\n'
+    )
+    kept = environment(tmp_path)
+    del kept["RAGC_HOME"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        cwd=tmp_path,
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "has no home folder to keep the cache in; set RAGC_HOME" in done.stderr
+
+
+DEVICES = ["/dev/zero", "/dev/full", "/dev/urandom", "pipe"]
+PLACES = {
+    "recipe": ("compile", "DEVICE"),
+    "questions": ("compile", "recipe.toml", "--set", 'data.questions="DEVICE"'),
+    "corpus": ("compile", "recipe.toml", "--set", 'data.corpus="DEVICE"'),
+    "prompt": ("compile", "recipe.toml", "--set", 'prompts.answer="DEVICE"'),
+    "split": ("compile", "recipe.toml", "--set", 'data.dev="DEVICE"'),
+    "program": ("ask", "DEVICE", "What?"),
+    "evaluated": ("eval", "DEVICE"),
+    "weights": ("compile", "recipe.toml", "--set", 'targets.main={kind="embedded", model="DEVICE"}'),
+    "exported": ("export", "out", "--check", "DEVICE"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_device_or_pipe_is_never_read_as_a_file(
+    place: str,
+    server: Loopback,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(prepared(tmp_path, server))
+    os.mkfifo(tmp_path / "pipe")
+    if place == "exported":
+        assert main(["compile", "recipe.toml", "--out", "out"]) == 0
+    sent = server.log.requests
+    for device in DEVICES:
+        status, err = ended_here(capsys, *(part.replace("DEVICE", device) for part in PLACES[place]))
+        assert status in (1, 2), (device, err)
+        assert server.log.requests == sent
+
+
+def test_devices_in_a_compiled_program_are_not_read(
+    server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(prepared(tmp_path, server))
+    assert main(["compile", "recipe.toml", "--out", "out"]) == 0
+    for name in ("run.json", "recipe.toml", "provenance.json", "program.json"):
+        (tmp_path / "out" / name).unlink()
+        (tmp_path / "out" / name).symlink_to("/dev/zero")
+        assert ended_here(capsys, "ask", "out", "What?")[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor",)])
+def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(*arguments),
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert said == "ragc: Writing the result to stdout failed: No space left on device; free space there.\n"
+
+
+def test_a_closed_stdout_and_a_reader_that_left(tmp_path: Path) -> None:
+    shell = " ".join(map(str, command("list", "programs")))
+    for how, status, expected in (
+        (">&-", 1, "stdout is closed"),
+        ("| head -c 1", 0, ""),
+        ("2>&- >/dev/full", 1, ""),
+    ):
+        script = f"set -o pipefail; {shell} {how}"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, how
+        assert not [word for word in NOISE if word in done.stderr]
+        assert expected in done.stderr
+
+
+def test_progress_that_cannot_be_shown_stops_nothing(server: Loopback, tmp_path: Path) -> None:
+    prepared(tmp_path, server)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command("compile", "recipe.toml", "--out", "out"), cwd=tmp_path, env=environment(tmp_path),
+            stdout=subprocess.PIPE, stderr=full, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0
+    assert load(tmp_path / "out").state.method == "vanilla"
+
+
+def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from ragc import api, cli\n"
+        "api.plan = lambda *args, **more: {}['oops']\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    started = [sys.executable, "-c", code, "compile", "x.toml", "--dry-run"]
+    for debug in ("", "1"):
+        done = subprocess.run(
+            started,
+            cwd=tmp_path,
+            env=environment(tmp_path, RAGC_DEBUG=debug),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert (
+            "ragc: ragc compile failed by an error in ragc (KeyError: 'oops'); its traceback" in done.stderr
+        )
+        assert ("Traceback" in done.stderr) == bool(debug)
+    assert "KeyError: 'oops'" in (tmp_path / "home" / "last-error.log").read_text()
+
+
+def test_a_target_that_fails_midway_leaves_no_noise(tmp_path: Path) -> None:
+    asked = 0
+
+    def failing(body: Any) -> str:
+        nonlocal asked
+        asked += 1
+        if asked > 5:
+            raise RuntimeError("out of order")
+        return reply(body)
+
+    with Loopback(latency_s=0.01, answer=failing) as server:
+        prepared(tmp_path, server)
+        more = ("--set", "targets.main.options.tries=1")
+        assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out", *more).status == 1
+        assert ragc(tmp_path, "eval", "recipe.toml", *more).status == 1
+        assert ragc(tmp_path, "ask", "recipe.toml", "What colour is thing number3x?", *more).status in (0, 1)
+
+
+def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
+    with Loopback(latency_s=2) as server:
+        prepared(tmp_path, server)
+        with subprocess.Popen(
+            command("compile", "recipe.toml", "--out", "out"), cwd=tmp_path, env=environment(tmp_path),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            until = time.monotonic() + 60
+            while not server.log.requests and time.monotonic() < until:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        time.sleep(2.2)  # the server's own replies are due
+    assert process.returncode == 130
+    assert "Interrupted; every finished request is kept." in err
+    assert not [word for word in NOISE if word in out + err]

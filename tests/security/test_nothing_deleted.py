@@ -1,0 +1,480 @@
+"""What ragc did not write stays, byte for byte, whatever --out and --force name."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.loopback import Loopback
+from ragc import outputs, recipe
+from ragc.corpora.index_folder import index_path, open_or_build
+from ragc.errors import ArtefactError, RagcError, UsageError
+from ragc.exports.base import check, export
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.compiled import load
+from ragc.optimizers.sharing import clear
+from ragc.programs import method
+from ragc.store import CallStore
+from ragc.testing import Filling, ScriptedTarget
+from tests.exports.common import made
+from tests.optimizers.colours import Run, begun, written
+from tests.security.command_line import contents, prepared, ragc
+
+SMALL = ("search.demos=0", "search.knobs=[]", "search.trials=1", "data.dev=2", "data.test=2")
+VANILLA, CRAG = method("vanilla"), method("crag")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and a recipe."""
+    return written(tmp_path_factory.mktemp("study"))
+
+
+def run_of(folder: Path) -> Run:
+    """A quick compile of the recipe in `folder`."""
+    store = CallStore(None)
+
+    def go(out: Any, **more: Any) -> Any:
+        found = recipe.load(folder / "recipe.toml", (*SMALL, *more.pop("sets", ())))
+        target = more.pop("target", None) or ScriptedTarget(Filling())
+        return compiling.compile(found, out, store=store, targets={"main": target}, **more)
+
+    return go
+
+
+@pytest.fixture(scope="module")
+def run(study: Path) -> Run:
+    return run_of(study)
+
+
+@pytest.fixture
+def compiled(run: Run, tmp_path: Path) -> Path:
+    return run(tmp_path / "out").path
+
+
+def foreign_program(folder: Path) -> None:
+    (folder / "program.json").write_text('{"format": "my thesis", "chapters": 7}')
+
+
+def valid_program_without_manifest(folder: Path) -> None:
+    state = {"format": "ragc.compiled/1", "method": "vanilla", "knobs": {}, "predictors": {}}
+    (folder / "program.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize("plant", [foreign_program, valid_program_without_manifest])
+def test_a_thesis_with_a_program_json_is_refused_before_anything_is_sent(
+    plant: Callable[[Path], None], server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    thesis = tmp_path / "thesis"
+    (thesis / "prompts").mkdir(parents=True)
+    (thesis / "chapter1.tex").write_text("seven years")
+    (thesis / "prompts" / "answer.md").write_text("mine")
+    plant(thesis)
+    before, sent = contents(thesis), server.log.requests
+    ended = ragc(tmp_path, "compile", "recipe.toml", "--out", "thesis")
+    assert (ended.status, server.log.requests) == (2, sent)
+    assert "choose another --out or move it away" in ended.err
+    assert contents(thesis) == before
+
+
+def test_notes_beside_a_compiled_program_survive_another_compile(run: Run, compiled: Path) -> None:
+    notes = {"notes.txt": b"mine\xff", "prompts/draft.md": b"a draft", "deep/er/x.bin": bytes(range(256))}
+    for name, content in notes.items():
+        (compiled / name).parent.mkdir(parents=True, exist_ok=True)
+        (compiled / name).write_bytes(content)
+    os.mkfifo(compiled / "pipe")
+    (compiled / "away").symlink_to("/nowhere")
+    before = contents(compiled)
+    run(compiled, sets=("knobs.top_k=7",))
+    after = contents(compiled)
+    assert load(compiled).state.knobs["top_k"] == 7
+    own = {"program.json", "provenance.json", "recipe.toml", "run.json", "prompts/answer.md"}
+    assert {name: after[name] for name in after if name not in own} == {
+        name: before[name] for name in before if name not in own
+    }
+    assert before.keys() == after.keys()
+
+
+@pytest.mark.parametrize("name", ["prompts/answer.md", "recipe.toml", "run.json", "provenance.json"])
+def test_a_file_that_a_person_changed_is_not_overwritten(run: Run, compiled: Path, name: str) -> None:
+    text = (compiled / name).read_text()
+    changed = text.replace("{", '{"mine": 1, ', 1) if name.endswith(".json") else f"{text}\n# mine\n"
+    (compiled / name).write_text(changed)
+    target = ScriptedTarget(Filling())
+    with pytest.raises(ArtefactError, match="was changed since ragc wrote it; move it away"):
+        run(compiled, target=target)
+    assert not target.requests
+    assert (compiled / name).read_text() == changed
+
+
+def test_predictors_of_another_program_replace_those_that_are_gone(run: Run, compiled: Path) -> None:
+    (compiled / "prompts" / "mine.md").write_text("mine")
+    run(compiled, sets=('program="no_retrieval"', "search.programs=[]", 'metrics.report=["em"]'))
+    names = {path.name for path in (compiled / "prompts").iterdir()}
+    assert "mine.md" in names
+    assert load(compiled).state.method == "no_retrieval"
+    assert names - {"mine.md"} == {f"{name}.md" for name in load(compiled).state.predictors}
+
+
+def test_a_link_to_a_folder_is_followed_and_links_inside_are_not(run: Run, tmp_path: Path) -> None:
+    real, elsewhere = tmp_path / "real", tmp_path / "elsewhere"
+    real.mkdir()
+    elsewhere.mkdir()
+    (tmp_path / "link").symlink_to("real")
+    run(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert load(real).state.method == "vanilla"
+    for name in ("prompts", "program.json"):
+        (real / name).rename(elsewhere / name)
+        (real / name).symlink_to(elsewhere / name)
+        before = contents(tmp_path)
+        with pytest.raises(ArtefactError, match=r"did not write|not a folder of ragc's"):
+            run(tmp_path / "link")
+        assert contents(tmp_path) == before
+        (real / name).unlink()
+        (elsewhere / name).rename(real / name)
+
+
+OUTS: dict[str, Callable[[Path], object]] = {
+    "a link to nothing": lambda at: (at / "out").symlink_to("nothing"),
+    "a link to itself": lambda at: (at / "out").symlink_to("out"),
+    "a file": lambda at: (at / "out").write_text("mine"),
+    "a fifo": lambda at: os.mkfifo(at / "out"),
+    "a folder of others": lambda at: ((at / "out").mkdir(), (at / "out" / "x").write_text("mine")),
+}
+
+
+def write_to(out: Path, run: Run, force: bool | None) -> None:
+    """Export with or without `force`; None compiles."""
+    if force is None:
+        run(out)
+    else:
+        export(made(CRAG), "jinja2", out, force=force)
+
+
+@pytest.mark.parametrize("kind", OUTS)
+def test_an_out_that_is_something_else_is_refused(kind: str, run: Run, tmp_path: Path) -> None:
+    OUTS[kind](tmp_path)
+    before = contents(tmp_path)
+    for force in (None, False, True):
+        with pytest.raises(UsageError):
+            _ = (
+                run(tmp_path / "out")
+                if force is None
+                else export(made(CRAG), "jinja2", tmp_path / "out", force=force)
+            )
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "out",
+    [".", "..", "/", "recipe.toml", "recipe.toml/x", "x" * 300, "", "/dev/null", b"\xff\xfe", "/proc/x"],
+)
+def test_no_out_is_a_traceback_and_nothing_is_sent_for_one_that_cannot_be(
+    out: str | bytes, server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "notes.txt").write_text("mine")
+    before, sent = contents(tmp_path), server.log.requests
+    ended = ragc(tmp_path, "compile", "recipe.toml", "--out", out)
+    assert (ended.status, server.log.requests) == (2, sent)
+    after = {name: held for name, held in contents(tmp_path).items() if not name.startswith("home/")}
+    assert after == before
+
+
+@pytest.mark.parametrize("out", ["new/", "a/b/c", "./x", "../{name}/y", "é" * 90])
+def test_these_outs_work(out: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    where = out.format(name=tmp_path.name)
+    run(where)
+    run(where)
+    assert load(where).state.method == "vanilla"
+
+
+def test_an_empty_folder_one_stands_in_is_filled(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = tmp_path.stat().st_ino
+    run(".")
+    assert tmp_path.stat().st_ino == seen
+    assert load(tmp_path).state.method == "vanilla"
+
+
+def test_force_replaces_no_recipe_pipe_device_or_socket(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('program = "vanilla"\n')
+    os.mkfifo(tmp_path / "pipe")
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(str(tmp_path / "socket"))
+    with sock:
+        names = ["recipe.toml", "pipe", "socket"]
+        if os.getuid() == 0:
+            try:
+                os.mknod(tmp_path / "device", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+                names.append("device")
+            except PermissionError:
+                pass
+        (tmp_path / "link").symlink_to("recipe.toml")
+        before = contents(tmp_path)
+        for name in (*names, "link"):
+            for program in (VANILLA, CRAG):
+                with pytest.raises(UsageError, match="is no export, so it is not replaced"):
+                    export(made(program), "jinja2", tmp_path / name, force=True)
+        assert contents(tmp_path) == before
+
+
+def test_force_replaces_exports_and_keeps_what_lies_among_them(tmp_path: Path) -> None:
+    out, single = tmp_path / "out", tmp_path / "one.jinja.json"
+    export(made(CRAG), "jinja2", out)
+    (out / "notes.txt").write_text("mine")
+    export(made(CRAG), "openai-json", out, force=True)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not list(out.glob("*.jinja.json"))
+    with pytest.raises(UsageError, match=r"notes\.txt is not part of the export"):
+        export(made(VANILLA), "jinja2", out, force=True)
+    (out / "notes.txt").unlink()
+    assert check(made(CRAG), out) == "openai-json"
+    export(made(VANILLA), "jinja2", single)
+    export(made(VANILLA, temperature=0.5), "jinja2", single, force=True)
+    assert check(made(VANILLA, temperature=0.5), single) == "jinja2"
+    single.write_text(single.read_text() + "\n")
+    with pytest.raises(UsageError, match="is no export"):
+        export(made(VANILLA), "jinja2", single, force=True)
+
+
+def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
+    export(made(CRAG), "jinja2", tmp_path / "out")
+    readme = tmp_path / "out" / "README.md"
+    readme.write_text(readme.read_text() + "\nmy remarks\n")
+    with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
+        export(made(CRAG), "jinja2", tmp_path / "out", force=True)
+
+
+def test_rows_replace_only_rows(server: Loopback, tmp_path: Path) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "mine.jsonl").write_text('{"id": "my own data"}\n')
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    first = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl")
+    assert first.status == 0
+    before, sent = contents(tmp_path), server.log.requests
+    for out in ("mine.jsonl", "folder", "recipe.toml", "-", "recipe.toml/x", "nowhere/" + "x" * 300):
+        ended = ragc(tmp_path, "eval", "recipe.toml", "--set", "knobs.top_k=2", "--out", out)
+        assert ended.status == 2, out
+    after = {name: held for name, held in contents(tmp_path).items() if not name.startswith("home/")}
+    assert after == {name: held for name, held in before.items() if not name.startswith("home/")}
+    assert server.log.requests == sent
+    again = ragc(tmp_path, "eval", "recipe.toml", "--split", "test", "--out", "rows.jsonl")
+    assert again.status == 0
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
+    shown = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/stdout")
+    assert json.loads(shown.out.splitlines()[0]).keys() >= {"id", "prediction", "scores"}
+    assert ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/null").status == 0
+    full = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/full")
+    assert full.status == 1
+    assert "Writing the rows to /dev/full failed: No space left on device" in full.err
+
+
+class Cut(BaseException):
+    """Stands for kill -9."""
+
+
+@pytest.mark.parametrize("when", range(12))
+def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
+    when: int, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = run(tmp_path / "out").path, run(tmp_path / "new", sets=("knobs.top_k=7",)).path
+    (old / "notes.txt").write_text("mine")
+    was, comes = contents(old), contents(new)
+    files = {name: content for name, content in comes.items() if isinstance(content, bytes)}
+    step = 0
+
+    def cut(original: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **more: Any) -> Any:
+            nonlocal step
+            step += 1
+            if step > when:
+                raise Cut
+            return original(*args, **more)
+
+        return stepping
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", cut(Path.replace))
+        patch.setattr(Path, "rename", cut(Path.rename))
+        patch.setattr(Path, "unlink", cut(Path.unlink))
+        patch.setattr(outputs, "_write", cut(outputs._write))
+        patch.setattr("shutil.rmtree", lambda *args, **more: None)
+        with suppress(Cut):
+            outputs.put_folder(old, files, "run.json")
+    top_k = load(old).state.knobs["top_k"]
+    assert top_k in (3, 7)
+    assert contents(old)["notes.txt"] == b"mine"
+    now = {name: held for name, held in contents(old).items() if not name.startswith(".ragc-")}
+    assert now == (was if top_k == 3 else was | comes)
+    outputs.put_folder(old, files, "run.json")
+    assert load(old).state.knobs["top_k"] == 7
+
+
+def test_a_plan_of_a_stranger_reaches_nothing_outside_its_folder(compiled: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine")
+    write = compiled / ".ragc-evil"
+    (write / "new").mkdir(parents=True)
+    digest = outputs.sha256(b"mine")
+    (compiled / "away").symlink_to(tmp_path)
+    for names in (["../secret.txt"], [str(secret)], ["away/secret.txt"]):
+        plan = {
+            "format": outputs.FORMAT,
+            "manifest": "run.json",
+            "new": [],
+            "old": dict.fromkeys(names, digest),
+        }
+        (write / "ready.json").write_text(json.dumps(plan))
+        load(compiled)
+        assert secret.read_text() == "mine"
+        (write / "new").mkdir(parents=True, exist_ok=True)
+        (write / "new" / "secret.txt").write_text("evil")
+        (write / "ready.json").write_text(json.dumps(plan | {"new": names}))
+        load(compiled)
+        assert secret.read_text() == "mine"
+        (write / "new").mkdir(parents=True, exist_ok=True)
+
+
+def test_what_stands_where_an_index_belongs_is_set_aside(tmp_path: Path) -> None:
+    path = index_path("toy", "c", {}, tmp_path)
+    path.mkdir(parents=True)
+    (path / "index.json").write_text('{"format": "mine"}')
+    (path / "thesis.txt").write_text("mine")
+    building = path.with_name(f"{path.name}.building")
+    building.symlink_to(tmp_path)
+    (tmp_path / "keep.txt").write_text("mine")
+
+    def build(folder: Path, step: Callable[[int], None]) -> None:
+        (folder / "postings").write_text("abc")
+
+    assert open_or_build("toy", "c", {}, build, home=tmp_path).built
+    assert (path.with_name(f"{path.name}.aside-1") / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "keep.txt").read_text() == "mine"
+    (path / "notes.txt").write_text("mine")
+    (path / "postings").write_text("a")
+    assert open_or_build("toy", "c", {}, build, home=tmp_path).built
+    assert (path.with_name(f"{path.name}.aside-2") / "notes.txt").read_text() == "mine"
+
+
+def test_a_study_begun_anew_keeps_what_is_not_of_a_study(run: Run, tmp_path: Path) -> None:
+    run(tmp_path / "out")
+    directory = compiling.study_directory(tmp_path / "out")
+    (directory / "notes.txt").write_text("mine")
+    (directory / ".best" / "mine").mkdir()
+    (directory / ".best" / "mine" / "x").write_text("mine")
+    (directory / ".best" / "away").symlink_to(tmp_path)
+    (tmp_path / "keep").write_text("mine")
+    clear(directory)
+    assert contents(directory) == {
+        "notes.txt": b"mine", ".best/away": f"link to {tmp_path}", ".best/mine/x": b"mine"
+    }  # fmt: skip
+    assert (tmp_path / "keep").exists()
+    run(tmp_path / "out")
+    assert (directory / "notes.txt").read_text() == "mine"
+
+
+def test_a_study_directory_is_empty_when_it_is_cleared(study: Path, tmp_path: Path) -> None:
+    begun(study)(str(tmp_path / "out"), sets=("search.trials=2",))
+    directory = compiling.study_directory(tmp_path / "out")
+    assert any(directory.iterdir())
+    clear(directory)
+    assert not directory.exists()
+
+
+NAMES = (
+    "program.json", "provenance.json", "recipe.toml", "run.json", "graph.json", "README.md", "notes.txt",
+    "prompts", "prompts/answer.md", "prompts/x.md", "a/b/c.bin", ".hidden", ".ragc-mine/new/x",
+    ".ragc-mine/ready.json", "example.json", "answer.jinja.json", "correct.jinja.json", "data.csv", "é.txt",
+)  # fmt: skip
+
+
+def planted(draw: random.Random, folder: Path) -> None:
+    """Some foreign files, links and pipes in `folder`, many with names that ragc uses too."""
+    for name in draw.sample(NAMES, draw.randint(1, 8)):
+        path = folder / name
+        if os.path.lexists(path) or path.parent.resolve() != folder.resolve() / Path(name).parent:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            match draw.randrange(8):
+                case 0:
+                    os.mkfifo(path)
+                case 1:
+                    path.symlink_to(draw.choice(["/nowhere", "..", "notes.txt"]))
+                case 2:
+                    path.mkdir()
+                    (path / "inner").write_bytes(draw.randbytes(9))
+                case 3:
+                    path.write_text(
+                        json.dumps({"format": "ragc.compiled/1", "ragc": "export/1", "files": {}})
+                    )
+                case _:
+                    path.write_bytes(draw.randbytes(draw.randint(0, 50)))
+        except (FileExistsError, NotADirectoryError):
+            continue
+
+
+def test_in_100_random_trees_every_foreign_file_is_there_afterwards(run: Run, tmp_path: Path) -> None:
+    ran = refused = 0
+    for seed in range(100):
+        draw = random.Random(seed)
+        folder = tmp_path / str(seed)
+        out = folder / "out"
+        folder.mkdir()
+        planted(draw, folder)
+        own: set[str] = set()
+        if draw.random() < 0.6:
+            act(run, out, draw, start=True)
+            own = {f"out/{name}" for name in contents(out)}
+        if draw.random() < 0.7:
+            out.mkdir(exist_ok=True)
+            planted_in(draw, out)
+        foreign = {name: held for name, held in contents(folder).items() if name not in own}
+        try:
+            act(run, out, draw)
+            ran += 1
+        except RagcError:
+            refused += 1
+        after = contents(folder)
+        assert {name: after.get(name) for name in foreign} == foreign, f"seed {seed}"
+    assert ran > 20
+    assert refused > 20
+
+
+def planted_in(draw: random.Random, out: Path) -> None:
+    """As `planted`, but leaving alone what is there already."""
+    scratch = out.parent / "scratch"
+    scratch.mkdir()
+    planted(draw, scratch)
+    for path in sorted(scratch.rglob("*"), key=lambda each: len(each.parts)):
+        goal = out / path.relative_to(scratch)
+        free = not os.path.lexists(goal) and goal.parent.is_dir() and not goal.parent.is_symlink()
+        if free and os.path.lexists(path):  # else it went along with its folder
+            path.rename(goal)
+
+
+def act(run: Run, out: Path, draw: random.Random, start: bool = False) -> None:
+    """Compile or export to `out`."""
+    match 0 if start else draw.randrange(3):
+        case 0:
+            run(out, sets=(f"knobs.top_k={draw.randint(1, 9)}",))
+        case 1:
+            export(made(CRAG), "jinja2", out, force=True)
+        case _:
+            export(made(VANILLA), "jinja2", out, force=True)
