@@ -1,9 +1,9 @@
 """Where indexes live on disk: built once, whole or not at all, opened by as many processes as like.
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
-        index.json      what it is, size and SHA-256 of every other file, and a digest of all that; written last
+        index.json      what it is, and size and SHA-256 of every other file; written last
         ...             whatever the builder of that kind writes
-    <cache home>/indexes/<kind>/<digest>.verified   the files of a large index when their content was last read
+    <cache home>/indexes/<kind>/<digest>.verified   a large one's files when they were last read whole
     <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
 

@@ -137,9 +137,9 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             forget(directory)
             written.unlink(missing_ok=True)
             shutil.rmtree(directory, ignore_errors=True)
-        elif (before := written.read_text("utf-8", "replace")) != text and digest(text) != mark(directory).get(
-            "recipe"
-        ):
+        elif (before := written.read_text("utf-8", "replace")) != text and digest(text) != mark(
+            directory
+        ).get("recipe"):
             change = _difference(before, text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,10 +13,11 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc import metrics
-from ragc.errors import ArtefactError
+from ragc.errors import ArtefactError, RagcError, StoreError
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
+from ragc.optimizers.compiled import load
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
@@ -23,7 +25,7 @@ from ragc.optimizers.storage import begun, opened
 from ragc.optimizers.trials import Objective, Tried
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
-from ragc.recipe import Recipe
+from ragc.recipe import Budget, Recipe
 
 LINES = 5
 """How many lines of the log are shown."""
@@ -125,6 +127,30 @@ def status(path: str | Path) -> StudyStatus:
     )
 
 
+def damage(directory: Path) -> str:
+    """What is wrong with the files of the study in `directory`, "" for nothing. Nothing is changed.
+
+    A study that a process holds is not looked at, and neither is what servers keep of it.
+    """
+    if _state(directory) == RUNNING:
+        return ""
+    try:
+        if (directory / "recipe.toml").exists():
+            recipe_in(directory)
+        mark(directory)
+        FileLedger(directory / "charges.jsonl", Budget()).close()
+        _tried(begun(directory))
+        if (directory / BEST).exists():
+            load(directory / BEST)
+        if (trials := directory / "trials.json").exists():
+            json.loads(trials.read_text("utf-8"))
+    except RagcError as error:
+        return " ".join(str(error).split())
+    except (OSError, ValueError, RecursionError) as error:
+        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
+    return ""
+
+
 def find(path: str | Path) -> Path:
     """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
@@ -158,7 +184,13 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
 def _tried(study: optuna.Study | None) -> list[Tried]:
     kept = study.user_attrs if study else {}
     batches = sorted(name for name in kept if name.startswith("batch:"))
-    return [Tried.of(value) for name in batches for value in kept[name]]
+    try:
+        return [Tried.of(value) for name in batches for value in kept[name]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"The study holds something that is no record of a trial ({error!r}); begin anew without "
+            "--resume, which replays what was answered."
+        ) from error
 
 
 def _counts(study: optuna.Study | None, tried: Sequence[Tried], wanted: int, state: str) -> dict[str, int]:
@@ -213,4 +245,4 @@ def _log(directory: Path) -> tuple[str, ...]:
         return ()
     except OSError as error:
         return (f"the log cannot be read: {error.strerror or error}",)
-    return tuple("".join(character if character.isprintable() else "?" for character in line) for line in lines)
+    return tuple("".join(sign if sign.isprintable() else "?" for sign in line) for line in lines)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
-from ragc.errors import StoreError
-from ragc.paths import cache_home
+from ragc.doctor_check import Check
+from ragc.doctor_kept import SILENT, examine_kept
+from ragc.progress import Progress
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
 OPTIONAL = {
@@ -29,22 +27,11 @@ OPTIONAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding. `needed` is False for what only some recipes use."""
+def examine(*, quick: bool = False, progress: Progress = SILENT) -> list[Check]:
+    """Every check, the needed ones first; nothing is downloaded, sent or changed.
 
-    id: str
-    ok: bool
-    found: str
-    needed: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
-        return asdict(self)
-
-
-def examine() -> list[Check]:
-    """Every check, the needed ones first; nothing is downloaded and nothing is sent."""
+    What is kept on this machine is read whole, about a second for each GB, unless `quick`.
+    """
     checks = [
         Check("python", (3, 11) <= sys.version_info[:2] < (3, 14), sys.version.split()[0]),
         Check(
@@ -53,8 +40,7 @@ def examine() -> list[Check]:
             f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}",
         ),
         *(_library(name, f"pip install {name}", needed=True) for name in NEEDED),
-        _store(),
-        _weights(),
+        *examine_kept(whole=not quick, progress=progress),
         *(_library(name, f"pip install 'ragc[{extra}]'", needed=False) for name, extra in OPTIONAL.items()),
     ]
     return sorted(checks, key=lambda check: not check.needed)
@@ -67,21 +53,3 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
         return Check(name, True, version(name), needed)
     except PackageNotFoundError:
         return Check(name, True, "installed, version unknown", needed)
-
-
-def _store() -> Check:
-    from ragc.store import CallStore
-
-    folder = cache_home()
-    try:
-        CallStore(folder / "store").close()
-    except StoreError as error:
-        return Check("store", False, str(error))
-    free = shutil.disk_usage(folder).free // 2**20
-    return Check("store", free > 200, f"{folder / 'store'}, {free} MiB free")
-
-
-def _weights() -> Check:
-    held = sorted((cache_home() / "weights").rglob("*.gguf")) if (cache_home() / "weights").exists() else []
-    found = held[0].name if held else "not downloaded yet; the first embedded run fetches 93 MB"
-    return Check("weights", bool(held), found, needed=False)

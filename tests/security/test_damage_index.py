@@ -29,7 +29,7 @@ from tests.corpora.test_dense import HashedWords
 SEED = 20_261_122
 FLIPS = 50  # a kind
 QUERIES = ("apple river", "stone 7", "north wind cloud", "nothing here")
-WORDS = "apple river stone north wind cloud seven lamp".split()
+WORDS = ["apple", "river", "stone", "north", "wind", "cloud", "seven", "lamp"]
 
 Open = Callable[[Corpus, Path], Source]
 
@@ -117,8 +117,7 @@ def outcome(make: Open, file: Path, home: Path, right: list[tuple[Hit, ...]]) ->
     try:
         found = answers(make, file, home)
     except SourceError as error:
-        assert "\n" not in str(error)
-        return "refused"
+        return "refused" if "\n" not in str(error) else "more than a sentence"
     assert found == right, "a wrong answer in silence"
     return "right"
 

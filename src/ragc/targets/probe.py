@@ -158,6 +158,6 @@ def _read(file: Path) -> Found | None:
         body = json.loads(file.read_text("utf-8"))
         able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))
         known = body["format"] == FORMAT and able | unsure <= set(get_args(Capability))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return Found(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None
