@@ -91,9 +91,9 @@ def open_or_build(
     """
     path = index_path(kind, corpus, settings, home)
     about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
-    if (size := _size(path, about)) is not None:
-        return IndexFolder(path, size, built=False)
     told = progress or Silent()
+    if (size := _size(path, about, told)) is not None:
+        return IndexFolder(path, size, built=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{path}.lock")
@@ -105,7 +105,7 @@ def open_or_build(
     except OSError as error:
         raise SourceError(_refused(kind, path, error)) from error
     try:
-        if (size := _size(path, about)) is not None:
+        if (size := _size(path, about, told)) is not None:
             return IndexFolder(path, size, built=False)
         if path.exists():
             told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
@@ -171,16 +171,17 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
     return size
 
 
-def _size(path: Path, about: Mapping[str, Any]) -> int | None:
+def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
     """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
     held = _about(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
     try:
-        size = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
+        size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:
             if _verified(path) == _stamps(path, held["files"]):
                 return size
+            progress.note(f"the {held['kind']} index {path.name} is read whole once: {size >> 20} MiB")
             time.sleep(_TICK_S)
             stamps = _stamps(path, held["files"])
         if damage(path, lambda n: None):

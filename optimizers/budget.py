@@ -7,6 +7,7 @@ it is sent, with the most it can cost set aside until its real cost is known.
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,7 +106,10 @@ class FileLedger:
             if row.keys() == {"minutes"}:
                 self._spent_before = max(self._spent_before, float(row["minutes"]))
             elif row.keys() == {"key", "tokens", "usd"}:
-                self._add(str(row["key"]), int(row["tokens"]), float(row["usd"]))
+                tokens, usd = int(row["tokens"]), float(row["usd"])
+                if tokens < 0 or not 0 <= usd < math.inf:
+                    return False
+                self._add(str(row["key"]), tokens, usd)
             else:
                 return False
         except (ValueError, TypeError, OverflowError):

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from ragc import metrics
 from ragc.errors import ArtefactError, RagcError, StoreError
+from ragc.masking import place, secrets
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
@@ -156,9 +157,10 @@ def find(path: str | Path) -> Path:
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
+    shown = place(str(path)) if secrets(str(path)) else path
     raise ArtefactError(
-        f"No study is known at {path}; name the --out directory of a compile on this machine, or a folder in "
-        f"{cache_home() / 'studies'}."
+        f"No study is known at {shown}; name the --out directory of a compile on this machine, or a folder "
+        f"in {cache_home() / 'studies'}."
     )
 
 

@@ -30,7 +30,7 @@ OPTIONAL = {
 def examine(*, quick: bool = False, progress: Progress = SILENT) -> list[Check]:
     """Every check, the needed ones first; nothing is downloaded, sent or changed.
 
-    What is kept on this machine is read whole, about a second for each GB, unless `quick`.
+    What is kept on this machine is read whole unless `quick`: a second for each GB, of replies ten.
     """
     checks = [
         Check("python", (3, 11) <= sys.version_info[:2] < (3, 14), sys.version.split()[0]),

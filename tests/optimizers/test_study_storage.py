@@ -47,8 +47,9 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
     cut_off(run)
     journal(folder).write_bytes(garbage)
     if garbage:
-        with pytest.raises(StoreError, match=r"cannot be opened .*no journal"):
+        with pytest.raises(StoreError, match=r"cannot be opened .*no journal.*it is damaged") as caught:
             run("out", resume=True)
+        assert "process" not in str(caught.value)
         run("out")
     else:
         run("out", resume=True)

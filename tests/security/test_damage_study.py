@@ -107,7 +107,7 @@ def test_mutated_files_of_a_study(
     home: Path, study: tuple[Path, Path, float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, copy, spent = study
-    pick, seen = random.Random(SEED), Counter[str]()
+    pick, seen, anew = random.Random(SEED), Counter[str](), Counter[str]()
     files = sorted(path for path in copy.rglob("*") if path.is_file() and path.suffix != ".lock")
     assert {"charges.jsonl", "recipe.toml", "study.journal", "study.json", "study.log"} <= {
         path.name for path in files
@@ -127,8 +127,10 @@ def test_mutated_files_of_a_study(
         except RagcError as error:
             one_sentence(str(error))
             seen[f"{name.name}: refused"] += 1
-            begun(home)("out", sets=SETS)
-            assert identical(home / "whole", home / "out"), f"begun anew it is another: {name}"
+            if anew[name.name] < 2:
+                begun(home)("out", sets=SETS)
+                assert identical(home / "whole", home / "out"), f"begun anew it is another: {name}"
+                anew[name.name] += 1
             continue
         assert identical(home / "whole", home / "out"), f"another result in silence: {name}"
         now = float(status(home / "out").budget["lm_calls"]["spent"] or 0)

@@ -84,6 +84,16 @@ def test_the_address_of_a_store_that_cannot_be_used(
     nowhere(compiling.study_directory(folder / "out"))
 
 
+@pytest.mark.parametrize("does", ["status", "worker"])
+@pytest.mark.parametrize("address", [*STORAGES[:3], *STORES[:2]])
+def test_an_address_where_a_study_is_wanted(
+    does: str, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["study", does, address]) == 2
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+
+
 def nowhere(directory: Path) -> None:
     for file in directory.rglob("*"):
         if file.is_file():
