@@ -1,9 +1,9 @@
 """Where indexes live on disk: built once, whole or not at all, opened by as many processes as like.
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
-        index.json      what it is, size and SHA-256 of every other file, and a digest of all that; written last
+        index.json      what it is, and size and SHA-256 of every other file; written last
         ...             whatever the builder of that kind writes
-    <cache home>/indexes/<kind>/<digest>.verified   the files of a large index when their content was last read
+    <cache home>/indexes/<kind>/<digest>.verified   a large one's files when they were last read whole
     <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
     <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
@@ -93,9 +93,9 @@ def open_or_build(
     """
     path = index_path(kind, corpus, settings, home)
     about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
-    if (size := _size(path, about)) is not None:
-        return IndexFolder(path, size, built=False)
     told = progress or Silent()
+    if (size := _size(path, about, told)) is not None:
+        return IndexFolder(path, size, built=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{path}.lock")
@@ -107,7 +107,7 @@ def open_or_build(
     except OSError as error:
         raise SourceError(_refused(kind, path, error)) from error
     try:
-        if (size := _size(path, about)) is not None:
+        if (size := _size(path, about, told)) is not None:
             return IndexFolder(path, size, built=False)
         if path.exists():
             told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
@@ -174,16 +174,17 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
     return size
 
 
-def _size(path: Path, about: Mapping[str, Any]) -> int | None:
+def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
     """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
     held = _about(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
     try:
-        size = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
+        size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:
             if _verified(path) == _stamps(path, held["files"]):
                 return size
+            progress.note(f"the {held['kind']} index {path.name} is read whole once: {size >> 20} MiB")
             time.sleep(_TICK_S)
             stamps = _stamps(path, held["files"])
         if damage(path, lambda n: None):

@@ -7,6 +7,7 @@ it is sent, with the most it can cost set aside until its real cost is known.
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -84,17 +85,17 @@ class FileLedger:
             lines = path.read_bytes().splitlines(keepends=True)
         except OSError as error:
             raise StoreError(
-                f"What the study spent cannot be read from {path} ({error.strerror or error}); grant access to "
-                "it, or leave --resume out to begin anew."
+                f"What the study spent cannot be read from {path} ({error.strerror or error}); grant access "
+                "to it, or leave --resume out to begin anew."
             ) from error
         if lines and _is_torn(lines[-1]):
             self._torn = len(lines.pop())
         for number, line in enumerate(lines, start=1):
             if not self._take(_charge(line)):
                 raise StoreError(
-                    f"{path} is damaged in line {number}, so what the study spent is not known; leave --resume "
-                    "out to begin anew (what was answered is replayed, and counted again), or move the file "
-                    "away to count from 0."
+                    f"{path} is damaged in line {number}, so what the study spent is not known; leave "
+                    "--resume out to begin anew (what was answered is replayed, and counted again), or "
+                    "move the file away to count from 0."
                 )
 
     def _take(self, row: dict[str, Any] | None) -> bool:
@@ -105,7 +106,10 @@ class FileLedger:
             if row.keys() == {"minutes"}:
                 self._spent_before = max(self._spent_before, float(row["minutes"]))
             elif row.keys() == {"key", "tokens", "usd"}:
-                self._add(str(row["key"]), int(row["tokens"]), float(row["usd"]))
+                tokens, usd = int(row["tokens"]), float(row["usd"])
+                if tokens < 0 or not 0 <= usd < math.inf:
+                    return False
+                self._add(str(row["key"]), tokens, usd)
             else:
                 return False
         except (ValueError, TypeError, OverflowError):

@@ -182,9 +182,9 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
             clear(directory)
-        elif (before := inputs.read_text(written, errors="replace")) != text and digest(text) != mark(directory).get(
-            "recipe"
-        ):
+        elif (before := inputs.read_text(written, errors="replace")) != text and digest(text) != mark(
+            directory
+        ).get("recipe"):
             change = _difference(before, text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "

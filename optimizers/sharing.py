@@ -178,7 +178,9 @@ def recipe_in(directory: Path) -> Recipe:
     except ValueError:
         text = ""
     if digest(text) != mark(directory).get("recipe", digest(text)) or not text:
-        raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew, which replays what was answered.")
+        raise ArtefactError(
+            f"{path} is damaged; leave --resume out to begin anew, which replays what was answered."
+        )
     return parse(text, where=str(path), base=directory, files=False)
 
 

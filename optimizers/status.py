@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,11 +13,13 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc import metrics
-from ragc.errors import ArtefactError, Untrusted
+from ragc.errors import ArtefactError, RagcError, Untrusted
+from ragc.masking import place, secrets
 from ragc.metrics.failures import Failures
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
+from ragc.optimizers.compiled import load
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
@@ -24,7 +27,7 @@ from ragc.optimizers.storage import begun, opened
 from ragc.optimizers.trials import Objective, Tried, recorded
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
-from ragc.recipe import Recipe
+from ragc.recipe import Budget, Recipe
 from ragc.targets.redact import shorten
 
 LINES = 5
@@ -140,14 +143,39 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     )
 
 
+def damage(directory: Path) -> str:
+    """What is wrong with the files of the study in `directory`, "" for nothing. Nothing is changed.
+
+    A study that a process holds is not looked at, and neither is what servers keep of it.
+    """
+    if _state(directory) == RUNNING:
+        return ""
+    try:
+        if (directory / "recipe.toml").exists():
+            recipe_in(directory)
+        mark(directory)
+        FileLedger(directory / "charges.jsonl", Budget()).close()
+        _tried(begun(directory))
+        if (directory / BEST).exists():
+            load(directory / BEST)
+        if (trials := directory / "trials.json").exists():
+            json.loads(trials.read_text("utf-8"))
+    except RagcError as error:
+        return " ".join(str(error).split())
+    except (OSError, ValueError, RecursionError) as error:
+        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
+    return ""
+
+
 def find(path: str | Path) -> Path:
     """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
+    shown = place(str(path)) if secrets(str(path)) else path
     raise ArtefactError(
-        f"No study is known at {path}; name the --out directory of a compile on this machine, or a folder in "
-        f"{cache_home() / 'studies'}."
+        f"No study is known at {shown}; name the --out directory of a compile on this machine, or a folder "
+        f"in {cache_home() / 'studies'}."
     )
 
 
@@ -232,4 +260,4 @@ def _log(directory: Path) -> tuple[str, ...]:
         return ()
     except OSError as error:
         return (f"the log cannot be read: {error.strerror or error}",)
-    return tuple("".join(character if character.isprintable() else "?" for character in line) for line in lines)
+    return tuple("".join(sign if sign.isprintable() else "?" for sign in line) for line in lines)

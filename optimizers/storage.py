@@ -42,11 +42,11 @@ def opened(address: str, name: str) -> optuna.Study:
 
 
 def begun(directory: Path) -> optuna.Study | None:
-    """The study kept in `directory`; None when there is none. Raises as `storage`."""
+    """The study kept in `directory`, to be read; None when there is none. Raises as `storage`."""
     if not (directory / FILE).exists():
         return None
     with _told(directory):
-        kept = journal(directory)
+        kept = journal(directory, mend=False)
         return optuna.load_study(storage=kept, study_name=NAME) if kept.get_all_studies() else None
 
 
@@ -85,14 +85,14 @@ def _remedy(error: Exception, address: str) -> str:
     """What to do when a study cannot be opened."""
     if address:
         return (
-            "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, is "
-            "one such as postgresql+psycopg://HOST/DATABASE"
+            "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, "
+            "is one such as postgresql+psycopg://HOST/DATABASE"
         )
     if isinstance(error, OSError):
         if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
             return "another process may hold it: wait for it, or end it"
         return "see that its disk has space and grants access, then go on with --resume"
-    return "it is damaged: leave --resume out to begin anew, which replays what was answered"
+    return "it is damaged: begin anew without --resume or move the folder away; what was answered is replayed"
 
 
 def _said(error: Exception, address: str) -> str:
@@ -101,7 +101,8 @@ def _said(error: Exception, address: str) -> str:
     while root.__cause__ is not None:
         root = root.__cause__
     text = (str(root).strip() or type(root).__name__).splitlines()[0]
-    return f"{type(root).__name__}: {mask(text, address)}"
+    named = "" if type(root) is ValueError else f"{type(root).__name__}: "
+    return named + mask(text, address)
 
 
 class StudyKept:

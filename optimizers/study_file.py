@@ -27,12 +27,14 @@ _CHECK = "ragc.check"
 _BEGINNING = b'{"op_code":'
 
 
-def journal(directory: Path) -> JournalStorage:
+def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
     """The storage that is a file in `directory`, which must be there; the file is made.
+
+    The half of a line that a killed process left at its end is cut off, or passed over without `mend`.
 
     Raises OSError, and ValueError when the file is something else.
     """
-    return JournalStorage(_Lines(directory / FILE))
+    return JournalStorage(_Lines(directory / FILE, mend))
 
 
 class _Lock(JournalFileOpenLock):
@@ -55,11 +57,11 @@ class _Lock(JournalFileOpenLock):
 
 
 class _Lines(JournalFileBackend):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mend: bool) -> None:
         self._path, lock = path, _Lock(path)
         lock.acquire()
         try:
-            if path.exists():
+            if mend and path.exists():
                 _mend(path)
             super().__init__(str(path), lock)
         finally:
@@ -73,10 +75,13 @@ class _Lines(JournalFileBackend):
     def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
         number = log_number_from
         try:
-            for number, log in enumerate(super().read_logs(log_number_from), start=log_number_from + 1):
+            for log in super().read_logs(log_number_from):
+                number += 1
                 yield _checked(log)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number + (not isinstance(error, _Damaged))} of {self._path.name} is damaged") from None
+            raise ValueError(
+                f"line {number + (not isinstance(error, _Damaged))} of {self._path.name} is damaged"
+            ) from None
 
 
 class _Damaged(ValueError):

@@ -13,6 +13,7 @@ import pytest
 from ragc import loop
 from ragc.errors import StoreError, UsageError
 from ragc.store import CallStore
+from ragc.store_redis import _bytes, _text
 
 
 def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
@@ -179,3 +180,15 @@ def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     nowhere = CallStore(None)
     loop.run(nowhere.write("k", "1"))
     assert loop.run(nowhere.read("k")) is None
+
+
+def test_a_row_of_redis_with_a_flipped_bit_counts_as_absent() -> None:
+    row = _bytes("key", '{"text":"Köln \ud800"}')
+    assert _text("key", row) == '{"text":"Köln \ud800"}'
+    assert _text("another", row) is None
+    assert _text("key", None) is None
+    for bit in range(8 * len(row)):
+        flipped = bytearray(row)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert _text("key", bytes(flipped)) is None
+    assert all(_text("key", row[:end]) is None for end in range(len(row)))

@@ -94,11 +94,17 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
 
     examining = _command(
-        commands, "doctor", "check this machine, and the targets of a recipe: what they can do", _doctor
+        commands,
+        "doctor",
+        "check this machine, what it keeps, and what the targets of a recipe can do",
+        _doctor,
     )
     examining.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
     _sets(examining)
     examining.add_argument("--again", action="store_true", help="probe targets that were probed before")
+    examining.add_argument(
+        "--quick", action="store_true", help="do not read what is kept to find damage in it"
+    )
     return top
 
 
@@ -339,7 +345,8 @@ def _list(args: argparse.Namespace) -> int:
 def _doctor(args: argparse.Namespace) -> int:
     from ragc import api, doctor
 
-    checks = doctor.examine()
+    with console_watch.watching() as progress:
+        checks = doctor.examine(quick=args.quick, progress=progress)
     if args.recipe:
         checks.append(api.examine_recipe(args.recipe, sets=args.sets))
         checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)

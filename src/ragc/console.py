@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragc.doctor import Check
+    from ragc.doctor_check import Check
     from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison
     from ragc.metrics.significance import Interval

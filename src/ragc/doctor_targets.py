@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ragc import loop, targets
-from ragc.doctor import Check
+from ragc.doctor_check import Check
 from ragc.errors import RagcError
 from ragc.optimizers.lacking import lacking
 from ragc.paths import cache_home

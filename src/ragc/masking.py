@@ -1,7 +1,7 @@
 """Addresses without what is secret in them: the one place that masks passwords of addresses.
 
-An address may have any shape: `postgresql://user:password@host/db`, `redis://:password@host/0`, the same without
-its scheme, and with secrets in the query (`?password=…`). Nothing here raises.
+An address may have any shape: `postgresql://user:password@host/db`, `redis://:password@host/0`, the same
+without its scheme, and with secrets in the query (`?password=…`). Nothing here raises.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from urllib.parse import unquote, unquote_plus
 
 MASK = "[redacted]"
 
+_PART = 3
+"""Characters of a part of a password that is masked by itself."""
+
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*://")
-_SECRET = (
-    r"[\w.-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|signature|credential)[\w.-]*|(?:[\w.-]*[_.-])?(?:api)?key"
+_QUERY = re.compile(
+    r"(?i)(?<=[?&;#])([\w.-]*(?:pass|pwd|secret|token|signature|credential)[\w.-]*|(?:[\w.-]*[_.-])?(?:api)?key)"
+    r"=([^&;#\s'\"]+)"
 )
-_QUERY = re.compile(rf"(?i)(?<=[?&;#])({_SECRET})=([^&;#\s'\"]+)")
 _LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -33,6 +36,8 @@ def secrets(address: str) -> tuple[str, ...]:
     found = {value for _, value in _QUERY.findall(rest)}
     if ":" in login:
         found |= {login.partition(":")[2]}
+    # A parser that takes a / or @ in a password for the end of it tells the rest as host or port.
+    found |= {part for secret in found for part in re.split(r"[/?#@:]", secret) if len(part) >= _PART}
     meant = {decoded(secret) for secret in found for decoded in (unquote, unquote_plus)}
     return tuple(sorted((found | meant) - {""}, key=lambda secret: (-len(secret), secret)))
 
@@ -45,7 +50,7 @@ def mask(text: str, address: str) -> str:
 
 
 def mask_addresses(text: str) -> str:
-    """`text` with a mask over user and password of any address with a scheme, and over secrets of its query."""
+    """`text` with a mask over user and password of any address with a scheme, and secrets of its query."""
     return _QUERY.sub(rf"\1={MASK}", _LOGIN.sub(f"{MASK}@", text))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragc.errors import UsageError
-from ragc.store_disk import DiskKeeper
+from ragc.store_disk import Audit, DiskKeeper
 
 ADDRESSES = ("redis://", "rediss://", "unix://")
 """How the address of a store that is not a folder may begin."""
@@ -49,6 +49,10 @@ class Keeper(Protocol):
 
     def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
         """Hold the right to make the text under `key`; what another process made meanwhile, else None."""
+        ...
+
+    def audit(self, step: Callable[[int], None]) -> Audit:
+        """Read every row and count the damaged ones; `step` counts all. Nothing is changed."""
         ...
 
     def close(self) -> None:
@@ -192,6 +196,10 @@ class CallStore:
         """Wait until nothing is in flight."""
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
+
+    def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
+        """Read every row that is kept and count the damaged ones; `step` counts all. Nothing is changed."""
+        return Audit(0, 0) if self._keeper is None else self._keeper.audit(step)
 
     def close(self) -> None:
         """Close the rows; the store can no longer be used."""

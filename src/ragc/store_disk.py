@@ -24,7 +24,14 @@ _KEEP_IN_SQLITE = 2**30
 _FILE = diskcache.core.DBNAME
 _SIGNED = "digests"
 _SIGNED_AT_ONCE = 5_000
-_UNSIGNED = "tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'"
+_UNSIGNED = """
+SELECT rowid, key, value FROM Cache
+WHERE rowid > ? AND tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
+ORDER BY rowid LIMIT ?
+"""
+_GIVE_DIGEST = """
+UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
+"""
 
 
 class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
@@ -59,7 +66,7 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """How many rows a store has, and how many of them are damaged. `broken` is what is wrong with the file."""
+    """How many rows a store has and how many are damaged; what is wrong with its file, "" for nothing."""
 
     rows: int
     damaged: int
@@ -181,6 +188,10 @@ class DiskKeeper:
         """Always None: processes on one machine do not wait for each other."""
         return nullcontext()
 
+    def audit(self, step: Callable[[int], None]) -> Audit:
+        """Read every row; `step` counts them. Nothing is changed."""
+        return audit(Path(self.where), step)
+
     def close(self) -> None:
         """Close the files."""
         self._rows.close()
@@ -219,18 +230,15 @@ def _sign(file: Path) -> None:
         opened.text_factory = bytes
         last = -1
         while True:
-            query = (
-                f"SELECT rowid, key, value FROM Cache WHERE rowid > ? AND {_UNSIGNED} ORDER BY rowid LIMIT ?"  # noqa: S608
-            )
-            found = opened.execute(query, (last, _SIGNED_AT_ONCE)).fetchall()
+            found = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
             if not found:
                 return
             last = found[-1][0]
             signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in found]
             with opened:
                 opened.executemany(
-                    f"UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND {_UNSIGNED}",  # noqa: S608
-                    [(mark, rowid, key) for mark, rowid, key in signed if mark is not None],
+                    _GIVE_DIGEST,
+                    [row for row in signed if row[0] is not None],
                 )
 
 

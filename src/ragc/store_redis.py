@@ -10,13 +10,14 @@ soon after it died. How long rows are kept, and whether they outlive the server,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import StoreError, UsageError
 from ragc.fingerprint import row_digest
 from ragc.masking import mask, place
+from ragc.store_disk import Audit
 
 if TYPE_CHECKING:
     from redis.asyncio.lock import Lock
@@ -150,6 +151,18 @@ class RedisKeeper:
 
     def _masked(self, error: Exception) -> str:
         return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
+
+    def audit(self, step: Callable[[int], None]) -> Audit:
+        """Read every row; `step` counts them. What others add meanwhile may be left out."""
+        rows = damaged = 0
+        with self._told("read"):
+            for name in self._rows.scan_iter(match=f"{_CALL}*", count=1000):
+                found = self._rows.get(name)
+                rows += found is not None
+                key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
+                damaged += found is not None and _text(key, found) is None
+                step(1)
+        return Audit(rows, damaged)
 
     def close(self) -> None:
         """Close the connections; called on the loop that uses them, they are closed soon after."""

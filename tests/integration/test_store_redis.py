@@ -206,6 +206,20 @@ def test_what_is_not_text_counts_as_absent_and_nothing_else_is_touched(
     asked.close()
 
 
+def test_a_damaged_row_is_asked_again_and_counted(server: Server, stores: list[CallStore]) -> None:
+    stores[0].put("k", '"Paris"')
+    stores[0].put("other", '"Rome"')
+    asked = redis.Redis(port=server.port, password=PASSWORD)
+    row = asked.get("ragc:call:2:k")
+    asked.set("ragc:call:2:k", row.replace(b"Paris", b"Baris"))
+    assert stores[1].get("k") is None
+    found = stores[1].audit()
+    assert (found.rows, found.damaged, found.broken) == (2, 1, "")
+    asked.set("ragc:call:2:k", asked.get("ragc:call:2:other"))
+    assert stores[1].get("k") is None
+    asked.close()
+
+
 def test_a_server_that_is_gone_is_one_clear_error_without_the_password(
     server: Server, stores: list[CallStore]
 ) -> None:

@@ -47,8 +47,9 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
     cut_off(run)
     journal(folder).write_bytes(garbage)
     if garbage:
-        with pytest.raises(StoreError, match=r"cannot be opened .*no journal"):
+        with pytest.raises(StoreError, match=r"cannot be opened .*no journal.*it is damaged") as caught:
             run("out", resume=True)
+        assert "process" not in str(caught.value)
         run("out")
     else:
         run("out", resume=True)
@@ -56,16 +57,26 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
     assert identical(folder / "whole", folder / "out")
 
 
-def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("signed", "message"),
+    [
+        (True, r"line \d+ of study.journal is damaged.*without --resume"),
+        (False, r"no record of a trial .*--resume"),
+    ],
+)
+def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path, signed: bool, message: str) -> None:
     cut_off(run)
     lines = [json.loads(line) for line in journal(folder).read_text("utf-8").splitlines()]
     batches = [line["user_attr"] for line in lines if any("batch:" in k for k in line.get("user_attr", ()))]
     assert batches
     for batch in batches:
         batch.update({name: [{}] for name in batch})
+    for line in lines:
+        if not signed:
+            del line["ragc.check"]
     written = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     journal(folder).write_text(written, "utf-8")
-    with pytest.raises(StoreError, match=r"no record of a trial .*--resume"):
+    with pytest.raises(StoreError, match=message):
         run("out", resume=True)
 
 
@@ -84,7 +95,7 @@ def test_half_of_a_line_that_a_kill_left_is_cut_off(run: Run, folder: Path, torn
 def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(run: Run, folder: Path) -> None:
     cut_off(run)
     held = FileLock(f"{journal(folder)}.lock")
-    with held, pytest.raises(StoreError, match=r"locked.*another process may hold it"):
+    with held, pytest.raises(StoreError, match=r"it is locked.*another process may hold it"):
         run("out", resume=True)
     run("out", resume=True)
     run("whole", store=CallStore(None))

@@ -29,7 +29,7 @@ from tests.corpora.test_dense import HashedWords
 SEED = 20_261_122
 FLIPS = 50  # a kind
 QUERIES = ("apple river", "stone 7", "north wind cloud", "nothing here")
-WORDS = "apple river stone north wind cloud seven lamp".split()
+WORDS = ["apple", "river", "stone", "north", "wind", "cloud", "seven", "lamp"]
 
 Open = Callable[[Corpus, Path], Source]
 
@@ -117,8 +117,7 @@ def outcome(make: Open, file: Path, home: Path, right: list[tuple[Hit, ...]]) ->
     try:
         found = answers(make, file, home)
     except SourceError as error:
-        assert "\n" not in str(error)
-        return "refused"
+        return "refused" if "\n" not in str(error) else "more than a sentence"
     assert found == right, "a wrong answer in silence"
     return "right"
 
@@ -158,7 +157,12 @@ def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
     right = answers(bm25, passages, home)
     read: list[Path] = []
     verify = index_folder.damage
-    monkeypatch.setattr(index_folder, "damage", lambda path, step: read.append(path) or verify(path, step))
+
+    def counted(path: Path, step: index_folder.Step) -> str:
+        read.append(path)
+        return verify(path, step)
+
+    monkeypatch.setattr(index_folder, "damage", counted)
     assert answers(bm25, passages, home) == right
     assert read == []
     shutil.copytree(home, tmp_path / "moved")
@@ -181,7 +185,10 @@ def test_a_file_that_cannot_be_noted_is_read_again(
 
 def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
     def build(text: str) -> index_folder.Build:
-        return lambda folder, step: (folder / "f").write_text(text) and None
+        def write(folder: Path, step: index_folder.Step) -> None:
+            (folder / "f").write_text(text)
+
+        return write
 
     one = index_folder.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path)
     other = index_folder.open_or_build("toy", "c1", {"k": 2}, build("other"), home=tmp_path)

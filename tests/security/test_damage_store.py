@@ -6,7 +6,6 @@ import random
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -41,9 +40,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copies(whole: Path, tmp_path: Path) -> Iterator[Path]:
+def copies(tmp_path: Path) -> Path:
     """Where copies of the store go, one after the other."""
-    yield tmp_path / "copy"
+    return tmp_path / "copy"
 
 
 def fresh(whole: Path, place: Path) -> Path:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.errors import TargetUnavailable
+from ragc.fingerprint import sealed, unsealed
 from ragc.paths import cache_home
 from ragc.targets.base import Watch
 from ragc.targets.redact import shorten
@@ -95,7 +96,7 @@ def file_sha256(path: Path, note: Path | None = None) -> str:
     with contextlib.suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(entry), encoding="utf-8")
+        fresh.write_text(json.dumps(sealed(entry)), encoding="utf-8")
         fresh.replace(note)
     return digest.hexdigest()
 
@@ -107,11 +108,11 @@ def _note(path: Path) -> Path:
 def _noted(path: Path, note: Path | None = None) -> str:
     """The checksum noted for `path`, or nothing when it is missing or has changed since."""
     try:
-        entry = json.loads((note or _note(path)).read_text(encoding="utf-8"))
+        entry = unsealed(json.loads((note or _note(path)).read_text(encoding="utf-8")))
         now = path.stat()
-        if (entry["bytes"], entry["mtime_ns"]) == (now.st_size, now.st_mtime_ns):
+        if entry and (entry["bytes"], entry["mtime_ns"]) == (now.st_size, now.st_mtime_ns):
             return str(entry["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return ""
 

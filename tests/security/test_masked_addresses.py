@@ -1,0 +1,140 @@
+"""No password of an address reaches a message, a log or a file, whatever the shape of the address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragc import cli
+from ragc import recipe as recipes
+from ragc.errors import RagcError, RecipeError
+from ragc.masking import mask, mask_addresses, place, secrets
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.recipe import Budget
+from ragc.targets.redact import redact
+from tests.optimizers.colours import RECIPE, begun, written
+
+SECRET = "hunter22"
+STORAGES = (
+    f"user:{SECRET}@host/db",
+    f"user:{SECRET}@127.0.0.1:9/db",
+    f"postgresql://user:{SECRET}@127.0.0.1:9/db",
+    f"postgresql+psycopg://user:{SECRET}@127.0.0.1:9/db",
+    f"postgresql://127.0.0.1:9/db?user=me&password={SECRET}",
+    f"mysql://user:a/b@{SECRET}@127.0.0.1:9/db",
+    f"nonsense://user:{SECRET}@host:port/db",
+    f"sqlite:////no/such/folder/x?key={SECRET}",
+    f"postgresql://user:{SECRET}@[::1/db",
+    f"user:{SECRET}%40x@host",
+)
+STORES = (
+    f"redis://:{SECRET}@127.0.0.1:9/0",
+    f"rediss://user:{SECRET}@127.0.0.1:9/0",
+    f"redis://127.0.0.1:9/0?password={SECRET}",
+    f"redis://:{SECRET}@127.0.0.1:port/0",
+    f"redis://:{SECRET}@127.0.0.1:9/0?socket_timeout={SECRET}x",
+    f"redis://:{SECRET}/?#@127.0.0.1:9/0",
+    f"redis://:{SECRET}@[::1/0",
+    f"unix://user:{SECRET}@/nowhere.sock",
+    f"user:{SECRET}@host:6379",
+    f"{SECRET}@host:6379",
+    f":{SECRET}@host",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.mark.parametrize("address", STORAGES)
+def test_the_address_of_a_storage_that_cannot_be_used(
+    address: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGC_STORAGE", address)
+    out = folder / "out"
+    with pytest.raises(RagcError) as caught:
+        begun(folder)("out")
+    cli.main(["study", "status", str(out)])
+    shown = capsys.readouterr()
+    told = shown.out + shown.err + str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "Traceback" not in told
+    assert SECRET not in told
+    nowhere(compiling.study_directory(out))
+
+
+@pytest.mark.parametrize("address", STORES)
+def test_the_address_of_a_store_that_cannot_be_used(
+    address: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGC_STORE", address)
+    code = cli.main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out")])
+    cli.main(["doctor"])
+    cli.main(["ask", str(folder / "recipe.toml"), "What colour is thing number1?"])
+    with pytest.raises(RagcError) as caught:
+        SharedLedger(address, "study", Budget()).begin()
+    shown = capsys.readouterr()
+    told = shown.out + shown.err + str(caught.value)
+    assert code in (1, 2)
+    assert "Traceback" not in told
+    assert SECRET not in told.replace(f"{SECRET}x", "")
+    nowhere(compiling.study_directory(folder / "out"))
+
+
+@pytest.mark.parametrize("does", ["status", "worker"])
+@pytest.mark.parametrize("address", [*STORAGES[:3], *STORES[:2]])
+def test_an_address_where_a_study_is_wanted(
+    does: str, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["study", does, address]) == 2
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+
+
+def nowhere(directory: Path) -> None:
+    for file in directory.rglob("*"):
+        if file.is_file():
+            assert SECRET.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize("key", ["storage", "store", "workers"])
+@pytest.mark.parametrize("address", [*STORAGES[:6], *STORES[:3], STORES[8], f"ray://user:{SECRET}@host:1"])
+def test_a_recipe_with_a_password_is_refused_without_it(key: str, address: str, folder: Path) -> None:
+    with pytest.raises(RecipeError, match=rf"study\.{key} must not hold a password") as caught:
+        recipes.parse(f'{RECIPE}[study]\n{key} = "{address}"\n', files=False)
+    assert SECRET not in str(caught.value)
+    with pytest.raises(RecipeError, match=rf"study\.{key} must not hold a password") as caught:
+        recipes.load(folder / "recipe.toml", [f'study.{key}="{address}"'])
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql+psycopg://u:p@h:1/d?sslmode=require", "postgresql+psycopg://h:1/d"),
+        ("user:pw@host/db", "host/db"),
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock"),
+        ("", ""),
+    ],
+)
+def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
+    assert place(address) == shown
+
+
+def test_what_is_secret_in_an_address() -> None:
+    assert secrets("redis://:pass%20word@h?x=1") == ("pass%20word", "pass word")
+    assert secrets("postgresql://me@h/d?sslmode=require&keepalives=1") == ()
+    assert secrets("http://h/v1?api_key=abc&api-version=3") == ("abc",)
+    assert (
+        mask("no host 'pw' at user:pw@h\nanyhow", "user:pw@h") == "no host '[redacted]' at [redacted] anyhow"
+    )
+
+
+def test_words_of_a_server_are_masked_by_the_same_rules() -> None:
+    told = redact("GET https://me:hunter22@h/v1?api-version=3&key=sesame failed")
+    assert told == "GET https://[redacted]@h/v1?api-version=3&key=[redacted] failed"
+    assert mask_addresses("see https://h/medium/@user?page=2") == "see https://h/medium/@user?page=2"
