@@ -31,15 +31,15 @@ exports: $(VENV)/.exports ## add the systems that compiled programs are exported
 # locked files, whose hashes pip checks; then ragc itself, offline, which also tells whether anything lacks.
 # setuptools is locked too and nothing is built in isolation: so the build's own tools are pinned as well.
 define install
-sed -E '/^ +--hash/d; s/ \\$$//' constraints.txt > $(VENV)/pins.txt
-if test "$(HASHES)" = yes; then \
+@sed -E '/^ +--hash/d; s/ \\$$//' constraints.txt > $(VENV)/pins.txt
+@if test "$(HASHES)" = yes; then \
 	sed '/^# $(1)/,$$d' constraints.txt > $(VENV)/locked.txt; \
 	$(PIP) install --quiet --no-deps --no-build-isolation --require-hashes -r $(VENV)/locked.txt; \
 else \
 	echo "constraints.txt has no hashes for $(MACHINE): versions are held, files are not checked." >&2; \
 	$(PIP) install --quiet -c $(VENV)/pins.txt setuptools; \
 fi
-$(PIP) install --quiet --no-index --no-build-isolation -e ".[$(2)]" 2> $(VENV)/lacking.txt || { \
+@$(PIP) install --quiet --no-index --no-build-isolation -e ".[$(2)]" 2> $(VENV)/lacking.txt || { \
 	test "$(HASHES)" = no || echo "constraints.txt lacks packages for this Python on $(MACHINE): these come at" \
 		"its versions, unchecked: $$(grep -m 1 ERROR $(VENV)/lacking.txt || true)" >&2; \
 	$(PIP) install --quiet --no-build-isolation -c $(VENV)/pins.txt -e ".[$(2)]"; \

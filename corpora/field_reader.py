@@ -101,6 +101,8 @@ class FieldReader:
         value = at(row.values, path)
         if value is not NOWHERE:
             self._never.pop(name, None)
+        elif needed and row.columns and path.partition(".")[0] not in row.columns:
+            row.absent.append(path)
         elif needed:
             how = (
                 "is not there" if name in self._named else "is missing, and the map does not say where it is"

@@ -10,7 +10,7 @@ What the map does not name is read from the key of its own name, and what no fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 from ragc.corpora.field_reader import FieldReader
 from ragc.corpora.field_text import is_no_answer
 from ragc.corpora.readers import data_error
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, no_columns
 from ragc.corpora.rows import rows
 from ragc.corpora.where import Conditions, Where
 from ragc.errors import DataError
@@ -27,11 +27,11 @@ from ragc.records import Passage, Question
 QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
 PASSAGE_FIELDS = ("id", "title", "text")
 
-QUESTION_OPTIONS = ("split_answers", "split_ids", "under")
-"""Keys of a map that are no paths: where texts are cut ("json": texts that spell a list), and the key whose
-list a JSON file is read from."""
-
-PASSAGE_OPTIONS = ("under",)
+PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
+QUESTION_OPTIONS = ("split_answers", "split_ids", *PASSAGE_OPTIONS)
+"""Keys of a map that are no paths: where texts are cut ("json": texts that spell a list), the key whose list
+a JSON file is read from, and of a table the character between columns ("tab" for a tab) and the encoding,
+where they cannot be found out."""
 
 MOST_PROBLEMS = 1000
 """A file with more is read no further."""
@@ -58,9 +58,8 @@ def read_questions(
     A `.json` file is read as a whole, everything else row by row.
     """
     path = Path(path)
-    read = rows(path, under=fields.get("under", ""))
     return questions_of(
-        read,
+        _rows(path, fields),
         str(path),
         fields=fields,
         where=where,
@@ -76,8 +75,7 @@ def read_corpus(
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
     """The passages of a file, and for each row left out by rule its place and why; see `passages_of`."""
     path = Path(path)
-    read = rows(path, under=fields.get("under", ""))
-    return passages_of(read, str(path), fields=fields, limit=limit, numbered=numbered)
+    return passages_of(_rows(path, fields), str(path), fields=fields, limit=limit, numbered=numbered)
 
 
 def questions_of(
@@ -132,6 +130,13 @@ def passages_of(
     return _collect(islice(found, limit), name, "passage", make, reader.never)
 
 
+def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
+    named = {name: fields.get(name, "") for name in PASSAGE_OPTIONS}
+    if named["delimiter"].lower() == "tab":
+        named["delimiter"] = "\t"
+    return rows(path, **named)
+
+
 def is_table(path: Path) -> bool:
     """Whether the file at `path` is a CSV or TSV file by its name, packed or not."""
     return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
@@ -155,7 +160,7 @@ def _question(row: Row, number: int, reader: FieldReader, known: Container[str] 
             more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
             listed = ", ".join(map(repr, lacking[:3]))
             row.problems.append(f"`{name}` names {listed}{more}, not in the corpus")
-    if not question.answers and not row.problems:
+    if not question.answers and not row.problems and not row.absent:
         raise _Skip("no answer says anything: each is null, NaN or blank")
     return question
 
@@ -168,7 +173,7 @@ def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
     )
     if passage.parent != passage.id:
         row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
-    if not row.problems and not f"{passage.title}{passage.text}".strip():
+    if not row.problems and not row.absent and not f"{passage.title}{passage.text}".strip():
         raise _Skip("its title and text are blank")
     return passage
 
@@ -192,6 +197,9 @@ def _collect(
             except _Skip as rule:
                 skipped.append(f"{row.place}: {rule}")
                 continue
+            if row.absent:
+                problems.append(no_columns(row))
+                break
             if record is not None and not row.problems:
                 first = places.setdefault(record.id, row.place)
                 if record.id in records:

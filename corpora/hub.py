@@ -6,7 +6,8 @@
     hf:./folder                                   a folder of data files, or one written by `save_to_disk`
 
 The Hub is asked at every reading which commit a revision is, and that commit is read and recorded. Without
-the Hub nothing is read: a copy left in a cache may be of another commit. No code of a data set is run.
+the Hub nothing is read: a copy left in a cache may be of another commit. No code of a data set is run. Of a
+folder only files within it are read, whatever its card names (`hub_folder`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from ragc.corpora.hub_folder import files_outside, leading_out
 from ragc.corpora.row import Row
 from ragc.errors import DataError, UnknownName, UsageError
 
@@ -129,6 +131,12 @@ class HubRows:
         folder = (self._base / Path(self.asked.name).expanduser()).absolute()
         if not folder.is_dir():
             raise self._error(f"there is no folder {str(folder)!r}")
+        try:
+            problem = leading_out(folder)
+        except Exception as error:  # the library's readers of cards raise errors of many kinds
+            raise self._error(f"the folder's card cannot be read: {_first_line(error)}") from error
+        if problem:
+            raise self._error(problem)
         if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
             if self.asked.config or self.asked.streaming:
                 raise self._error("a folder written by `save_to_disk` has no configurations and no streaming")
@@ -171,12 +179,16 @@ class HubRows:
             builder = library.load_dataset_builder(
                 path, self.asked.config or None, revision=self.revision or None
             )
+            if self.asked.is_folder and (outside := files_outside(Path(path), builder.config.data_files)):
+                raise self._error(f"the folder's card names {outside!r}, which is not in the folder")
             if ".cache." in f"{type(builder).__module__}.":  # what the library falls back to, of any commit
                 raise ConnectionError("the Hub stopped answering")
             if self.asked.streaming:
                 return builder.as_streaming_dataset(split=split)
             builder.download_and_prepare()
             return builder.as_dataset(split=split)
+        except DataError:
+            raise
         except (httpx.HTTPError, ConnectionError, TimeoutError) as error:
             raise self._unreachable(error) from error
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from ragc.corpora.row import Row
+from ragc.corpora.row import Row, no_columns
 from ragc.corpora.rows import rows
 from ragc.errors import DataError
 from ragc.fingerprint import canonical
@@ -41,8 +41,8 @@ def read_questions(
 def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
     """The passages of a file, in its order; with `limit`, only the first so many are looked at.
 
-    A row needs `id`, `title` and `text`; title and text may be empty, other fields are ignored. No id
-    may end in `#0`, which marks the first chunk of a passage.
+    A row needs `id`, `title` and `text`; title and text may be empty, other fields are ignored. A table may
+    have no titles. No id may end in `#0`, which marks the first chunk of a passage.
 
     Raises DataError with every problem of the file, or when it holds no passage.
     """
@@ -53,7 +53,11 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
     """The passages of a file as they are read; what is wrong goes to `problems`, ids used twice aside."""
     for row in rows(path):
         if not row.problems:
-            yield _passage(row)
+            passage = _passage(row)
+            if row.absent:
+                problems.append(no_columns(row))
+                return
+            yield passage
         problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
 
 
@@ -105,7 +109,9 @@ def _question(row: Row, known: Container[str] | None) -> Question:
 
 def _passage(row: Row) -> Passage:
     passage = Passage(
-        row.text("id", number=True), row.text("title", blank=True), row.text("text", blank=True)
+        row.text("id", number=True),
+        row.text("title", blank=True, needed=not row.columns),
+        row.text("text", blank=True),
     )
     if passage.parent != passage.id:
         row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
@@ -119,6 +125,9 @@ def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | No
     for row in islice(rows(path), limit):
         if not row.problems:
             record = make(row)
+            if row.absent:
+                problems.append(no_columns(row))
+                break
             first = places.setdefault(record.id, row.place)
             if first != row.place and record.id:
                 row.problems.append(f"`id` {record.id!r} was used on {first} already")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +18,7 @@ DEEPEST = 100
 
 _FIELDS_COMPARED = 1000
 _LONGEST_SHOWN = 80
+_COLUMNS_SHOWN = 12
 
 _KINDS = {
     str: "a string", bool: "true or false", int: "a number", float: "a number",
@@ -26,11 +28,17 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Row:
-    """One object of a file, where it stands ("line 3", "item 3"), and what is wrong with its fields."""
+    """One object of a file, where it stands ("line 3", "item 3"), and what is wrong with its fields.
+
+    `columns` are those of the table that it stands in; `absent` are columns that were needed and are not
+    among them, so that no row of the table has them.
+    """
 
     place: str
     values: dict[str, Any]
     problems: list[str] = field(default_factory=list)
+    columns: tuple[str, ...] = ()
+    absent: list[str] = field(default_factory=list)
 
     def text(self, name: str, *, needed: bool = True, blank: bool = False, number: bool = False) -> str:
         """A string field; blank ones are refused unless `blank`, whole numbers unless `number`."""
@@ -79,10 +87,28 @@ class Row:
     def _absent(self, name: str, needed: bool) -> bool:
         if name in self.values:
             return not needed and self.values[name] is None
-        if needed:
+        if needed and self.columns:
+            self.absent.append(name)
+        elif needed:
             near = nearest(name, islice(self.values, _FIELDS_COMPARED))
             self.problems.append(f"`{name}` is missing.{near}")
         return True
+
+
+def no_columns(row: Row) -> str:
+    """That the table of `row` lacks its `absent` columns, which it has, and what may have been meant."""
+    absent = list(dict.fromkeys(row.absent))
+    near = "".join(nearest(name, row.columns) for name in absent)
+    listed = ", ".join(map(shown, row.columns[:_COLUMNS_SHOWN]))
+    more = f" and {len(row.columns) - _COLUMNS_SHOWN} more" if len(row.columns) > _COLUMNS_SHOWN else ""
+    lacks = (
+        f"has no column {', '.join(f'`{name}`' for name in absent)}; its columns are {listed}{more}.{near}"
+    )
+    if len(row.columns) == 1:
+        return f'{lacks} If another character than a comma separates columns, name it: delimiter = ";".'
+    numbered = ' or, for an id, id = "#", the number of the row' if "id" in absent else ""
+    example = f"{absent[-1]} = {json.dumps(row.columns[-1], ensure_ascii=False)}"
+    return f"{lacks} Name the column of each in the table `fields`, such as {example}{numbered}."
 
 
 def kind(value: object) -> str:

@@ -1,7 +1,8 @@
 """Rows of a file: one object a line or an item of a list, packed or not, and what is wrong with each.
 
-JSON lines, JSON, CSV, TSV and Parquet are told by the file's name, gzip and bzip2 by its first bytes. A
-byte-order mark at the beginning is skipped, and so are blank lines. Every text is UTF-8.
+JSON lines, JSON, CSV, TSV and Parquet are told by the file's name, gzip and bzip2 by its first bytes, and so
+is a JSON list in a file of JSON lines. A byte-order mark at the beginning is skipped, and so are blank lines.
+Every text is UTF-8, but for tables (`texts`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
 from ragc import inputs
-from ragc.corpora import tables
+from ragc.corpora import tables, texts
 from ragc.corpora.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
 from ragc.errors import nearest
 
 LONGEST_LINE = 64 * 2**20
 """Bytes; a longer line is a problem, and the file is read no further."""
+
+UTF_8 = "utf-8"
 
 LARGEST_DOCUMENT = 4 * 2**30
 """Bytes, unpacked, of a JSON file that is no JSON lines, since it is read as a whole."""
@@ -32,23 +35,52 @@ LARGEST_DOCUMENT = 4 * 2**30
 DENSEST = 200
 """How many times its size a packed file may unpack to, once that is more than `LONGEST_LINE`."""
 
-_BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (".gz", ".bz2")
+_WANTED = (
+    "a corpus or question file is one file of rows: JSON lines, JSON, CSV, TSV or Parquet. Of other "
+    'documents take the text, and write a line for each passage: {"id": "1", "title": "", "text": "..."}'
+)
+_PROSE = {
+    ".md": "Markdown",
+    ".markdown": "Markdown",
+    ".rst": "reStructuredText",
+    ".txt": "plain text (a table is named .csv or .tsv)",
+    ".html": "HTML",
+    ".htm": "HTML",
+    ".xml": "XML",
+    ".rtf": "RTF",
+    ".tex": "LaTeX",
+}
+_OFFICE = {
+    ".xlsx": "an Excel workbook (save the sheet as CSV)",
+    ".xlsm": "an Excel workbook (save the sheet as CSV)",
+    ".xls": "an Excel workbook (save the sheet as CSV)",
+    ".ods": "a spreadsheet (save the sheet as CSV)",
+    ".docx": "a Word document",
+    ".doc": "a Word document",
+    ".odt": "a text document",
+    ".pptx": "a presentation",
+    ".epub": "an EPUB",
+    ".zip": "a zip archive",
+}
 
 
-def rows(path: Path, *, under: str = "") -> Iterator[Row]:
+def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[Row]:
     """Every object of the file at `path`, in its order, each with the problem of its place if there is one.
 
     Of a `.json` file the items of its list are read, or of the list `under` that key of its object; an
     object a line will do too, and objects by their id. A row with problems has no values. What is wrong
-    with the file as a whole has the place "".
+    with the file as a whole has the place "". `delimiter` and `encoding` are those of a table; "" finds out,
+    and "utf-8" allows nothing else.
     """
     number = 0
     try:
         with inputs.regular(path).open("rb") as plain:
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
-            for row in _read(_unpacked(plain), suffix, under):
+            if foreign := _foreign(plain.peek(8)[:8], suffix):
+                raise Stop(broken(f"is {foreign}; {_WANTED}"))
+            for row in _read(_unpacked(plain), suffix, under, delimiter, encoding, path.name):
                 number += 1
                 yield row if row.problems or is_flat(row.values) else broken(_TOO_DEEP, row.place)
     except Stop as stop:
@@ -56,7 +88,7 @@ def rows(path: Path, *, under: str = "") -> Iterator[Row]:
     except FileNotFoundError:
         yield broken(_missing(path))
     except IsADirectoryError:
-        yield broken("is a folder; name a file in it")
+        yield broken(f"is a folder; {_WANTED}")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         yield broken(f"the packed stream {how}, after row {number}; copy or download the file again")
@@ -67,15 +99,34 @@ def rows(path: Path, *, under: str = "") -> Iterator[Row]:
             yield broken(f"cannot be read: {error.strerror or error}")
 
 
-def _read(stream: BufferedReader, suffix: str, under: str) -> Iterator[Row]:
-    if stream.peek(2)[:2] in _UTF_16:
-        raise Stop(broken("is UTF-16, and UTF-8 is needed; save it in that encoding"))
+def _read(
+    stream: BufferedReader, suffix: str, under: str, delimiter: str, encoding: str, label: str
+) -> Iterator[Row]:
     if suffix == ".parquet":
         return tables.parquet(stream)
-    if suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else ","
-        return tables.records(_texts(stream), delimiter, LONGEST_LINE)
-    return _document(stream, under) if suffix == ".json" else _lines(stream)
+    start = stream.peek(4)
+    if suffix in (".csv", ".tsv") and not (encoding == UTF_8 and start[:2] in _UTF_16):
+        lines = texts.decoded(
+            _numbered(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
+        )
+        return tables.records(lines, delimiter, LONGEST_LINE, usual="\t" if suffix == ".tsv" else ",")
+    if start[:2] in _UTF_16:
+        raise Stop(broken("is UTF-16, and UTF-8 is needed; save it in that encoding"))
+    first = start.removeprefix(texts.BOM).lstrip()[:1]
+    if suffix in _PROSE and first not in (b"{", b"["):
+        raise Stop(broken(f"is {_PROSE[suffix]}; {_WANTED}"))
+    if suffix == ".json":
+        return _document(stream, under)
+    return _list(stream, under) if first == b"[" else _lines(stream)
+
+
+def _foreign(start: bytes, suffix: str) -> str:
+    """What a file that holds no rows is, by its first bytes and its name; ""."""
+    if start.startswith(b"%PDF-"):
+        return "a PDF"
+    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return _OFFICE.get(suffix, "an archive or a document of an office program")
+    return ""
 
 
 class _Unpacked(RawIOBase):
@@ -113,18 +164,9 @@ def _numbered(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
         place = f"line {number}"
         if len(line) > LONGEST_LINE:
             raise Stop(broken(f"is longer than {LONGEST_LINE // 2**20} MiB", place))
-        skipped = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
+        skipped = len(texts.BOM) if number == 1 and line.startswith(texts.BOM) else 0
         yield place, offset + skipped, line[skipped:]
         offset += len(line)
-
-
-def _texts(stream: BinaryIO) -> Iterator[str]:
-    """The lines as texts."""
-    for place, offset, line in _numbered(stream):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise Stop(broken(_not_utf8(error, offset), place)) from error
 
 
 def _lines(stream: BinaryIO) -> Iterator[Row]:
@@ -134,12 +176,21 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
             yield _row(place, _decoded(text, offset + line.index(text)), _escapes(text))
 
 
+def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
+    """The items of a JSON list in a file of JSON lines; its lines, when the whole is no list."""
+    whole = stream.read(LARGEST_DOCUMENT + 1)
+    text = whole.removeprefix(texts.BOM).strip()
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decoded(text, 0), _Wrong):
+        return _lines(BytesIO(whole))
+    return _document(BytesIO(whole), under)
+
+
 def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
     """The items of a list, of the list `under` a key, or one object a line."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
         raise Stop(broken(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
-    text = whole.removeprefix(_BOM).strip()
+    text = whole.removeprefix(texts.BOM).strip()
     if not text:
         return
     first, _, rest = text.partition(b"\n")
@@ -195,7 +246,7 @@ def _decoded(text: bytes, offset: int) -> Any:
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return _Wrong(_not_utf8(error, offset))
+        return _Wrong(texts.unreadable(error, offset))
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         return _Wrong(f"not JSON: {error.msg} at {at}")
@@ -205,11 +256,6 @@ def _decoded(text: bytes, offset: int) -> Any:
         return _Wrong(f"not JSON: {error}")
     except ValueError:
         return _Wrong(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
-
-
-def _not_utf8(error: UnicodeDecodeError, offset: int) -> str:
-    at = error.start
-    return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
 
 def _missing(path: Path) -> str:

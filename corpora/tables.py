@@ -9,29 +9,42 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from ragc.corpora.row import Row, Stop, broken, kind, shown
+from ragc.corpora.texts import separated
 
 _BATCH = 1000
 
 
-def records(lines: Iterator[str], delimiter: str, longest: int) -> Iterator[Row]:
+def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[Row]:
     """One row a record of a table with a header, no value of more than `longest` characters; all are strings.
 
-    A header that names a column twice is a problem of the file, a record of another width one of the row.
+    The values stand between `delimiter`; "" finds out what it is, `usual` where nothing tells. Empty columns
+    at the end, which spreadsheets write, and records without a value are passed over. A header that names a
+    column twice is a problem of the file, a record of another width one of the row.
     """
     csv.field_size_limit(longest)
+    lines, delimiter, before = separated(lines, delimiter, usual)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        header = next(filter(None, reader), [])
+        header = _cut([name.strip() for name in next(filter(any, reader), [])], 0)
         if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
             raise Stop(broken(f"the header names the column {shown(twice[0])} twice; rename one"))
-        for record in filter(None, reader):
-            place = f"line {reader.line_num}"
+        for written in filter(any, reader):
+            place = f"line {reader.line_num + before}"
+            record = _cut(written, len(header))
             if len(record) == len(header):
-                yield Row(place, dict(zip(header, record, strict=True)))
+                yield Row(place, dict(zip(header, record, strict=True)), columns=tuple(header))
             else:
                 yield broken(f"has another number of values than the header, {len(header)}", place)
     except csv.Error as error:
-        raise Stop(broken(f"is no table: {error}", f"line {reader.line_num}")) from error
+        raise Stop(broken(f"is no table: {error}", f"line {reader.line_num + before}")) from error
+
+
+def _cut(values: list[str], least: int) -> list[str]:
+    """`values` without the empty ones at the end, but `least` of them."""
+    end = len(values)
+    while end > least and not values[end - 1]:
+        end -= 1
+    return values[:end]
 
 
 def parquet(stream: BinaryIO) -> Iterator[Row]:
@@ -62,7 +75,8 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
 
 def _record(place: str, value: dict[str, Any]) -> Row:
     try:
-        return Row(place, {name: _plain(name, item) for name, item in value.items()})
+        values = {name: _plain(name, item) for name, item in value.items()}
+        return Row(place, values, columns=tuple(values))
     except TypeError as error:
         return broken(str(error), place)
 

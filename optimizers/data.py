@@ -124,7 +124,7 @@ class RecipeData:
         if self.data.dataset in datasets.FILES:
             found = tuple(_known(question, known) for question in self._read(path).questions)
             return self._kept(found, path)
-        if hub.is_address(path) or self.data.fields:
+        if hub.is_address(path) or self.data.fields or fields.is_table(self.recipe.path(path)):
             return self._mapped(path, known, numbered)
         return self._kept(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 

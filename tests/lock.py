@@ -50,8 +50,8 @@ _SYSTEMS = re.compile(r"any|(many|musl)?linux\w*_(x86_64|aarch64)|macosx\w*_(x86
 
 def main() -> int:
     """Resolve, look up the hashes, write; the exit status."""
-    upgraded = {canonicalize_name(name) for name in sys.argv[1:]}
-    pins = {canonicalize_name(name): version for name, version in _PIN.findall(LOCK.read_text("utf-8"))}
+    upgraded = {str(canonicalize_name(name)) for name in sys.argv[1:]}
+    pins = pins_of(LOCK.read_text("utf-8"))
     held = {} if "all" in upgraded else {n: v for n, v in pins.items() if n not in upgraded}
     env, exports, every = (resolved(extras, held) for extras in (ENV, EXPORTS, ALL))
     versions = pins | {name: version_of(item) for name, item in every.items()}
@@ -76,6 +76,11 @@ def main() -> int:
     return 0
 
 
+def pins_of(text: str) -> dict[str, str]:
+    """The versions in a list like constraints.txt, by canonical name."""
+    return {str(canonicalize_name(name)): version for name, version in _PIN.findall(text)}
+
+
 def resolved(extras: str, held: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What pip would install for `extras` with the versions `held`, by canonical name, ragc left out."""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,8 +90,8 @@ def resolved(extras: str, held: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         command += ["--no-build-isolation", "-c", str(pins), "--report", str(report), f".[{extras}]"]
         subprocess.run(command, cwd=ROOT, check=True)
         items = json.loads(report.read_text("utf-8"))["install"]
-    named = {canonicalize_name(item["metadata"]["name"]): item for item in items}
-    return {name: item for name, item in named.items() if name != "ragc"} | {}
+    named = {str(canonicalize_name(item["metadata"]["name"])): item for item in items}
+    return {name: item for name, item in named.items() if name != "ragc"}
 
 
 def version_of(item: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ragc.corpora.readers import data_error
-from ragc.corpora.row import Row, shown
-from ragc.corpora.rows import rows
+from ragc.corpora.row import Row, no_columns, shown
+from ragc.corpora.rows import UTF_8, rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 
@@ -75,7 +75,7 @@ def load(card: Card, read: ReadRow, path: Path) -> Loaded:
     passages: dict[str, Passage] = {}
     problems: list[str] = []
     skipped: list[str] = []
-    for row in rows(path, under=card.under):
+    for row in rows(path, under=card.under, encoding=UTF_8):
         made = None
         if not row.problems:
             try:
@@ -83,6 +83,9 @@ def load(card: Card, read: ReadRow, path: Path) -> Loaded:
             except Skip as rule:
                 skipped.append(f"{row.place}: {rule}")
                 continue
+        if row.absent:
+            problems.append(no_columns(row))
+            break
         if made is not None and not row.problems:
             question, own = made
             if question.id in questions:

@@ -142,8 +142,11 @@ def _place(table: Table, key: str, base: Path | None) -> str:
 
 def _fields(table: Table, known: Collection[str]) -> dict[str, str]:
     """A map from fields to paths; only what is written in it."""
-    read = {name: table.text(name) for name in known}
+    tab = table.get("delimiter") == "\t" if "delimiter" in known else False  # else a text that is empty
+    read = {name: "tab" if tab and name == "delimiter" else table.text(name) for name in known}
     table.close()
+    if "delimiter" in table.values and len(read.get("delimiter", "")) != 1 and read["delimiter"] != "tab":
+        table.wrong("delimiter", 'one character, or "tab"')
     if any(path == "#" and name != "id" for name, path in read.items()):
         name = ".".join(map(str, table.keys))
         table.notes.add(table.keys, f'{name}: only an id can be "#", the number of its row')

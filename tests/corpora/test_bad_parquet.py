@@ -56,7 +56,7 @@ def test_passages_and_questions_are_read_packed_or_not(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"text": None}, "item 1: `text` is missing."),
+        ({"text": None}, "has no column `text`; its columns are 'id', 'title'"),
         ({"text": [1, 2]}, "item 1: `text` is a number, a string is needed"),
         ({"text": [math.nan, math.nan]}, "item 1: `text` is null, a string is needed"),
         ({"text": [None, "x"]}, "item 1: `text` is null, a string is needed"),

@@ -1,0 +1,103 @@
+"""A local folder in the format of the `datasets` library leads nowhere but into itself.
+
+Its card (`README.md`, `.huggingface.yaml`) and what `save_to_disk` notes name files; the library would follow
+them to any path and address. Here they are looked at first, with symbolic links resolved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+_CARD, _YAML = "README.md", ".huggingface.yaml"
+_PATHS = frozenset({"data_files", "data_dir"})
+_UP = re.compile(r"(^|[/\\])\.\.([/\\]|$)")
+
+
+def leading_out(folder: Path) -> str:
+    """What in `folder` leads out of it, in words; "" when nothing does.
+
+    Raises what the library raises for a card that cannot be read.
+    """
+    root = folder.resolve()
+    for found in _linked(folder):
+        if not found.resolve().is_relative_to(root):
+            return f"`{found.relative_to(folder)}` is a link to a place outside the folder"
+    for name, value in _named(folder):
+        if leads_out(value):
+            return f"`{name}` names {value[:200]!r}, which is not a path within the folder"
+    return ""
+
+
+def files_outside(folder: Path, data_files: Mapping[str, Iterable[str]] | None) -> str:
+    """The first of `data_files`, by split, that is not in `folder`; "" when all are."""
+    root = folder.resolve()
+    for files in (data_files or {}).values():
+        for file in map(str, files):
+            if "://" in file or "::" in file or not Path(file).resolve().is_relative_to(root):
+                return file
+    return ""
+
+
+def leads_out(path: str) -> bool:
+    """Whether `path` may be another than one within the folder where it is written."""
+    return "://" in path or "::" in path or path.startswith(("/", "~", "\\")) or _UP.search(path) is not None
+
+
+def _linked(folder: Path) -> Iterator[Path]:
+    for at, folders, files in os.walk(folder):
+        yield from (Path(at, name) for name in (*folders, *files) if Path(at, name).is_symlink())
+
+
+def _named(folder: Path) -> Iterator[tuple[str, str]]:
+    """The paths that the folder's own files name, each with the file that names it."""
+    for name, configs in _configs(folder):
+        for key, text in _texts(configs, ""):
+            if key in _PATHS or "://" in text or "::" in text:
+                yield name, text
+    for state in sorted(folder.rglob("state.json")):
+        for entry in _listed(state, "_data_files"):
+            if isinstance(entry, dict) and isinstance(entry.get("filename"), str):
+                yield str(state.relative_to(folder)), entry["filename"]
+    for split in _listed(folder / "dataset_dict.json", "splits"):
+        if isinstance(split, str):
+            yield "dataset_dict.json", split
+
+
+def _configs(folder: Path) -> Iterator[tuple[str, Any]]:
+    if (folder / _CARD).is_file():
+        from huggingface_hub import DatasetCard
+
+        card: Any = DatasetCard.load(folder / _CARD)
+        yield _CARD, card.data.to_dict().get("configs")
+    if (folder / _YAML).is_file():
+        import yaml
+
+        read = yaml.safe_load((folder / _YAML).read_text("utf-8"))
+        yield _YAML, read.get("configs") if isinstance(read, dict) else None
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Every text in `value`, with the key of a path that it stands under, or its own."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, key if key in _PATHS else str(name))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner, key)
+
+
+def _listed(path: Path, key: str) -> list[Any]:
+    """The list under `key` of a JSON file; [] where there is none, which the library tells."""
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    found = read.get(key) if isinstance(read, dict) else None
+    return found if isinstance(found, list) else []

@@ -1,0 +1,154 @@
+"""A folder in the format of the Hub is a stranger's: its card names files, and only its own are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ragc.corpora.hub import HubRows
+from ragc.errors import DataError
+
+SECRET = "the secret of this machine"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    found = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    monkeypatch.setattr(found.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    return found
+
+
+@pytest.fixture
+def folder(library: Any, tmp_path: Path) -> Path:
+    (tmp_path / "secret.jsonl").write_text(json.dumps({"text": SECRET}) + "\n")
+    made = tmp_path / "data" / "set"
+    made.mkdir(parents=True)
+    (made / "own.jsonl").write_text('{"text": "own"}\n')
+    return made
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """A server that must not be asked, and the paths it was asked for."""
+    paths: list[str] = []
+
+    class Noting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/secret.jsonl", paths
+        server.shutdown()
+        thread.join()
+
+
+def problem(folder: Path, options: str = "") -> str:
+    with pytest.raises(DataError) as caught:
+        list(HubRows(f"hf:{folder}{options}"))
+    (only,) = caught.value.problems
+    assert SECRET not in only
+    assert "\n" not in only
+    return only
+
+
+def card(folder: Path, name: str, configs: Any) -> None:
+    import yaml
+
+    text = yaml.safe_dump({"configs": configs})
+    (folder / name).write_text(text if name.endswith(".yaml") else f"---\n{text}---\n")
+
+
+@pytest.mark.parametrize("options", ["", "?split=train&streaming=true"])
+@pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{secret}",
+        "../../secret.jsonl",
+        "x/../../../secret.jsonl",
+        "~/secret.jsonl",
+        "file://{secret}",
+        "{url}",
+        "zip://a.jsonl::{url}",
+        "hf://datasets/a/b/c.jsonl",
+    ],
+)
+def test_a_card_leads_to_no_file_outside(
+    folder: Path, asked: tuple[str, list[str]], path: str, name: str, options: str
+) -> None:
+    url, paths = asked
+    path = path.format(secret=folder.parents[1] / "secret.jsonl", url=url)
+    card(
+        folder,
+        name,
+        [{"config_name": "default", "data_files": [{"split": "train", "path": ["own.jsonl", path]}]}],
+    )
+    assert f"`{name}` names" in problem(folder, options)
+    card(folder, name, [{"config_name": "default", "data_files": path}])
+    assert f"`{name}` names" in problem(folder, options)
+    assert paths == []
+
+
+def test_a_folder_of_data_named_by_the_card_is_within(folder: Path) -> None:
+    card(folder, "README.md", [{"config_name": "default", "data_dir": "../.."}])
+    assert "`README.md` names '../..'" in problem(folder)
+
+
+@pytest.mark.parametrize("target", ["../../secret.jsonl", "../.."])
+def test_links_are_resolved(folder: Path, target: str) -> None:
+    (folder / "linked.jsonl").symlink_to(target)
+    assert "`linked.jsonl` is a link to a place outside the folder" in problem(folder)
+
+
+def test_links_within_the_folder_are_read(folder: Path) -> None:
+    (folder / "parts").mkdir()
+    (folder / "own.jsonl").rename(folder / "parts" / "a.jsonl")
+    (folder / "train.jsonl").symlink_to("parts/a.jsonl")
+    card(folder, "README.md", [{"config_name": "default", "data_files": "train.jsonl"}])
+    assert [row.values["text"] for row in HubRows(f"hf:{folder}")] == ["own"]
+
+
+def test_what_save_to_disk_notes_stays_within(library: Any, folder: Path, tmp_path: Path) -> None:
+    library.Dataset.from_list([{"text": SECRET}]).save_to_disk(str(tmp_path / "other"))
+    saved = tmp_path / "data" / "saved"
+    library.Dataset.from_list([{"text": "own"}]).save_to_disk(str(saved))
+    assert [row.values["text"] for row in HubRows(f"hf:{saved}")] == ["own"]
+    (arrow,) = (tmp_path / "other").glob("*.arrow")
+    state = json.loads((saved / "state.json").read_text())
+    for name in (str(arrow), f"../../other/{arrow.name}"):
+        (saved / "state.json").write_text(json.dumps(state | {"_data_files": [{"filename": name}]}))
+        assert "`state.json` names" in problem(saved)
+
+
+def test_splits_of_save_to_disk_stay_within(library: Any, folder: Path, tmp_path: Path) -> None:
+    library.Dataset.from_list([{"text": SECRET}]).save_to_disk(str(tmp_path / "other"))
+    for split in ("../../other", str(tmp_path / "other")):
+        (folder / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
+        assert "`dataset_dict.json` names" in problem(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["---\n: [\n---\n", "---\n- 1\n---\n", "---\nconfigs: 3\n---\n", "---\n" + "[" * 5000 + "\n---\n"]
+)
+def test_a_card_of_any_shape_is_one_sentence_or_read(folder: Path, text: str) -> None:
+    (folder / "README.md").write_text(text)
+    try:
+        found = [row.values["text"] for row in HubRows(f"hf:{folder}")]
+    except DataError as error:
+        found = [str(error)]
+    assert found == ["own"] or (len(found) == 1 and "\n" not in found[0])
