@@ -124,6 +124,9 @@ def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
     assert kept["dev"]["baseline"]["n"] == 20
     assert kept["test"]["winner"] == {"n": 0, "of": 25, "reasons": []}
     assert (kept["test"]["baseline"]["reasons"][0]["n"], kept["test"]["baseline"]["of"]) == (25, 25)
+    found = status(folder / "out")
+    assert found.failing[0] == {"trial": 0, "failures": kept["dev"]["baseline"]}
+    assert any(re.match(f"trial 0: {text}", line) for line in found.lines())
     log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert re.search(rf"trial 0: em 0; baseline; {text}", log)
     run("again", sets=sets, target=ScriptedTarget([]))
@@ -206,6 +209,9 @@ def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
 
     monkeypatch.setattr(peers.PeerFound, "program", shown)
     sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
-    result = run(sets=sets, target=ScriptedTarget(reply))
+    lines = Lines()
+    result = run(sets=sets, target=ScriptedTarget(reply), progress=lines)
+    assert any("; 20 of 20 questions failed: A reply" in what for _, _, what in lines.trials.values())
+    assert "failed" not in lines.trials[0][2]
     assert result.failures["dev"]["winner"].n == 0
     assert any("the baseline is kept" in note for note in result.program.provenance["search"]["notes"])
