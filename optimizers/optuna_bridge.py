@@ -22,6 +22,7 @@ from ragc import heap, loop
 from ragc.counters import Counters
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.fingerprint import digest
+from ragc.metrics.failures import Failures
 from ragc.optimizers.compile import open_store
 from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.evaluation import Row, evaluate, failures_of
@@ -108,9 +109,7 @@ class Objective:
         for row in rows:
             spent.merge(row.spent)
         trial.set_user_attr(COUNTERS, spent.invariant())
-        if (failures := failures_of(rows)).n:
-            trial.set_user_attr(FAILURES, failures.to_json())
-        if failures.all:
+        if (failures := _count_failures(rows, trial)).all:
             raise optuna.TrialPruned(failures.text)
         values = tuple(self._mean(rows, place) for place in range(len(self.task.objectives)))
         return values[0] if len(values) == 1 else values
@@ -154,6 +153,7 @@ class Objective:
             if len(self.task.objectives) == 1:
                 trial.report(self._mean(rows, 0), step=end)
                 if end < len(self._order) and trial.should_prune():
+                    _count_failures(rows, trial)
                     raise optuna.TrialPruned
         return rows
 
@@ -167,3 +167,11 @@ class Objective:
                 await self.task.runtime.open()
                 self._opened = True
         return await self._maker.program(candidate)
+
+
+def _count_failures(rows: list[Row], trial: optuna.Trial) -> Failures:
+    """The failures among `rows`, which stand in the attributes of `trial` where there are any."""
+    failures = failures_of(rows)
+    if failures.n:
+        trial.set_user_attr(FAILURES, failures.to_json())
+    return failures

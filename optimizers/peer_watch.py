@@ -16,6 +16,7 @@ from dspy.utils.callback import BaseCallback
 
 from ragc import counters, loop
 from ragc.errors import ParseFailure, RagcError
+from ragc.metrics.failures import Failures
 from ragc.programs.base import RagProgram
 from ragc.programs.demos import plain
 from ragc.programs.knobs import Value
@@ -62,13 +63,20 @@ def _chosen(predictor: Any) -> PredictorFound:
     return PredictorFound(signature.instructions, tuple(kept))
 
 
+NONE = Failures()
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One program scored on all dev questions: the mean of the first objective, more is better."""
+    """One program scored on all dev questions: the mean of the first objective, more is better.
+
+    `failures` counts the questions without an answer, where an evaluation of DSPy's told of them.
+    """
 
     score: float
     knobs: Mapping[str, Value]
     predictors: Predictors
+    failures: Failures = NONE
 
 
 class Watch(BaseCallback):
@@ -91,6 +99,7 @@ class Watch(BaseCallback):
         self._programs: set[str] = set()
         self._evaluations: dict[str, Any] = {}
         self._halted = False
+        self._unreadable = ""
 
     @property
     def best(self) -> Evaluated | None:
@@ -128,6 +137,8 @@ class Watch(BaseCallback):
             self._programs.discard(call_id)
             self._lock.notify_all()
         error = cause(exception) if exception is not None else None
+        if isinstance(error, ParseFailure) and answered:
+            self._unreadable = self._unreadable or str(error)
         if error is not None and not isinstance(error, ParseFailure):
             self.halt(error)
             raise Halt from error
@@ -162,10 +173,12 @@ class Watch(BaseCallback):
         program = self._evaluations.pop(call_id, None)
         if program is None or outputs is None:
             return
-        self.keep(program, [float(score) for *_, score in outputs.results])
+        results = outputs.results
+        reasons = ["" if "answer" in said else self._unreadable or "no answer" for _, said, _ in results]
+        self.keep(program, [float(score) for *_, score in results], Failures.among(reasons))
 
-    def keep(self, program: RagProgram, scores: Sequence[float]) -> None:
+    def keep(self, program: RagProgram, scores: Sequence[float], failures: Failures = NONE) -> None:
         """Remember that `program` had these `scores`, at least one, on the questions it is compared on."""
         mean = sum(scores) / len(scores)
-        self.evaluated.append(Evaluated(mean, program.knobs.to_json(), chosen(program)))
+        self.evaluated.append(Evaluated(mean, program.knobs.to_json(), chosen(program), failures))
         loop.get().call_soon_threadsafe(self._tried, list(self.evaluated))

@@ -54,6 +54,7 @@ class StudyStatus:
     asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
     be compiled now, with its values and failures, None before the baseline is done; `front` is empty with one
     objective.
+    `failing` are the trials that failed in any question, those with the greatest share first.
     `budget` has what was spent and the limit of each kind, None for no limit. `workers` is where others join.
     """
 
@@ -67,6 +68,7 @@ class StudyStatus:
     workers: str
     log: tuple[str, ...]
     next: str
+    failing: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc study status --json` prints."""
@@ -86,6 +88,12 @@ class StudyStatus:
             if (where := Path(self.study) / BEST).exists():
                 found.append(f"its compiled program: {where}")
         found += [f"on the front: {_told(trial)}" for trial in self.front]
+        found += [
+            f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
+            for one in self.failing[:LINES]
+        ]
+        if len(self.failing) > LINES:
+            found.append(f"{len(self.failing) - LINES} trials more failed in some questions")
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:g}"
             found.append(f"{name}: {amount['spent']:g}{limit}")
@@ -140,6 +148,11 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         mark(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
         _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _NEXT[state],
+        tuple(
+            {"trial": trial.number, "failures": trial.failures.to_json()}
+            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            if trial.failures.n
+        ),
     )
 
 

@@ -21,8 +21,13 @@ from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, identical
 
 RUBBISH = "%%%"
-THREE = ("search.demos=0", "search.trials=9", "search.batch=3", "program=vanilla")
-THREE += ('search.programs=["no_retrieval", "cot"]', "search.calibrate=true")
+THREE = (
+    "search.demos=0",
+    "search.trials=9",
+    "search.batch=3",
+    "program=vanilla",
+    'search.programs=["no_retrieval", "cot"]',
+)
 
 
 def program_of(request: ChatRequest) -> str:
@@ -124,6 +129,9 @@ def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
     assert kept["dev"]["baseline"]["n"] == 20
     assert kept["test"]["winner"] == {"n": 0, "of": 25, "reasons": []}
     assert (kept["test"]["baseline"]["reasons"][0]["n"], kept["test"]["baseline"]["of"]) == (25, 25)
+    found = status(folder / "out")
+    assert found.failing[0] == {"trial": 0, "failures": kept["dev"]["baseline"]}
+    assert any(re.match(f"trial 0: {text}", line) for line in found.lines())
     log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert re.search(rf"trial 0: em 0; baseline; {text}", log)
     run("again", sets=sets, target=ScriptedTarget([]))
@@ -206,6 +214,25 @@ def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
 
     monkeypatch.setattr(peers.PeerFound, "program", shown)
     sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
-    result = run(sets=sets, target=ScriptedTarget(reply))
+    lines = Lines()
+    result = run(sets=sets, target=ScriptedTarget(reply), progress=lines)
+    assert any("; 20 of 20 questions failed: A reply" in what for _, _, what in lines.trials.values())
+    assert "failed" not in lines.trials[0][2]
     assert result.failures["dev"]["winner"].n == 0
     assert any("the baseline is kept" in note for note in result.program.provenance["search"]["notes"])
+
+
+def test_thresholds_of_a_program_that_answers_nothing_are_not_fitted(run: Run, folder: Path) -> None:
+    """Under `-tokens` the failing program would be the cheapest, and so the one to calibrate."""
+    sets = ("search.demos=0", "search.trials=6", 'search.knobs=["top_k", "retrieve_threshold"]')
+    sets += ('search.programs=["rqrag"]', 'search.objectives=["-tokens"]')
+
+    def reply(request: ChatRequest) -> Any:
+        return {"answer": "red"} if "[1]" in request.messages[-1].content else RUBBISH
+
+    lines = Lines()
+    run(sets=sets, target=ScriptedTarget(reply), progress=lines)
+    chosen = load(folder / "out")
+    assert chosen.state.method == "vanilla"
+    assert any("20 of 20 questions failed" in what for _, _, what in lines.trials.values())
+    assert "calibration" not in chosen.provenance["search"]

@@ -105,3 +105,28 @@ def test_a_foreign_trial_is_refused(home: Path, folder: Path) -> None:
     made = optuna.create_study()
     with pytest.raises(UsageError, match="not run by this objective"):
         score.save(made.ask(), folder / "out")
+
+
+@pytest.mark.parametrize("objectives", ['["em"]', '["em", "-tokens"]'])
+def test_failures_are_told_and_what_answered_nothing_is_pruned(
+    objectives: str, home: Path, folder: Path
+) -> None:
+    def reply(request: ChatRequest) -> Any:
+        text = request.messages[-1].content
+        if "[3]" not in text:
+            return "%%%"
+        return "%%%" if "number20?" in text else needs_three(request)
+
+    score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
+    made = study(score.task.recipe)
+    made.enqueue_trial({"knob.top_k": 1})
+    made.enqueue_trial({"knob.top_k": 4})
+    made.optimize(score, n_trials=3)
+    nothing = made.trials[1]
+    assert nothing.params["knob.top_k"] == 1
+    assert nothing.state == optuna.trial.TrialState.PRUNED
+    failures = nothing.user_attrs["ragc:failures"]
+    assert (failures["n"], failures["of"]) == (20, 20)
+    assert failures["reasons"][0]["reason"].startswith("A reply does not fit")
+    assert made.trials[2].user_attrs["ragc:failures"]["n"] == 1
+    assert nothing not in made.best_trials

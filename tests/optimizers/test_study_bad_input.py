@@ -65,13 +65,14 @@ def test_a_dev_set_of_three_questions_is_searched(run: Run, folder: Path, size: 
 
 
 @pytest.mark.parametrize("said", ["no idea", "red green blue black white"])
-def test_a_constant_objective_ends_with_the_cheapest_and_no_claim(run: Run, folder: Path, said: str) -> None:
+def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, folder: Path, said: str) -> None:
     result = run(sets=(*PLAIN, "search.trials=5"), target=ScriptedTarget(lambda request: {"answer": said}))
     assert result.verdict == "not shown to be better"
     tried = trials_of(folder)
     assert {trial["values"][0] for trial in tried} == {0.0}
     chosen = load(folder / "out").state.knobs["top_k"]
-    assert chosen == min(trial["candidate"]["knobs"]["top_k"] for trial in tried)
+    assert chosen == tried[0]["candidate"]["knobs"]["top_k"]
+    assert chosen > min(trial["candidate"]["knobs"]["top_k"] for trial in tried)  # some cost less
 
 
 def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run, folder: Path) -> None:
@@ -90,8 +91,9 @@ def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run,
         with pytest.raises(TargetUnavailable, match="answered 503"):
             run("out", target=ScriptedTarget(half), resume=resume, progress=seen)
     assert not (folder / "out").exists()
-    assert len(seen.notes) == 3
-    assert all("have no score" in note and "--resume" in note for note in seen.notes)
+    broken = [note for note in seen.notes if "have no score" in note]
+    assert len(broken) == 3
+    assert all("--resume" in note for note in broken)
     log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert "trial 0" not in log
     healed = ScriptedTarget(needs_demos)

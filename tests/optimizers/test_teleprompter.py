@@ -14,7 +14,7 @@ import pytest
 from dspy.teleprompt import Teleprompter
 
 import ragc
-from ragc.errors import DataError, RagcError, RecipeError, UsageError
+from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers import teleprompter
 from ragc.programs import method
 from ragc.programs.base import RagProgram
@@ -224,7 +224,15 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
         return 1.0
 
     optimizer = ragc.Compile(metric=sees, demos=0)
-    optimizer.compile(made(ScriptedTarget(broken)), trainset=[], valset=VAL[:3])
+    with pytest.raises(NothingAnswered, match="3 of 3 questions failed"):
+        optimizer.compile(made(ScriptedTarget(broken)), trainset=[], valset=VAL[:3])
     assert seen == []
+
+    def once(request: ChatRequest) -> Any:
+        return {"answer": "red"} if VAL[0].question in request.messages[-1].content else "[]"
+
+    optimizer.compile(made(ScriptedTarget(once)), trainset=[], valset=VAL[:3])
+    assert len(seen) == 1
     assert optimizer.compiled is not None
-    assert optimizer.compiled.provenance["dev"]["baseline"]["metric"]["mean"] == 0
+    assert optimizer.compiled.provenance["dev"]["baseline"]["metric"]["mean"] == pytest.approx(1 / 3)
+    assert optimizer.compiled.provenance["failures"]["dev"]["winner"]["n"] == 2
