@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from ragc import metrics
 from ragc.errors import ArtefactError
+from ragc.optimizers import optuna_folder
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
@@ -28,7 +29,7 @@ from ragc.recipe import Recipe
 LINES = 5
 """How many lines of the log are shown."""
 
-RUNNING, CUT, FINISHED = "running", "cut off", "finished"
+RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
     CUT: "Run the same `ragc compile` command with --resume to go on.",
@@ -40,7 +41,8 @@ _NEXT = {
 class StudyStatus:
     """How a study stands.
 
-    `state` is running (a process holds the study), cut off or finished. `trials` counts: done (the baseline
+    `state` is running (a process holds the study), cut off or finished; that of somebody's own Optuna script,
+    whose end only the script knows, is at rest. `trials` counts: done (the baseline
     left out) of wanted, stopped early among those, running, stale (running when their process died; they are
     asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
     be compiled now, with its values, None before the baseline is done; `front` is empty with one objective.
@@ -92,8 +94,12 @@ def _told(trial: Mapping[str, Any]) -> str:
 def status(path: str | Path) -> StudyStatus:
     """How the study at `path` stands: the --out directory of a compile, or the study's own directory.
 
+    A study of `ragc.study` is found by its recipe file and by its name too.
+
     Raises ArtefactError when there is none, StoreError when its storage cannot be read.
     """
+    if own := optuna_folder.find(path):
+        return _own(own)
     directory = find(path)
     recipe = recipe_in(directory)
     study = _study(directory, recipe)
@@ -107,12 +113,7 @@ def status(path: str | Path) -> StudyStatus:
     return StudyStatus(
         str(directory),
         state,
-        {
-            "program": recipe.program,
-            "optimizer": recipe.search.optimizer,
-            "objectives": list(recipe.search.objectives),
-            "seed": recipe.seed,
-        },
+        _about(recipe),
         _counts(
             study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state
         ),
@@ -125,14 +126,49 @@ def status(path: str | Path) -> StudyStatus:
     )
 
 
+def _about(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "program": recipe.program,
+        "optimizer": recipe.search.optimizer,
+        "objectives": list(recipe.search.objectives),
+        "seed": recipe.seed,
+    }
+
+
+def _own(directory: Path) -> StudyStatus:
+    """How the study of somebody's own Optuna script stands."""
+    from ragc.optimizers import optuna_status
+
+    recipe = recipe_in(directory)
+    trials = optuna_status.trials_of(directory)
+    counts = optuna_status.counts(directory, trials, recipe)
+    best, beside = optuna_status.shown(trials, recipe)
+    state = RUNNING if counts["running"] else CUT if counts["stale"] or not counts["done"] else OWN
+    after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
+    if not trials:
+        after = "No trial is kept here; one with a storage of its own keeps them there."
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe) | {"optimizer": "optuna"},
+        counts,
+        best,
+        tuple(beside),
+        _budget(directory, recipe),
+        "",
+        _log(directory),
+        after,
+    )
+
+
 def find(path: str | Path) -> Path:
     """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
     raise ArtefactError(
-        f"No study is known at {path}; name the --out directory of a compile on this machine, or a folder in "
-        f"{cache_home() / 'studies'}."
+        f"No study is known at {path}; name the --out directory of a compile on this machine, the recipe or "
+        f"the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."
     )
 
 

@@ -39,13 +39,13 @@ def opened(address: str, name: str) -> optuna.Study:
         return optuna.load_study(storage=_server(address), study_name=name)
 
 
-def begun(directory: Path) -> optuna.Study | None:
-    """The study kept in `directory`; None when there is none. Raises as `storage`."""
+def begun(directory: Path, name: str = NAME) -> optuna.Study | None:
+    """The study called `name` that is kept in `directory`; None when there is none. Raises as `storage`."""
     if not (directory / FILE).exists():
         return None
     with _told(str(directory)):
         kept = journal(directory)
-        return optuna.load_study(storage=kept, study_name=NAME) if kept.get_all_studies() else None
+        return optuna.load_study(storage=kept, study_name=name) if kept.get_all_studies() else None
 
 
 def delete(address: str, name: str) -> None:
