@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from ragc.errors import ArtefactError, UsageError
+from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.fingerprint import digest
 from ragc.optimizers.sharing import mark, note
 from ragc.paths import cache_home
@@ -62,7 +62,17 @@ class Folder:
         )
 
     def claim(self, recipe: Recipe, file: str | Path = "") -> None:
-        """Make the folder the one of `recipe`. Raises UsageError where it is that of another one."""
+        """Make the folder the one of `recipe`.
+
+        Raises UsageError where it is that of another one, and StoreError where it cannot be written.
+        """
+        try:
+            self._claim(recipe, file)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise StoreError(f"The study cannot be kept in {self.path} ({why}); set RAGC_HOME.") from error
+
+    def _claim(self, recipe: Recipe, file: str | Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         begun, text = self.path / "begun.toml", text_of(recipe)
         if begun.exists() and begun.read_text("utf-8") != text:
@@ -108,18 +118,17 @@ def is_own(directory: Path) -> bool:
 
 
 def find(path: str | Path) -> Path | None:
-    """The folder of the study at `path`: the folder itself, a study's name, or a recipe file.
+    """The folder of the study at `path`, which is a study's name or a recipe file.
 
     Of a recipe's the one that was opened last; None when there is none. Raises ArtefactError where several
     go by that name.
     """
     given = Path(path)
-    if is_own(given):
-        return given
     found: dict[Path, dict[str, str]] = {}
-    with suppress(OSError):
-        folders = sorted((cache_home() / "studies").glob(f"{PREFIX}*"))
-        found = {folder: mark(folder) for folder in folders if is_own(folder)}
+    for folder in sorted((cache_home() / "studies").glob(f"{PREFIX}*")):
+        with suppress(ArtefactError):  # one that is damaged hides no other
+            if is_own(folder):
+                found[folder] = mark(folder)
     named = [folder for folder, told in found.items() if told.get("name") == str(path)]
     if len(named) > 1:
         listed = ", ".join(str(folder) for folder in named)

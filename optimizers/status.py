@@ -98,9 +98,14 @@ def status(path: str | Path) -> StudyStatus:
 
     Raises ArtefactError when there is none, StoreError when its storage cannot be read.
     """
-    if own := optuna_folder.find(path):
-        return _own(own)
-    directory = find(path)
+    if optuna_folder.is_own(Path(path)):
+        return _own(Path(path))
+    try:
+        directory = find(path)
+    except ArtefactError:
+        if own := optuna_folder.find(path):
+            return _own(own)
+        raise
     recipe = recipe_in(directory)
     study = _study(directory, recipe)
     tried = _tried(study)

@@ -149,6 +149,8 @@ def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
             'search.objectives=["crag_score"]',
         ),
         ('search.demo_kinds=["cross-domain", "filled"]', 'data.cross_domain="other.jsonl"'),
+        ('search.targets={main=["main", "small"]}', 'targets.small.kind="embedded"', "search.instructions=1"),
+        ("search.knobs=[]", "search.demos=0", "search.instructions=2", "search.trials=3"),
     ],
     ids=str,
 )
@@ -169,7 +171,7 @@ def test_the_bound_holds_for_each_thing_that_sends_requests(
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
