@@ -2,8 +2,9 @@
 
     values of each knob that counts calls ──► every combination, built ──► the greatest `most_calls`
 
-A number of calls is greatest at an end of a knob's range (`RagProgram.call_knobs`), so the ends, and the value
-that the baseline has, stand for all of it. Demonstrations, instructions and who plays a role change no number.
+A number of calls is greatest at an end of a knob's range (`RagProgram.call_knobs`), so the ends, and the
+value that the baseline has, stand for all of it. Demonstrations, instructions and who plays a role change
+no number.
 A typed call takes two requests where its first reply cannot be read, so requests are twice the calls.
 """
 

@@ -185,7 +185,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         elif (before := inputs.read_text(written, errors="replace")) != text and digest(text) != mark(
             directory
         ).get("recipe"):
-            change = _difference(before, text)
+            change = difference(before, text)
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
@@ -211,7 +211,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         lock.release()
 
 
-def _difference(before: str, after: str) -> str:
+def difference(before: str, after: str) -> str:
     """The lines that are gone (-) and new (+), three of them at most."""
     lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
     changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]

@@ -258,12 +258,18 @@ def _state(predictor: RagPredict) -> PredictorState:
     )
 
 
+FOR_READING = (
+    "<!-- For reading: a change here changes nothing. To edit a prompt, write it with `ragc export COMPILED "
+    "--to openai-json --out PATH` and name that file under [prompts] in a recipe. -->\n"
+)
+
+
 def readable(predictor: RagPredict) -> str:
-    """The prompt of `predictor` for people: every message, inputs as `{name}`."""
+    """The prompt of `predictor` for people: how to change it, then every message, inputs as `{name}`."""
     slots = {name: [f"{{{name}}}"] if _is_list(info) else f"{{{name}}}" for name, info in _inputs(predictor)}
-    parts = []
+    parts = [FOR_READING]
     if predictor.nearest:
-        parts = [f"Of {len(predictor.demos)} demonstrations the {predictor.nearest} nearest are shown.\n"]
+        parts += [f"Of {len(predictor.demos)} demonstrations the {predictor.nearest} nearest are shown.\n"]
     parts += [f"## {message.role}\n\n{message.content}\n" for message in predictor.messages(**slots)]
     return "\n".join(parts)
 

@@ -45,7 +45,7 @@ UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 class Phase:
     """One part of a compile: how many questions it answers, and how many requests it sends at most.
 
-    `requests` is infinite where no bound is known; `calls` are those that are sent if every reply can be read.
+    `requests` is infinite where no bound is known; `calls` are those sent if all replies can be read.
     """
 
     questions: int
@@ -196,11 +196,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     """What compiling `recipe` takes at most, in all and by phase, and the sizes that this comes from.
 
     `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
-    instruction, and a second request for every reply that cannot be read. It is None and `bounded` False where
-    no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read;
-    racing, replay and shared prefixes make the real number smaller still. `tokens` and `usd` are upper bounds,
-    `tokens_about` and `seconds` estimates; each is None where it is not known. Raises as a compile does before
-    it sends anything.
+    instruction, and a second request for every reply that cannot be read. It is None and `bounded` False
+    where no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read;
+    racing and replay make the real number smaller still. `tokens` and `usd` are upper bounds, `tokens_about`
+    and `seconds` estimates; each is None where it is not known. Raises as a compile does before it sends
+    anything.
     """
     require(recipe)
     task = prepare(recipe, store=CallStore(None))

@@ -37,7 +37,7 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
 def check_programs(task: Task) -> None:
     """Build the baseline of every program of `task` and give it the recipe's prompts; nothing is sent.
 
-    Raises UsageError for a role, source or capability that a program lacks, and for prompts as `give_prompts`.
+    Raises UsageError for a role, source or capability that a program lacks, else as `give_prompts`.
     """
     for part in task.space.parts:
         built = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))

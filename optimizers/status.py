@@ -16,6 +16,7 @@ from ragc import metrics
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.masking import place, secrets
 from ragc.metrics.failures import Failures
+from ragc.optimizers import optuna_folder
 from ragc.optimizers.best_so_far import BEST
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.compile import study_directory
@@ -23,7 +24,7 @@ from ragc.optimizers.compiled import load
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
-from ragc.optimizers.storage import begun, opened
+from ragc.optimizers.storage import NAME, begun, opened
 from ragc.optimizers.trials import Objective, Tried, recorded
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
@@ -33,7 +34,7 @@ from ragc.targets.redact import shorten
 LINES = 5
 """How many lines of the log are shown."""
 
-RUNNING, CUT, FINISHED = "running", "cut off", "finished"
+RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
     CUT: "Run the same `ragc compile` command with --resume to go on.",
@@ -49,7 +50,8 @@ _NOTHING = (
 class StudyStatus:
     """How a study stands.
 
-    `state` is running (a process holds the study), cut off or finished. `trials` counts: done (the baseline
+    `state` is running (a process holds the study), cut off or finished; that of somebody's own Optuna script,
+    whose end only the script knows, is at rest. `trials` counts: done (the baseline
     left out) of wanted, stopped early among those, running, stale (running when their process died; they are
     asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
     be compiled now, with its values and failures, None before the baseline is done; `front` is empty with one
@@ -111,10 +113,18 @@ def _told(trial: Mapping[str, Any]) -> str:
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     """How the study at `path` stands: the --out directory of a compile, or the study's own directory.
 
-    `trust_targets` allows the addresses of a directory from outside. Raises ArtefactError when there is none,
-    Untrusted for an address that nobody allowed, StoreError when its storage cannot be read.
+    A study of `ragc.study` is found by its recipe file and by its name too. `trust_targets` allows the
+    addresses of a directory from outside. Raises ArtefactError when there is none, Untrusted for an address
+    that nobody allowed, StoreError when its storage cannot be read.
     """
-    directory = find(path)
+    if optuna_folder.is_own(Path(path)):
+        return _own(Path(path))
+    try:
+        directory = find(path)
+    except ArtefactError:
+        if own := optuna_folder.find(path):
+            return _own(own)
+        raise
     recipe = recipe_in(directory)
     if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
         raise Untrusted(
@@ -133,12 +143,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     return StudyStatus(
         str(directory),
         state,
-        {
-            "program": recipe.program,
-            "optimizer": recipe.search.optimizer,
-            "objectives": list(recipe.search.objectives),
-            "seed": recipe.seed,
-        },
+        _about(recipe),
         _counts(
             study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state
         ),
@@ -168,7 +173,10 @@ def damage(directory: Path) -> str:
             recipe_in(directory)
         mark(directory)
         FileLedger(directory / "charges.jsonl", Budget()).close()
-        _tried(begun(directory))
+        if optuna_folder.is_own(directory):
+            begun(directory, mark(directory).get("name", NAME))
+        else:
+            _tried(begun(directory))
         if (directory / BEST).exists():
             load(directory / BEST)
         if (trials := directory / "trials.json").exists():
@@ -180,6 +188,41 @@ def damage(directory: Path) -> str:
     return ""
 
 
+def _about(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "program": recipe.program,
+        "optimizer": recipe.search.optimizer,
+        "objectives": list(recipe.search.objectives),
+        "seed": recipe.seed,
+    }
+
+
+def _own(directory: Path) -> StudyStatus:
+    """How the study of somebody's own Optuna script stands."""
+    from ragc.optimizers import optuna_status
+
+    recipe = recipe_in(directory)
+    trials = optuna_status.trials_of(directory)
+    counts = optuna_status.counts(directory, trials, recipe)
+    best, beside = optuna_status.shown(trials, recipe)
+    state = RUNNING if counts["running"] else CUT if counts["stale"] or not counts["done"] else OWN
+    after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
+    if not trials:
+        after = "No trial is kept here; one with a storage of its own keeps them there."
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe) | {"optimizer": "optuna"},
+        counts,
+        best,
+        tuple(beside),
+        _budget(directory, recipe),
+        "",
+        _log(directory),
+        after,
+    )
+
+
 def find(path: str | Path) -> Path:
     """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
@@ -187,8 +230,8 @@ def find(path: str | Path) -> Path:
             return directory
     shown = place(str(path)) if secrets(str(path)) else path
     raise ArtefactError(
-        f"No study is known at {shown}; name the --out directory of a compile on this machine, or a folder "
-        f"in {cache_home() / 'studies'}."
+        f"No study is known at {shown}; name the --out directory of a compile on this machine, the recipe or "
+        f"the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."
     )
 
 

@@ -41,13 +41,16 @@ def opened(address: str, name: str) -> optuna.Study:
         return optuna.load_study(storage=_server(address), study_name=name)
 
 
-def begun(directory: Path) -> optuna.Study | None:
-    """The study kept in `directory`, to be read; None when there is none. Raises as `storage`."""
+def begun(directory: Path, name: str = NAME) -> optuna.Study | None:
+    """The study called `name` that is kept in `directory`, to be read; None when there is none.
+
+    Raises as `storage`.
+    """
     if not (directory / FILE).exists():
         return None
     with _told(directory):
         kept = journal(directory, mend=False)
-        return optuna.load_study(storage=kept, study_name=NAME) if kept.get_all_studies() else None
+        return optuna.load_study(storage=kept, study_name=name) if kept.get_all_studies() else None
 
 
 def delete(address: str, name: str) -> None:

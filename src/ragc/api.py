@@ -243,12 +243,15 @@ def check_export(
     return exports.check(opened.opened(path, questions=questions, how=how), exported)
 
 
-def study(recipe: str | Path, *, sets: Sequence[str] = ()) -> optuna.Study:
-    """An Optuna study for the recipe file `recipe`, to be optimized with `objective`."""
+def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
+    """An Optuna study for the recipe file `recipe`, to be optimized with `objective` of the same `name`.
+
+    It is kept on disk in a folder that is printed, under `name` or the recipe's own. Raises RagcError.
+    """
     from ragc import recipe as recipes
     from ragc.optimizers import optuna_bridge
 
-    return optuna_bridge.study(recipes.load(recipe, sets))
+    return optuna_bridge.study(recipes.load(recipe, sets), name=name, file=recipe)
 
 
 def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
@@ -269,9 +272,9 @@ def join_study(study: str, *, trials: int | None = None) -> NoReturn:
     join(study, trials=trials)
 
 
-def objective(recipe: str | Path, *, sets: Sequence[str] = ()) -> Objective:
+def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
     """The recipe file `recipe` as an objective for `study.optimize`. Nothing is sent before it is called."""
     from ragc import recipe as recipes
     from ragc.optimizers import optuna_bridge
 
-    return optuna_bridge.Objective(recipes.load(recipe, sets))
+    return optuna_bridge.Objective(recipes.load(recipe, sets), name=name, file=recipe)

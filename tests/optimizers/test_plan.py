@@ -28,7 +28,7 @@ from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import Filling, ScriptedTarget
 from tests.examples import examples
-from tests.optimizers.colours import RECIPE, COLOURS, Run, needs_demos
+from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos
 
 SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
 OTHERS = ('sources.web.kind="bm25"', 'targets.proxy.kind="embedded"')
@@ -125,7 +125,8 @@ def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
         try:
             sent, plan = charged(folder, (*sets, f"seed={seed % 100}"), fickle(seed, rubbish), schema=schema)
         except UsageError as error:
-            assert "knob" in str(error).lower()  # a drawn setting that no program can have
+            if "knob" not in str(error).lower():  # a drawn setting that no program can have
+                raise
             return
         assert plan["bounded"]
         assert sent <= plan["lm_calls"], plan["phases"]
@@ -148,6 +149,8 @@ def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
             'search.objectives=["crag_score"]',
         ),
         ('search.demo_kinds=["cross-domain", "filled"]', 'data.cross_domain="other.jsonl"'),
+        ('search.targets={main=["main", "small"]}', 'targets.small.kind="embedded"', "search.instructions=1"),
+        ("search.knobs=[]", "search.demos=0", "search.instructions=2", "search.trials=3"),
     ],
     ids=str,
 )
@@ -168,7 +171,7 @@ def test_the_bound_holds_for_each_thing_that_sends_requests(
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -185,7 +188,8 @@ def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any,
         try:
             task = prepare(recipes.load(folder / "recipe.toml", (*sets, *extra)), store=CallStore(None))
         except UsageError as error:
-            assert "cannot hold together" in str(error) or "knob" in str(error)
+            if "knob" not in str(error).lower():
+                raise
             return
         bound = part_bound(task, task.space.first)
         seed = data.draw(st.integers(0, 10**6))

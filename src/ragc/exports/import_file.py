@@ -65,13 +65,8 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     except UnicodeDecodeError as error:
         raise DataError(str(path), [f"the prompt is not UTF-8 text ({error})."]) from None
     if path.suffix == ".md":
-        raise DataError(
-            str(path),
-            [
-                "Markdown is for reading and cannot be taken over; write the prompt with `ragc export COMPILED "
-                "--to openai-json --out PATH`, edit that file and name it here."
-            ],
-        )
+        what = "Markdown is for reading and cannot be taken over; write the prompt with `ragc export COMPILED"
+        raise DataError(str(path), [f"{what} --to openai-json --out PATH`, edit that file and name it here."])
     if path.suffix in _TEXT:
         return PromptFile(path, "jinja2", (("user", text),))
     try:
