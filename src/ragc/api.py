@@ -139,6 +139,8 @@ def export(
     from ragc.exports import base, opened
 
     base.refuse(format, out, force=force)
+    if questions:  # before any is answered
+        base.refuse_for(opened.opened(path), format, out)
     program = opened.opened(path, questions=questions, progress=progress)
     return base.export(program, format, out, force=force)
 

@@ -94,9 +94,15 @@ def compiled(result: Compiled) -> None:
 
 
 def exported(found: Exported) -> None:
-    """What an export wrote, and which formats cannot say the program."""
+    """What an export wrote, how to load it where that is one format, and which cannot say the program."""
     for id, path in found.written.items():
         sys.stdout.write(f"{id:<14} {path}\n")
+        if len(found.written) == 1:
+            sys.stdout.writelines(f"    {line}\n" for line in found.loading.get(id, ()))
+        sys.stdout.writelines(f"{'':<14} {hint}\n" for hint in found.hints.get(id, ()))
+    if len(found.written) > 1:
+        folder = next(iter(found.written.values())).parent
+        sys.stdout.write(f"How each is loaded: {folder / 'README.md'}\n")
     for id, why in found.refused.items():
         sys.stdout.write(f"{id:<14} left out: {why}\n")
 
