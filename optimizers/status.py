@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,14 @@ from ragc.optimizers.compile import study_directory
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
+from ragc.optimizers.space import Candidate, worded
 from ragc.optimizers.storage import begun, opened
 from ragc.optimizers.trials import Objective, Tried
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
 from ragc.recipe import Recipe
+
+_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 
 LINES = 5
 """How many lines of the log are shown."""
@@ -63,30 +66,44 @@ class StudyStatus:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The same for people."""
-        told, done = self.recipe, self.trials
-        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
-        found = [
-            f"{self.study}: {self.state}",
-            f"{told['program']} for {', '.join(told['objectives'])}, seed {told['seed']}",
-            f"trials: {done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others),
-        ]
-        if self.best is not None:
-            found.append(f"best so far: {_told(self.best)}")
-            if (where := Path(self.study) / BEST).exists():
-                found.append(f"its compiled program: {where}")
-        found += [f"on the front: {_told(trial)}" for trial in self.front]
-        for name, amount in self.budget.items():
-            limit = "" if amount["limit"] is None else f" of {amount['limit']:g}"
-            found.append(f"{name}: {amount['spent']:g}{limit}")
+        """The same for people: names and values in two columns, then the end of the log and what to do."""
+        rows = [*self._rows(), *self._spent()]
         if self.workers:
-            found.append(f"workers join with: ragc study worker {self.workers}")
-        return [*found, *(f"  {line}" for line in self.log), self.next]
+            rows.append(("workers join", f"ragc study worker {self.workers}"))
+        size = max(len(name) for name, _ in rows)
+        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
+        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
 
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """What it is, how far it is, and its best trials."""
+        recipe, done = self.recipe, self.trials
+        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
+        yield "study", self.study
+        yield "state", self.state
+        yield "program", recipe["program"]
+        yield "objectives", ", ".join(recipe["objectives"])
+        yield "seed", str(recipe["seed"])
+        yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
+        if self.best is not None:
+            yield "best so far", self._worded(self.best)
+            if (where := Path(self.study) / BEST).exists():
+                yield "its program", str(where)
+        for trial in self.front:
+            yield "on the front", self._worded(trial)
 
-def _told(trial: Mapping[str, Any]) -> str:
-    values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
-    return f"trial {trial['trial']}, {values}, {trial['candidate']}"
+    def _spent(self) -> Iterator[tuple[str, str]]:
+        for name, amount in self.budget.items():
+            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
+            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+
+    def _worded(self, trial: Mapping[str, Any]) -> str:
+        """A trial's values, and what it chose of what is searched."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        candidate = Candidate.of(trial["candidate"])
+        searched = self.recipe.get("searched", tuple(candidate.knobs))
+        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
+        chosen = worded(candidate, knobs, program=candidate.program)
+        return f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
 
 
 def status(path: str | Path) -> StudyStatus:
@@ -112,6 +129,7 @@ def status(path: str | Path) -> StudyStatus:
             "optimizer": recipe.search.optimizer,
             "objectives": list(recipe.search.objectives),
             "seed": recipe.seed,
+            "searched": list(recipe.search.knobs),
         },
         _counts(
             study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state

@@ -224,7 +224,7 @@ def _study(args: argparse.Namespace) -> int:
     if args.does == "worker":
         api.join_study(args.study, trials=args.trials)
     found = api.study_status(args.study)
-    _emit(found.to_json()) if args.json else console.lines(found.lines())
+    _emit(found.to_json()) if args.json else console.status(found.lines())
     return 0
 
 

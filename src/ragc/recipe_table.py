@@ -67,7 +67,8 @@ class Table:
 
     def get(self, key: str) -> object:
         """The raw value, or None when absent (TOML has no null)."""
-        self._asked.append(key)
+        if key not in self._asked:
+            self._asked.append(key)
         return self.values.get(key)
 
     def integer(
@@ -183,6 +184,7 @@ def missing_file(what: str, value: str, base: Path) -> str:
     """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
     folder, shown = (base / value).parent, Path(value).parent
     if not folder.is_dir():
-        return f"{what}: there is no such file, and no folder {str(shown)!r}"
+        lost = folder if str(shown) == "." else shown
+        return f"{what}: there is no such file, because its folder {str(lost)!r} is not there"
     near = get_close_matches(Path(value).name, sorted(entry.name for entry in folder.iterdir()), n=1)
     return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")
