@@ -49,7 +49,7 @@ def fingerprints(recipe: Recipe) -> dict[str, str]:
 
     Raises DataError for what is no file of a prompt's size.
     """
-    from ragc.exports.import_file import contents
+    from ragc.exports.imported import contents
 
     return {
         name: hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]

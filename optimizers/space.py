@@ -229,3 +229,21 @@ class Spaces:
         """These spaces with `counts` instruction candidates by predictor in `program`."""
         parts = [replace(p, instructions=dict(counts)) if p.program == program else p for p in self.parts]
         return replace(self, parts=tuple(parts))
+
+
+def worded(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
+    """`candidate` in words: its `program` where that is named, those of its `knobs`, and all else it chose."""
+    kind = "" if candidate.demo_kind == FILLED else f"{candidate.demo_kind} "
+    parts = [program] if program else []
+    parts += [f"{name}={value}" for name, value in knobs.items()]
+    if candidate.demos:
+        parts.append(_shown(candidate.demos, candidate.demo_set, kind))
+    parts += [f"{name}: {_shown(*own, kind)}" for name, own in candidate.own_demos.items()]
+    parts += [f"{name}: instructions {number}" for name, number in candidate.instructions.items()]
+    parts += [f"{role}={name}" for role, name in candidate.targets.items()]
+    return "; ".join(parts)
+
+
+def _shown(count: int, number: int, kind: str) -> str:
+    """So many demonstrations of a kind, and the set that they are of."""
+    return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,15 @@ from ragc.optimizers.compiled import load
 from ragc.optimizers.journal import LOG
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.optimizers.sharing import mark, recipe_in, storage_address, store_address
+from ragc.optimizers.space import Candidate, worded
 from ragc.optimizers.storage import NAME, begun, opened
 from ragc.optimizers.trials import Objective, Tried, recorded
 from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
 from ragc.recipe import Budget, Recipe
 from ragc.targets.redact import shorten
+
+_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 
 LINES = 5
 """How many lines of the log are shown."""
@@ -77,37 +80,49 @@ class StudyStatus:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The same for people."""
-        told, done = self.recipe, self.trials
-        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
-        found = [
-            f"{self.study}: {self.state}",
-            f"{told['program']} for {', '.join(told['objectives'])}, seed {told['seed']}",
-            f"trials: {done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others),
-        ]
-        if self.best is not None:
-            found.append(f"best so far: {_told(self.best)}")
-            if (where := Path(self.study) / BEST).exists():
-                found.append(f"its compiled program: {where}")
-        found += [f"on the front: {_told(trial)}" for trial in self.front]
-        found += [
-            f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
-            for one in self.failing[:LINES]
-        ]
-        if len(self.failing) > LINES:
-            found.append(f"{len(self.failing) - LINES} trials more failed in some questions")
-        for name, amount in self.budget.items():
-            limit = "" if amount["limit"] is None else f" of {amount['limit']:g}"
-            found.append(f"{name}: {amount['spent']:g}{limit}")
+        """The same for people: names and values in two columns, then the end of the log and what to do."""
+        rows = [*self._rows(), *self._spent()]
         if self.workers:
-            found.append(f"workers join with: ragc study worker {self.workers}")
-        return [*found, *(f"  {line}" for line in self.log), self.next]
+            rows.append(("workers join", f"ragc study worker {self.workers}"))
+        size = max(len(name) for name, _ in rows)
+        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
+        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
 
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """What it is, how far it is, and its best trials."""
+        recipe, done = self.recipe, self.trials
+        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
+        yield "study", self.study
+        yield "state", self.state
+        yield "program", recipe["program"]
+        yield "objectives", ", ".join(recipe["objectives"])
+        yield "seed", str(recipe["seed"])
+        yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
+        if self.best is not None:
+            yield "best so far", self._worded(self.best)
+            if (where := Path(self.study) / BEST).exists():
+                yield "its program", str(where)
+        yield from (("on the front", self._worded(trial)) for trial in self.front)
+        for one in self.failing[:LINES]:
+            yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
+        if len(self.failing) > LINES:
+            yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
 
-def _told(trial: Mapping[str, Any]) -> str:
-    values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
-    failures = Failures.from_json(trial["failures"]).text
-    return f"trial {trial['trial']}, {values}, {trial['candidate']}" + (f"; {failures}" if failures else "")
+    def _spent(self) -> Iterator[tuple[str, str]]:
+        for name, amount in self.budget.items():
+            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
+            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+
+    def _worded(self, trial: Mapping[str, Any]) -> str:
+        """A trial's values, what it chose of what is searched, and its failures."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        candidate = Candidate.of(trial["candidate"])
+        searched = self.recipe.get("searched", tuple(candidate.knobs))
+        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
+        chosen = worded(candidate, knobs, program=candidate.program)
+        failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
+        line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
+        return f"{line}; {failures}" if failures else line
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
@@ -194,6 +209,7 @@ def _about(recipe: Recipe) -> dict[str, Any]:
         "optimizer": recipe.search.optimizer,
         "objectives": list(recipe.search.objectives),
         "seed": recipe.seed,
+        "searched": list(recipe.search.knobs),
     }
 
 

@@ -24,14 +24,13 @@ from ragc.optimizers.heats import Local, Runner
 from ragc.optimizers.journal import Journal
 from ragc.optimizers.making import Maker
 from ragc.optimizers.sharing import facts_differ, study_in
-from ragc.optimizers.space import Candidate, Spaces
+from ragc.optimizers.space import Candidate, Spaces, worded
 from ragc.optimizers.storage import StudyKept
 from ragc.optimizers.task import Task
 from ragc.optimizers.telling import finish
 from ragc.optimizers.trials import BATCH, Tried, recorded
 from ragc.optimizers.winner import best, front, winner
 from ragc.progress import Progress
-from ragc.recipe_spec import FILLED
 
 
 @contextmanager
@@ -147,6 +146,8 @@ class Study:
     async def _batch(self, asked: Sequence[Asked]) -> None:
         """Race and tell one batch."""
         done = len(self.trials)
+        if done:
+            self._say_batch(done, done + len(asked) - 1)
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.abreast)
         races = [
@@ -173,6 +174,12 @@ class Study:
             finish(self._study, number, tried)
         self.trials.extend(results)
         self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
+
+    def _say_batch(self, first: int, last: int) -> None:
+        """Tell whoever watches that the trials from `first` to `last` answer at most all dev questions."""
+        which = f"trial {first}" if first == last else f"trials {first} to {last}"
+        questions = (last - first + 1) * len(self.task.dev)
+        self.progress.phase(f"searching, {which} of {self.task.trials}", questions)
 
     def _rivals(self) -> list[Tried]:
         """Whom a trial must beat: the leader, or with several objectives each trial of the front.
@@ -213,12 +220,6 @@ class Study:
     def describe(self, candidate: Candidate) -> str:
         """How `candidate` differs from the baseline of its program, in a few words."""
         base = self.task.space.part(candidate).baseline().knobs
-        parts = [candidate.program] if candidate.program != self.task.space.first.program else []
-        parts += [f"{name}={value}" for name, value in candidate.knobs.items() if base[name] != value]
-        if candidate.demos:
-            kind = "" if candidate.demo_kind == FILLED else f" {candidate.demo_kind}"
-            parts.append(f"demos={candidate.demos}/{candidate.demo_set}{kind}")
-        parts += [f"demos.{name}={count}/{number}" for name, (count, number) in candidate.own_demos.items()]
-        parts += [f"instructions.{name}={number}" for name, number in candidate.instructions.items()]
-        parts += [f"{role}={name}" for role, name in candidate.targets.items()]
-        return " ".join(parts) or "baseline"
+        other = candidate.program if candidate.program != self.task.space.first.program else ""
+        changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
+        return worded(candidate, changed, program=other) or "baseline"

@@ -217,6 +217,8 @@ def export(
 
     exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
+    if questions:  # before any is answered
+        exports.refuse_for(opened.opened(path, how=how), format, out)
     program = opened.opened(path, questions=questions, progress=progress, how=how)
     return exports.export(program, format, out, force=force)
 

@@ -330,7 +330,7 @@ def _study(args: argparse.Namespace) -> int:
     if args.does == "worker":
         api.join_study(args.study, trials=args.trials)
     found = api.study_status(args.study, trust_targets=args.trust_targets)
-    _emit(found.to_json()) if args.json else console.lines(found.lines())
+    _emit(found.to_json()) if args.json else console.status(found.lines())
     return 0
 
 

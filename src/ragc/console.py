@@ -1,4 +1,4 @@
-"""What people see of results, on stdout. rich is imported when something is shown."""
+"""What people see of results, on stdout: lines and tables that fit the terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from ragc import screen
 
 if TYPE_CHECKING:
     from ragc.doctor_check import Check
@@ -21,20 +23,14 @@ if TYPE_CHECKING:
 def error(text: str) -> None:
     """One clear sentence on stderr."""
     with suppress(OSError):  # a full or closed stderr
-        sys.stderr.write(f"ragc: {text}\n")
-
-
-def _out() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True)
+        screen.show(f"ragc: {text}".split("\n"), sys.stderr, hang=0)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> None:
     """Rows as aligned columns: id, then what is said of it."""
     width = max((len(str(row["id"])) for row in rows), default=0)
-    for row in rows:
-        sys.stdout.write(f"{row['id']:<{width}}  {row.get('about', '')}{_range(row)}\n")
+    listed = (f"{row['id']:<{width}}  {row.get('about', '')}{_range(row)}" for row in rows)
+    screen.show(listed, hang=min(width, 28) + 2)
 
 
 def _range(row: dict[str, Any]) -> str:
@@ -60,57 +56,61 @@ def plan(found: dict[str, Any]) -> None:
 
 def compiled(result: Compiled) -> None:
     """The before/after table, the verdict, the fitted thresholds, and one answered question."""
-    from rich.table import Table
-
     from ragc.calibration_view import lines as calibrated
 
-    out = _out()
     if result.test:
-        grid = Table("metric", "baseline", "compiled", "difference (95% interval)", "p")
+        rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
         for name, before in result.baseline.items():
             after, change = result.test[name], result.differences.get(name)
             if change is None:
                 continue
             low, high = change["ci"]
-            grid.add_row(
-                name, _interval(before), _interval(after), f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]",
-                f"{change['p']:.4f}",
-            )  # fmt: skip
-        out.print(grid)
+            gap = f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
+            rows.append((name, _interval(before), _interval(after), gap, f"{change['p']:.4f}"))
+        _grid(rows)
         asked = next(iter(result.test.values())).n
-        out.print(f"Verdict on test ({asked} questions): {result.verdict}. {result.note}")
+        lines(["", f"Verdict on test ({asked} questions): {result.verdict}. {result.note}"])
     else:
-        out.print("There was no look at a test split; the dev scores are in provenance.json.")
+        lines(["There was no look at a test split; the dev scores are in provenance.json."])
     lines(result.failure_lines)
     lines(calibrated(result.program.provenance.get("search") or {}))
     cost = result.counters
-    out.print(
-        f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
-        f"${cost['usd']:.2f}, {cost['seconds']:.1f} s"
-    )
+    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
     _cached(cost)
-    out.print(f"Compiled program: {result.path}")
+    lines([f"Compiled program: {result.path}"])
     if result.example is not None:
-        out.print("\nOne question of the test split, answered by the compiled program:")
+        lines(["", "One question of the test split, answered by the compiled program:"])
         answered(result.example, trace=False)
 
 
 def exported(found: Exported) -> None:
-    """What an export wrote, and which formats cannot say the program."""
+    """What an export wrote, how to load it where that is one format, and which cannot say the program."""
     for id, path in found.written.items():
         sys.stdout.write(f"{id:<14} {path}\n")
+        if len(found.written) == 1:
+            sys.stdout.writelines(f"    {line}\n" for line in found.loading.get(id, ()))
+        sys.stdout.writelines(f"{'':<14} {hint}\n" for hint in found.hints.get(id, ()))
+    if len(found.written) > 1:
+        folder = next(iter(found.written.values())).parent
+        sys.stdout.write(f"How each is loaded: {folder / 'README.md'}\n")
     for id, why in found.refused.items():
         sys.stdout.write(f"{id:<14} left out: {why}\n")
 
 
 def lines(found: Iterable[str]) -> None:
-    """Lines as they are."""
-    sys.stdout.writelines(f"{line}\n" for line in found)
+    """Lines as they are; on a terminal, wrapped to fit it."""
+    screen.show(found)
+
+
+def status(found: Sequence[str]) -> None:
+    """Two columns of names and values, wrapped in the second."""
+    screen.show(found, hang=14)
 
 
 def checked(path: str, formats: str) -> None:
     """An export that was found to be what the compiled program gives."""
-    sys.stdout.write(f"{path} is what the compiled program gives ({formats}).\n")
+    lines([f"{path} is what the compiled program gives ({formats})."])
 
 
 def _interval(value: Interval) -> str:
@@ -119,20 +119,19 @@ def _interval(value: Interval) -> str:
 
 def answered(row: Row, *, trace: bool) -> None:
     """A question, its passages and the answer; every event with `trace`."""
-    sys.stdout.write(f"Q: {row.question.question}\n")
+    lines([f"Q: {row.question.question}"])
     if trace:
-        from ragc.trace_view import lines
+        from ragc.trace_view import lines as traced
 
-        sys.stdout.write("".join(f"{line}\n" for line in lines(row.trace)))
+        lines(traced(row.trace, screen.width()))
         _spent(row.trace, 1)
     for number, passage in enumerate(row.passages, 1):
         text = " ".join(passage.text.split())
-        sys.stdout.write(
-            f"[{number}] {passage.title} ({passage.id})\n    {text[:240]}{'…' if len(text) > 240 else ''}\n"
-        )
-    sys.stdout.write(f"A: {row.prediction if row.prediction is not None else f'none ({row.failure})'}\n")
+        lines([f"[{number}] {passage.title} ({passage.id})"])
+        screen.show([f"    {text[:240]}{'…' if len(text) > 240 else ''}"], hang=0)
+    lines([f"A: {row.prediction if row.prediction is not None else f'none ({row.failure})'}"])
     if row.question.answers:
-        sys.stdout.write(f"   gold: {' | '.join(row.question.answers)}\n")
+        lines([f"   gold: {' | '.join(row.question.answers)}"])
 
 
 def _spent(events: Iterable[Event], questions: int) -> None:
@@ -148,19 +147,17 @@ def _spent(events: Iterable[Event], questions: int) -> None:
 
 def evaluated(found: Evaluation) -> None:
     """Every metric with its interval, what each call took, and what all cost."""
-    for name, value in found.metrics.items():
-        sys.stdout.write(f"{name:<12} {_interval(value)}  n={value.n}\n")
+    size = max((len(name) for name in found.metrics), default=0)
+    lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in found.metrics.items())
     lines([found.failures.text] if found.failures.n else ())
     for family, backend in found.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
-        sys.stdout.write(f"{family}: {backend}" + (f" ({tally})" if tally else "") + "\n")
-    sys.stdout.write("".join(f"{line}\n" for line in (found.moved.lines() if found.moved else ())))
+        lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
+    lines(found.moved.lines() if found.moved else ())
     cost = found.counters
     _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
-    sys.stdout.write(
-        f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed, {cost['tokens']:,.0f} tokens, "
-        f"{cost['seconds']:.1f} s\n"
-    )
+    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
     _cached(cost)
 
 
@@ -169,29 +166,25 @@ def _cached(cost: Mapping[str, float]) -> None:
     if looked_up := cost.get("prefix_tokens"):
         share = cost["prefix_cached_tokens"] / looked_up
         told = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
-        sys.stdout.write(f"{told}\n")
+        lines([told])
 
 
 def compared(found: RunComparison) -> None:
     """Two runs side by side: every metric, then the questions that changed most."""
-    for rows in (found.table(), found.changes_table()):
-        if len(rows) > 1:
-            _grid(rows)
-    sys.stdout.write("".join(f"{note}\n" for note in found.notes()))
+    if len(rows := found.table()) > 1:
+        _grid(rows)
+        lines([""])
+    if len(rows := found.changes_table()) > 1:
+        lines([*screen.records(rows, screen.width()), ""])
+    lines(found.notes())
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text  # what models said is no markup
-
-    grid = Table(*rows[0])
-    for row in rows[1:]:
-        grid.add_row(*map(Text, row))
-    _out().print(grid)
+    sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
 
 
 def checks(found: Sequence[Check]) -> None:
     """One line a check."""
     for check in found:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
-        sys.stdout.write(f"{mark} {check.id:<10} {check.found}\n")
+        screen.show([f"{mark} {check.id:<12} {check.found}"], hang=18)

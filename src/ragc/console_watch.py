@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from ragc import screen
 from ragc.progress import Progress
+
+_ROOMY = 100
+"""The columns from which on a bar is long and says how much time is left."""
 
 
 @contextmanager
@@ -26,7 +30,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._tenth = -1
+        self._half = -1
 
     def _say(self, text: str) -> None:
         with suppress(OSError):  # who watches must not end the work
@@ -45,10 +49,10 @@ class Lines:
         self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """One line at each tenth."""
-        tenth = 10 * done // max(total, 1)
-        if tenth != self._tenth:
-            self._tenth = tenth
+        """One line at the beginning, the middle and the end."""
+        half = 2 * done // max(total, 1)
+        if half > self._half:
+            self._half = half
             self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
 
     def note(self, text: str) -> None:
@@ -73,24 +77,26 @@ class Bars:
         )
         from rich.progress import Progress as Live
 
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, markup=False, highlight=False)
+        wide = self._console.width >= _ROOMY
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24 if wide else 10),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            *((TimeRemainingColumn(),) if wide else ()),
         )
         self._live = Live(*columns, console=self._console, transient=True)
         self._task: Any = None
-        self._best = ""
+        self._best = self._name = ""
         self._live.start()
 
     def phase(self, name: str, total: int | None) -> None:
         """A new bar replaces the last one."""
         if self._task is not None:
             self._live.remove_task(self._task)
-        self._task = self._live.add_task(f"{name}{self._best}", total=total)
+        self._name = f"{name}{self._best}"
+        self._task = self._live.add_task(self._name, total=total)
 
     def step(self, n: int = 1) -> None:
         """The bar advances."""
@@ -100,16 +106,26 @@ class Bars:
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
         """A line above the bar."""
         self._best = f"  best {best:.3f}"
-        self._console.print(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}", highlight=False)
+        self._above(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """The bar counts MiB."""
-        if self._task is not None:
-            self._live.update(self._task, total=total >> 20, completed=done >> 20)
+        """The bar counts MiB, until all have come."""
+        if self._task is None:
+            return
+        if done >= total:
+            self._live.update(self._task, description=self._name, total=None, completed=0)
+        else:
+            amounts = {"total": total >> 20, "completed": done >> 20}
+            self._live.update(self._task, description="downloading, MiB", **amounts)
 
     def note(self, text: str) -> None:
         """A line above the bar."""
-        self._console.print(text, highlight=False)
+        self._above(text)
+
+    def _above(self, text: str) -> None:
+        """`text` above the bar, on lines that fit the terminal."""
+        for line in screen.wrapped(text, self._console.width):
+            self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
         """The bar goes away."""

@@ -21,7 +21,8 @@ from ragc.recipe_table import Notes, Table, missing_file
 
 __all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse", "set_keys"]
 
-_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
+_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
 
 def load(
@@ -90,7 +91,23 @@ def _syntax_problem(message: str, text: str) -> str:
     place = _TOML_PLACE.search(message)
     line = int(place[1]) if place and place[1] else text.count("\n") + 1
     said = message[: place.start()] if place else message
-    return f"line {line}: this is not TOML: {said[:1].lower()}{said[1:]}"
+    advice = ""
+    if place and place[2] and said == "Invalid value":
+        advice = _unquoted(text.split("\n")[line - 1], int(place[2]) - 1)
+    return f"line {line}: this is not TOML: {advice or said[:1].lower() + said[1:]}"
+
+
+def _unquoted(line: str, column: int) -> str:
+    """What is wrong where the value at `column` of `line` is a text without quotes; "" for anything else."""
+    found = _UNQUOTED.match(line, column)
+    if not found:
+        return ""
+    words = found[0].rstrip()
+    if words.lower() in ("true", "false"):
+        return f"{words} is written {words.lower()}"
+    mark = "'" if "\\" in words else '"'
+    rest = line[column + len(words) :].rstrip()
+    return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
 
 
 def _override(

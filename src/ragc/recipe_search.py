@@ -84,7 +84,6 @@ def read_search(
         calibrate=table.switch("calibrate", True),
         demo_kinds=_demo_kinds(table, crossed),
     )
-    table.get("programs")
     table.close()
     return search
 

@@ -73,7 +73,8 @@ class Table:
 
     def get(self, key: str) -> object:
         """The raw value, or None when absent (TOML has no null)."""
-        self._asked.append(key)
+        if key not in self._asked:
+            self._asked.append(key)
         return self.values.get(key)
 
     def integer(
@@ -189,8 +190,8 @@ def missing_file(what: str, value: str, base: Path) -> str:
     """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
     folder, shown = (base / value).parent, Path(value).parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-        lacking = folder if shown == Path() else shown
-        return f"{what}: there is no such file, and no folder {str(lacking)!r}"
+        lost = folder if str(shown) == "." else shown
+        return f"{what}: there is no such file, because its folder {str(lost)!r} is not there"
     names: list[str] = []
     with suppress(OSError):
         names = sorted(entry.name for entry in folder.iterdir())

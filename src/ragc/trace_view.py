@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragc.programs.trace import Call, Event, Gate, Search
 
-_WIDTH, _MOST = 100, 4  # characters of a line, lines of a text
+WIDTH = 100
+"""The characters of a line where nothing else is asked for."""
+
+_MOST = 4  # lines of a text
 
 
-def lines(events: Sequence[Event]) -> Iterator[str]:
-    """The lines of `events`, in call-graph order."""
+def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
+    """The lines of `events`, in call-graph order; texts are wrapped to lines of `width` characters."""
     from ragc.programs.trace import Call, Gate, Search
 
     for event in events:
         indent = "  " * len(event.at[:3])
         place = f"{indent}{'.'.join(map(str, event.at))} ".lstrip() if event.at else ""
         head, *rest = (
-            _search(event)
+            _search(event, width)
             if isinstance(event, Search)
-            else _call(event)
+            else _call(event, min(WIDTH, width - len(indent) - 8))
             if isinstance(event, Call)
             else [_gate(event)]
             if isinstance(event, Gate)
@@ -36,24 +39,24 @@ def lines(events: Sequence[Event]) -> Iterator[str]:
         yield from (f"{indent}    {line}" for line in rest)
 
 
-def _search(event: Search) -> list[str]:
+def _search(event: Search, width: int) -> list[str]:
     found = [
         f"{number}. {' '.join(hit.passage.title.split()) or hit.passage.text[:60]} "
         f"({hit.passage.id}, {hit.score:.2f})"
         for number, hit in enumerate(event.hits, 1)
     ]
-    return [f"search {event.source}: {_line(event.query)}", *(found or ["nothing found"])]
+    return [f"search {event.source}: {_line(event.query, width)}", *(found or ["nothing found"])]
 
 
 def _gate(event: Gate) -> str:
     return f"{event.score:g} {'passes' if event.passed else 'does not pass'} the threshold {event.knob}"
 
 
-def _call(event: Call) -> list[str]:
+def _call(event: Call, width: int) -> list[str]:
     marks = [f"{event.prompt_tokens} + {event.completion_tokens} tokens"]
     marks += ["cut by the token limit"] * event.truncated + ["asked twice"] * event.repaired
     role = "" if event.role == "main" else f" on {event.role}"
-    said = [line for name, value in event.outputs.items() for line in _said(name, value)]
+    said = [line for name, value in event.outputs.items() for line in _said(name, value, width)]
     return [f"call {event.name}{role} ({', '.join(marks)})", f"read {_read(event.inputs)}", *said]
 
 
@@ -70,18 +73,18 @@ def _read(inputs: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _said(name: str, value: Any) -> list[str]:
+def _said(name: str, value: Any, width: int) -> list[str]:
     """An output: on one line when it is short, else wrapped, and cut after a few lines."""
     if isinstance(value, Mapping):
-        return [line for key, part in value.items() for line in _said(f"{name}.{key}", part)]
+        return [line for key, part in value.items() for line in _said(f"{name}.{key}", part, width)]
     if isinstance(value, list):
-        items = [line for item in value for line in _said("-", item)]
+        items = [line for item in value for line in _said("-", item, width - 2)]
         return [f"{name}: {'none' if not value else ''}".rstrip(), *(f"  {item}" for item in items)]
     text = " ".join(str(value).split())
-    first, *more = textwrap.wrap(f"{name}: {text}", _WIDTH) or [f"{name}:"]
+    first, *more = textwrap.wrap(f"{name}: {text}", width, break_on_hyphens=False) or [f"{name}:"]
     cut = more[: _MOST - 1]
     return [first, *(f"  {line}" for line in cut), *(["  …"] if len(more) > len(cut) else [])]
 
 
-def _line(text: str) -> str:
-    return textwrap.shorten(text, 2 * _WIDTH, placeholder="…")
+def _line(text: str, width: int) -> str:
+    return textwrap.shorten(text, 2 * width, placeholder="…")

@@ -105,7 +105,7 @@ def test_of_several_prompts_only_those_with_cases_are_written() -> None:
 
 
 def test_without_questions_there_is_one_clear_error() -> None:
-    with pytest.raises(UsageError, match="writes a request for each question; give it questions of the dev"):
+    with pytest.raises(UsageError, match="writes a request for each question; add --questions N for N dev"):
         batch(made(method("vanilla")))
 
 

@@ -22,6 +22,7 @@ from ragc.exports.as_promptfoo import given as variables
 from ragc.exports.base import format_of
 from ragc.exports.derive import exported
 from ragc.exports.prompt import Case, ExportedProgram, Input, Slot, TemplateMessage
+from ragc.exports.render import check_inputs
 from ragc.programs import METHODS, method
 from ragc.programs.shared_knobs import LAYOUTS
 from tests.examples import examples
@@ -45,6 +46,11 @@ def scored(output: Any, config: dict[str, Any]) -> float:
     return promptfoo_metric.get_assert(output, {"vars": {}, "config": config})
 
 
+def _number(value: Any) -> Any:
+    """Numbers are given as texts to promptfoo."""
+    return float(value) if value == "1.0" else value
+
+
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 def test_every_prompt_has_a_folder_with_its_own_inputs(entry: Any) -> None:
     out = exported(made(entry))
@@ -54,7 +60,8 @@ def test_every_prompt_has_a_folder_with_its_own_inputs(entry: Any) -> None:
         config = yaml.safe_load(files[f"{folder}/promptfooconfig.yaml"])
         assert config["prompts"] == [{"id": "file://chat.json", "label": prompt.name}]
         assert config["providers"][0] == {"id": "echo"}
-        assert config["tests"] == []
+        (example,) = config["tests"]
+        check_inputs(prompt, {name: _number(value) for name, value in example["vars"]["inputs"].items()})
         told = config["providers"][1]["config"]
         schema = json.loads(files[f"{folder}/response_format.json"])
         assert {**told["passthrough"], "response_format": schema} == prompt.parameters()
@@ -88,7 +95,7 @@ def test_tests_stand_with_the_prompt_that_they_are_of() -> None:
     case = Case("q", "chat", {"question": "Who?"}, ("A",))
     files = written(replace(exported(made(method("slimplm"))), cases=(case,), metric="em"))
     assert [name for name in files if name.endswith("tests.json")] == ["chat/tests.json"]
-    assert yaml.safe_load(files["answer/promptfooconfig.yaml"])["tests"] == []
+    assert yaml.safe_load(files["answer/promptfooconfig.yaml"])["tests"][0]["description"] == "an example"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +204,7 @@ def test_what_is_told_of_an_input_stays_a_comment() -> None:
     (prompt,) = out
     inputs = (replace(prompt.inputs[0], about="one\u2028\ntests: [1]\x00"), *prompt.inputs[1:])
     config = written(replace(out, prompts=(replace(prompt, inputs=inputs),)))["answer/promptfooconfig.yaml"]
-    assert yaml.safe_load(config)["tests"] == []
+    assert len(yaml.safe_load(config)["tests"]) == 1
     assert b"# - question: text; one tests: [1]\n" in config
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
+from typing import Any
 
 from ragc.exports.baml_types import OTHERS, Types, Untyped, distinct, line, names, pascal, value
 from ragc.exports.base import Format
+from ragc.exports.loading import Place, assigned, example_inputs
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
 FOLDER, SUFFIX = "baml_src", ".baml"
@@ -194,11 +197,29 @@ def _quoted(text: str) -> str:
     return json.dumps(text)
 
 
+def _named(prompt: CompiledPrompt) -> dict[str, Any]:
+    """Inputs to be filled in, by the names of the function's parameters."""
+    called = inputs_of(prompt)
+    return {called[name]: value for name, value in example_inputs(prompt).items()}
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        assigned(_named(at.prompt)),
+        f"$ baml-cli generate --from {shlex.quote(str(at.folder / FOLDER))}",
+        "from baml_client import b",
+        f"reply = b.{functions_of(at.program)[at.prompt.name]}(**inputs)",
+    )
+
+
 FORMAT = Format(
     id="baml",
     about="a baml_src folder with a client, the classes of the reply and a function for each prompt",
     suffix=SUFFIX,
     consumer=f"baml-py {VERSION}: baml-cli generate",
     write=write,
+    load=load,
+    named=lambda program, prompt: FOLDER,
     folder=True,
 )

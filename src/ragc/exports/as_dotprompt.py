@@ -3,7 +3,8 @@ r"""dotprompt: a .prompt file with a Handlebars template.
 What Handlebars has no words for: numbers of list items stand in the template one by one, up to 100 of
 them; a list that is shown as JSON, and a number that is no integer, is given as a text, because
 implementations write those differently; braces that would read as a tag and NUL are string literals; a
-CR is a constant of the frontmatter, since readers of text files lose it.
+CR is a constant of the frontmatter, since readers of text files lose it. A text in the place of a list is
+taken for its one item: no helper of Handlebars refuses.
 
 Fixed messages that are blank or hold a marker of dotprompt are refused. What is left is said in the file
 as `ragc.limits`: an input with a marker such as `<<<dotprompt:role:user>>>` begins a new message or part,
@@ -18,12 +19,16 @@ from typing import Any
 
 from ragc.exports.base import Format
 from ragc.exports.frontmatter import AS_TEXT, about, described, free, outline, page, style, told
+from ragc.exports.loading import Place, assigned, example_inputs
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
 SUFFIX = ".prompt"
 MOST = 100
 """The most items of a list that are numbered."""
 
+LOADED = (
+    "Render it with Dotprompt().render(text, DataArgument(input=inputs)) of dotpromptz, or npm's dotprompt."
+)
 LIMITS = (
     "Give no input that has a marker of dotprompt, such as <<<dotprompt:role:user>>>: it cuts the message.",
     "The last message is left out when it is blank.",
@@ -67,7 +72,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "config": {CONFIG.get(name, name): value for name, value in sampling.items()},
         "input": _inputs(prompt, cr if f"{{{cr}}}" in body else ""),
         **({"output": {"format": "json", "schema": dict(prompt.output_schema)}} if prompt.enforced else {}),
-        **{f"ragc.{name}": value for name, value in told(program, prompt, LIMITS).items()},
+        **{f"ragc.{name}": value for name, value in told(program, prompt, LOADED, LIMITS).items()},
     }
     return page(head, body + "\n")
 
@@ -125,11 +130,31 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
     number = "".join(f"{{{{#ifEquals @index {i}}}}}{i + 1}{{{{/ifEquals}}}}" for i in range(MOST))
     item = _value("this", ("true", "false")) if flag else "{{this}}"
     gap = "{{#unless @first}}\n{{/unless}}"
-    return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}none{{{{/each}}}}"
+    # A text is nothing that `each` goes through, and no helper refuses: it stands as the one item.
+    one = f"{{{{#if {name}}}}}[1] {{{{{name}}}}}{{{{else}}}}none{{{{/if}}}}"
+    return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}{'none' if flag else one}{{{{/each}}}}"
 
 
 def _value(name: str, words: Sequence[str]) -> str:
     return f"{{{{#if {name}}}}}{words[0]}{{{{else}}}}{words[1]}{{{{/if}}}}"
+
+
+def _given(prompt: CompiledPrompt) -> dict[str, Any]:
+    """Inputs to be filled in; a list that is shown as JSON, and a number, is a text."""
+    texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
+    numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
+    return example_inputs(prompt) | numbers | texts
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        assigned(_given(at.prompt)),
+        "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
+        "given = dotpromptz.typing.DataArgument(input=inputs)",
+        f"made = dotpromptz.dotprompt.Dotprompt().render(pathlib.Path({at.file}).read_text('utf-8'), given)",
+        "messages = asyncio.run(made).messages",
+    )
 
 
 FORMAT = Format(
@@ -138,4 +163,5 @@ FORMAT = Format(
     suffix=SUFFIX,
     consumer="dotpromptz 0.2.0 (Python), dotprompt 1.1.2 (npm)",
     write=write,
+    load=load,
 )

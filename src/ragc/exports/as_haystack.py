@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, TemplateMessage
 from ragc.exports.told import refuse_inputs, told
 
@@ -87,10 +88,22 @@ def _yaml(value: Any) -> str:
     return str(made)
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from haystack import Pipeline",
+        f"made = Pipeline.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"messages = made.run({{'{BUILDER}': inputs}})['{BUILDER}']['prompt']",
+    )
+
+
 FORMAT = Format(
     id="haystack",
     about="a Haystack pipeline of one ChatPromptBuilder, with the parameters and schemas in its metadata",
     suffix=SUFFIX,
     consumer="haystack-ai 3.4.0, Pipeline.loads",
     write=write,
+    load=load,
 )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram
 
 SUFFIX = ".jinja.json"
@@ -37,10 +38,23 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import json, pathlib, jinja2",
+        f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        "jinja = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)",
+        "render = lambda text: jinja.from_string(text).render(inputs)",
+        "messages = [{**one, 'content': render(one['content'])} for one in made['messages']]",
+    )
+
+
 FORMAT = Format(
     id="jinja2",
     about="a JSON array of messages, each content a Jinja2 template, with the schemas of inputs and reply",
     suffix=SUFFIX,
     consumer="jinja2 3.1, any environment without autoescape",
     write=write,
+    load=load,
 )

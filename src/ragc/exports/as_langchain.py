@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Slot, TemplateMessage
 from ragc.exports.told import refuse_inputs, told
 
@@ -85,10 +86,23 @@ def _jinja2(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     return template(prompt, message)
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from langchain_core.load import loads",
+        f"text = pathlib.Path({at.file}).read_text('utf-8')",
+        "made = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
+        "messages = made.invoke(inputs).to_messages()",
+    )
+
+
 FORMAT = Format(
     id="langchain",
     about="a ChatPromptTemplate as LangChain writes it, with the parameters and schemas in its metadata",
     suffix=SUFFIX,
     consumer="langchain-core 1.7.2, loads(text, allowed_objects='core', init_validator=None)",
     write=write,
+    load=load,
 )

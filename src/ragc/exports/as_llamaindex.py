@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Part, TemplateMessage
 from ragc.exports.told import refuse_inputs, told
 
@@ -64,10 +65,22 @@ def _loose(part: Part, at: int) -> bool:
     return part[at].isspace() if isinstance(part, str) else part.style != "json"
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from llama_index.core.prompts import RichPromptTemplate",
+        f"made = RichPromptTemplate(pathlib.Path({at.file}).read_text('utf-8'))",
+        "messages = made.format_messages(**inputs)",
+    )
+
+
 FORMAT = Format(
     id="llamaindex",
     about="the text of a RichPromptTemplate of LlamaIndex, with the parameters and schemas in a comment",
     suffix=SUFFIX,
     consumer="llama-index-core 0.14.25, RichPromptTemplate(text).format_messages",
     write=write,
+    load=load,
 )

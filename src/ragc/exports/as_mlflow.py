@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, NotExpressible
 from ragc.exports.told import CAN, refuse_inputs, told
 
@@ -77,10 +78,21 @@ def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {_NAMES.get(name, name): value for name, value in body.items() if name != "response_format"}
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import json, pathlib, mlflow",
+        f"made = mlflow.genai.register_prompt(**json.loads(pathlib.Path({at.file}).read_text('utf-8')))",
+        "messages = made.format(**inputs)",
+    )
+
+
 FORMAT = Format(
     id="mlflow",
     about="the arguments of mlflow.genai.register_prompt, with parameters, schemas and a Jinja2 template",
     suffix=SUFFIX,
     consumer="mlflow 3.17.2, mlflow.genai.register_prompt(**json.load(file))",
     write=write,
+    load=load,
 )

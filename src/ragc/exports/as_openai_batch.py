@@ -7,9 +7,11 @@ custom id is that of the question, so that replies find theirs again.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Iterator
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import Case, CompiledPrompt, ExportedProgram, NotExpressible
 
 SUFFIX = ".batch.jsonl"
@@ -21,7 +23,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
     if not program.cases:
         raise NotExpressible(
             "A program without questions",
-            "openai-batch writes a request for each question; give it questions of the dev or train split",
+            "openai-batch writes a request for each question; add --questions N for N dev questions",
             ("openai-json", "python"),
         )
     given = {case.prompt for case in program.cases}
@@ -56,11 +58,25 @@ def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
     return next(id for id in numbered if id not in used and id not in taken)
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    model = shlex.quote(at.program.model(at.prompt))
+    return (
+        "import pathlib, openai",
+        f"held = openai.OpenAI().files.create(file=pathlib.Path({at.file}), purpose='batch')",
+        f"openai.OpenAI().batches.create(input_file_id=held.id, endpoint='{URL}', completion_window='24h')",
+        f"$ python -m vllm.entrypoints.openai.run_batch -i {at.shell} -o replies.jsonl --model {model}",
+    )
+
+
 FORMAT = Format(
     id="openai-batch",
     about="a batch of chat requests, one line a question, as OpenAI and vLLM's run_batch take it",
     suffix=SUFFIX,
     consumer="openai 2.54 and vllm 0.32, `python -m vllm.entrypoints.openai.run_batch`",
     write=write,
+    load=load,
     folder=True,
+    alone=True,
+    cases=True,
 )

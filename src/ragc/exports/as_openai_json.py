@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Slot
 
 SUFFIX = ".openai.json"
@@ -69,10 +70,21 @@ def _slot(slot: Slot) -> dict[str, Any]:
     return {"input": slot.name, "style": slot.style, "words": list(slot.words)}
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        "import json, pathlib",
+        f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        "body = made['request']  # replace its slots as made['slots'] says, all in one pass: "
+        + ", ".join(marks(at.prompt)),
+    )
+
+
 FORMAT = Format(
     id="openai-json",
     about="a chat request of OpenAI's API with {{slots}} for the inputs, and what each slot stands for",
     suffix=SUFFIX,
     consumer="openai 2.54, any OpenAI-compatible server",
     write=write,
+    load=load,
 )

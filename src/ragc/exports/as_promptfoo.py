@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from importlib.resources import files as resources
 from typing import Any
 
 from ragc.exports.baml_types import line
 from ragc.exports.base import Format
+from ragc.exports.loading import Place, example_inputs
 from ragc.exports.prompt import Case, CompiledPrompt, ExportedProgram, Input, Kind, Slot, TemplateMessage
 from ragc.exports.promptfoo_metric import METRICS
 
+VERSION = "0.119.0"
 CONFIG, TEMPLATE, TESTS = "promptfooconfig.yaml", "chat.json", "tests.json"
 SCHEMA, METRIC = "response_format.json", "metric.py"
 ANSWER = "answer"
@@ -80,6 +83,7 @@ def _config(program: ExportedProgram, prompt: CompiledPrompt, cases: list[Case])
     fields = "\n".join(f"# - {one.name}: {_kind(one)}" for one in prompt.inputs)
     note = f"# {line(program.note)}\n" if program.note else ""
     untested = f"# No assertion: {reason}.\n" if reason else ""
+    example = f"tests: # made up; export with --questions N for N dev questions\n  - {_example(prompt)}"
     sent = {name: value for name, value in prompt.parameters().items() if name != "response_format"}
     schema = f"      response_format: file://{SCHEMA}\n" if prompt.enforced else ""
     return f"""\
@@ -90,15 +94,23 @@ prompts:
   - id: file://{TEMPLATE}
     label: {_quoted(prompt.name)}
 providers:
+  # shows the messages: promptfoo eval --filter-providers echo
   - id: echo
-  - id: {_quoted(f"openai:chat:{program.model(prompt)}")}
+  # asks a server with OpenAI's API that has this model: OPENAI_BASE_URL names it, OPENAI_API_KEY its key
+  - id: {_quoted(f"openai:chat:{program.model(prompt).removeprefix('openai/')}")}
     config:
       passthrough: {json.dumps(sent)}
 {schema}defaultTest:
   options:
     disableVarExpansion: true
-{f"tests: file://{TESTS}" if cases else "tests: []"}
+{f"tests: file://{TESTS}" if cases else example}
 """
+
+
+def _example(prompt: CompiledPrompt) -> str:
+    """A test with a value of its type for each input, as YAML."""
+    test = {"description": "an example", "vars": given(prompt, example_inputs(prompt))}
+    return json.dumps(test)
 
 
 def _kind(one: Input) -> str:
@@ -149,18 +161,21 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, str]
 
 def _slot(one: Input, slot: Slot) -> str:
     """The source of a slot in Nunjucks."""
+    from ragc.exports.render import guard
+
     plain = re.fullmatch("(?!(?:none|null|true|false)$)[A-Za-z_][A-Za-z0-9_]*", one.name)
     name = f"inputs.{one.name}" if plain else f"inputs[{json.dumps(one.name, ensure_ascii=False)}]"
     if slot.style == "plain":
         return _shown(one.kind, name, slot.words)
-    item = _shown(one.kind, "item", ("true", "false"))
+    item, refusal = _shown(one.kind, "item", ("true", "false")), guard(one.name, name)
     if slot.style == "lines":
         return (
-            f"{{% for item in {name} %}}[{{{{ loop.index }}}}] {item}"
+            f"{refusal}{{% for item in {name} %}}[{{{{ loop.index }}}}] {item}"
             '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
         )
     item = "{{ item | dump }}" if one.kind == "text" else item
-    return f"[{{% for item in {name} %}}{item}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    listed = f"[{{% for item in {name} %}}{item}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    return refusal + listed
 
 
 def _shown(kind: Kind, name: str, words: tuple[str, str]) -> str:
@@ -177,11 +192,27 @@ def _json(value: Any, *, indent: int) -> bytes:
     return (json.dumps(value, indent=indent) + "\n").encode()
 
 
+def _folder(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+    return dict(zip((one.name for one in program), folders(program), strict=True))[prompt.name]
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        f"$ cd {shlex.quote(str(at.path.parent))}",
+        f"$ npx promptfoo@{VERSION} eval --filter-providers echo  # shows the messages",
+        f"$ OPENAI_BASE_URL=... OPENAI_API_KEY=... npx promptfoo@{VERSION} eval --filter-providers openai",
+    )
+
+
 FORMAT = Format(
     id="promptfoo",
     about="a promptfoo config and chat template for each prompt, with dev questions and the metric as tests",
     suffix=CONFIG,
-    consumer="promptfoo 0.119.0: promptfoo eval in a prompt's folder",
+    consumer=f"promptfoo {VERSION}: promptfoo eval in a prompt's folder",
     write=write,
+    load=load,
+    cases=True,
+    named=lambda program, prompt: f"{_folder(program, prompt)}/{CONFIG}",
     folder=True,
 )

@@ -16,9 +16,11 @@ from typing import Any
 
 from ragc.exports.base import Format
 from ragc.exports.frontmatter import about, described, free, outline, page, told
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input, NotExpressible, TemplateMessage
 
 SUFFIX = ".prompty"
+LOADED = "Load it with prompty.prepare(prompty.load(file), inputs)."
 LIMITS = (
     "An input with a line that reads as a role, such as `user:`, is refused by Prompty.",
     "Line breaks of inputs other than LF, such as CR or U+2028, come out as LF.",
@@ -49,7 +51,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     head = {
         "name": prompt.name,
         "description": about(program, prompt),
-        "metadata": told(program, prompt, LIMITS),
+        "metadata": told(program, prompt, LOADED, LIMITS),
         "model": {
             "id": program.model(prompt),
             "provider": "openai",
@@ -139,10 +141,20 @@ def _strict(rest: Mapping[str, Any]) -> bool:
     return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import prompty",
+        f"messages = prompty.prepare(prompty.load({at.file}), inputs)",
+    )
+
+
 FORMAT = Format(
     id="prompty",
     about="a Prompty file of version 2 with a Jinja2 template, typed inputs and outputs",
     suffix=SUFFIX,
     consumer="prompty[jinja2] 2.1.0",
     write=write,
+    load=load,
 )

@@ -17,9 +17,11 @@ from typing import Any
 
 from ragc.exports.base import Format
 from ragc.exports.frontmatter import AS_TEXT, about, described, outline, page, style, told
+from ragc.exports.loading import Place, assigned, example_inputs
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
 SUFFIX = ".v1.prompty"
+LOADED = "Load it with langchain_prompty.create_chat_prompt(file); a list is given as one text."
 LIMITS = (
     "White space at the ends of a message is lost.",
     "Give no input with a line that reads as a role, such as `user:`: it begins a new message or is lost.",
@@ -43,7 +45,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     head = {
         "name": prompt.name,
         "description": about(program, prompt),
-        **told(program, prompt, LIMITS),
+        **told(program, prompt, LOADED, LIMITS),
         "model": {
             "api": "chat",
             "configuration": {"type": "openai", "name": program.model(prompt)},
@@ -121,10 +123,26 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, opened: str, clos
     return "".join(map(said, message.parts))
 
 
+def _given(prompt: CompiledPrompt) -> dict[str, Any]:
+    """Inputs to be filled in; a list is one text."""
+    lists = {one.name: "[1] ..." for one in prompt.inputs if one.many}
+    return example_inputs(prompt) | lists
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        assigned(_given(at.prompt)),
+        "from langchain_prompty import create_chat_prompt",
+        f"messages = create_chat_prompt({at.file}).invoke(inputs).to_messages()",
+    )
+
+
 FORMAT = Format(
     id="prompty-v1",
     about="a Prompty file of version 1 with a Mustache template, lists given as texts",
     suffix=SUFFIX,
     consumer="langchain-prompty 1.0.0",
     write=write,
+    load=load,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ragc.exports.base import Format
+from ragc.exports.loading import Place
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram
 
 SUFFIX = ".py"
@@ -12,8 +13,11 @@ SUFFIX = ".py"
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """One file for all prompts, named after the method; raises NotExpressible."""
-    name = re.sub(r"\W", "_", program.method, flags=re.ASCII)
-    return {f"{name}{SUFFIX}": _file(program).encode()}
+    return {_named(program): _file(program).encode()}
+
+
+def _named(program: ExportedProgram) -> str:
+    return re.sub(r"\W", "_", program.method, flags=re.ASCII) + SUFFIX
 
 
 def _file(program: ExportedProgram) -> str:
@@ -95,10 +99,23 @@ def _fields(prompt: CompiledPrompt) -> str:
     return f"{', '.join(one.name for one in prompt.outputs)} from {inputs}"
 
 
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import importlib, sys",
+        f"sys.path.insert(0, {str(at.path.parent.absolute())!r})",
+        f"made = importlib.import_module({at.path.name.removesuffix(SUFFIX)!r})",
+        f"body = made.request({at.prompt.name!r}, **inputs)",
+    )
+
+
 FORMAT = Format(
     id="python",
     about="one file of Python without dependencies, which renders the prompts and reads the replies",
     suffix=SUFFIX,
     consumer="Python 3.9 or later, the standard library alone",
     write=write,
+    load=load,
+    named=lambda program, prompt: _named(program),
 )

@@ -36,7 +36,7 @@ def check(
         _compare_all(path, made.files)
         return ", ".join(made.names)
     chosen = _format_at(path) if format is None or path.is_dir() else format_of(format)
-    wanted = whole(chosen, _with_example(program, path))
+    wanted = whole(chosen, _with_example(program, path), file=path.is_file())
     if isinstance(wanted, bytes) != path.is_file():
         kind = "a file" if path.is_file() else "a folder or not there"
         raise ArtefactError(f"{path} is {kind}, which {chosen.id} does not make of this program.")

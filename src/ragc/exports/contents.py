@@ -29,12 +29,15 @@ def program_of(compiled: Any) -> ExportedProgram:
     return exported(compiled)
 
 
-def whole(chosen: Format, program: ExportedProgram) -> Tree:
-    """One file's bytes, or those of every file of a folder by relative path, in the order of their names."""
+def whole(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tree:
+    """One file's bytes, or those of every file of a folder by relative path, in the order of their names.
+
+    `file` asks for one file of a format that else makes a folder, where the format allows it.
+    """
     from ragc.exports.people import readme
 
     files = dict(chosen.files(program))
-    if program.single and len(files) == 1 and not chosen.folder:
+    if program.single and len(files) == 1 and (not chosen.folder or (chosen.alone and file)):
         return next(iter(files.values()))
     files[README] = readme(chosen, program).encode()
     if program.example is not None:
@@ -52,7 +55,9 @@ class Several:
 
 
 def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
-    """An export in each of the `formats` that can say `program`, and `graph.json`, which lists them."""
+    """An export in each of the `formats` that can say `program`, with `graph.json` and a README on them."""
+    from ragc.exports.people import overview
+
     names: dict[str, str] = {}
     refused: dict[str, str] = {}
     files: dict[str, bytes] = {}
@@ -66,6 +71,7 @@ def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
         single = {"": tree} if isinstance(tree, bytes) else {f"/{name}": tree[name] for name in tree}
         files |= {f"{names[one.id]}{rest}": data for rest, data in single.items()}
     listing = {"ragc": VERSION, "exports": names, "refused": refused}
+    files[README] = overview(program, names, refused).encode()
     return Several(names, refused, _listed(listing, files))
 
 

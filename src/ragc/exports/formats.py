@@ -14,7 +14,8 @@ from typing import Any
 
 import ragc.exports
 from ragc.errors import UnknownName
-from ragc.exports.prompt import ExportedProgram
+from ragc.exports.loading import Load
+from ragc.exports.prompt import CompiledPrompt, ExportedProgram
 
 _PREFIX = "as_"
 
@@ -38,8 +39,10 @@ class Format:
     `suffix` ends the name of each prompt's file, dot included. `consumer` names what loads it, with the
     version that tests use. `write` gives the files of a program by relative path with `/`: the same bytes
     for the same program, no time, path of a machine or secret in them. It raises NotExpressible for what
-    the format cannot say. A format for which one file a prompt is not enough, or whose consumer wants a
-    folder, sets `folder`.
+    the format cannot say. `load` gives the lines that load a prompt. A format for which one file a prompt
+    is not enough, or whose consumer wants a folder, sets `folder`; `alone` where one call may yet be one file
+    if its name is that of a file. One with a place for cases sets `cases`.
+    `named` names the file of a prompt in a folder where that is not the prompt's name and `suffix`.
     """
 
     id: str
@@ -47,11 +50,19 @@ class Format:
     suffix: str
     consumer: str
     write: Callable[[ExportedProgram], Mapping[str, bytes]]
+    load: Load
     folder: bool = False
+    alone: bool = False
+    cases: bool = False
+    named: Callable[[ExportedProgram, CompiledPrompt], str] | None = None
 
     def files(self, program: ExportedProgram) -> Mapping[str, bytes]:
         """The files of `program` by relative path; raises NotExpressible."""
         return self.write(program)
+
+    def name_of(self, program: ExportedProgram, prompt: CompiledPrompt) -> str:
+        """The file of `prompt` by its path in the folder of an export."""
+        return self.named(program, prompt) if self.named else f"{prompt.name}{self.suffix}"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list exports --json`."""

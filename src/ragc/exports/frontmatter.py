@@ -35,12 +35,15 @@ def about(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return f"The prompt {prompt.name} of the compiled program {program.method}"
 
 
-def told(program: ExportedProgram, prompt: CompiledPrompt, limits: tuple[str, ...]) -> dict[str, Any]:
-    """What goes with a prompt in any format: its program, licence note, limits and how replies are read."""
+def told(
+    program: ExportedProgram, prompt: CompiledPrompt, load: str, limits: tuple[str, ...]
+) -> dict[str, Any]:
+    """What goes with a prompt: its program, licence note, how it is loaded, limits, how replies are read."""
     from ragc.exports.parse import reading
 
     note = {"note": program.note} if program.note else {}
-    return {"program": program.fingerprint, **note, "limits": list(limits), "reply": reading(prompt)}
+    about = {"program": program.fingerprint, **note, "load": load, "limits": list(limits)}
+    return {**about, "reply": reading(prompt)}
 
 
 def style(prompt: CompiledPrompt, one: Input) -> str:

@@ -86,6 +86,8 @@ def _parts(body: list[nodes.Node], left: list[str]) -> Iterator[Part]:
                 yield from _shown(shown, left)
         elif isinstance(node, nodes.For):
             yield _listed(node)
+        elif isinstance(node, nodes.If) and _guards(node):
+            continue
         elif isinstance(node, nodes.If) and isinstance(node.test, nodes.Name) and not node.elif_:
             left.append(f"the condition on {node.test.name!r}: its text now always stands there")
             yield from _parts(node.body, left)
@@ -124,6 +126,13 @@ def _listed(node: nodes.For) -> Slot:
         _each(node, kind, lambda _: False)
     quoted = '["' if _first_text(node) == '"' else ""
     return Slot(node.iter.name, "json" if quoted else "lines")
+
+
+def _guards(node: nodes.If) -> bool:
+    """Whether the block is the refusal of a text in the place of a list, which exports write."""
+    test = node.test
+    of_text = isinstance(test, nodes.Test) and test.name == "string" and isinstance(test.node, nodes.Name)
+    return of_text and not node.elif_ and not node.else_ and next(node.find_all(nodes.Call), None) is not None
 
 
 def _first_text(node: nodes.For) -> str:

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UnknownName, UsageError
+from ragc.exports.import_file import contents, read
 from ragc.exports.prompt import Input, Output
 from ragc.targets.base import Sampling
+
+__all__ = ["DEFAULT", "ImportedPrompt", "contents", "imported"]
 
 DEFAULT = Sampling()
 """What a file that says nothing of the sampling asks for."""
@@ -125,7 +128,6 @@ def imported(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
     written as the last message is. Raises UnknownName for another format and DataError for what is no
     prompt or does what no prompt of ragc can, in one sentence.
     """
-    from ragc.exports.import_file import read
     from ragc.exports.import_reading import taken, told
     from ragc.exports.origin import intact
 

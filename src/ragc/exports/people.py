@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragc.exports.graph import END, SEARCH, START, Step
+from ragc.exports.loading import hints, loading
 from ragc.exports.prompt import CompiledPrompt, ExportedProgram
 
 if TYPE_CHECKING:
@@ -17,16 +19,35 @@ def readme(chosen: Format, program: ExportedProgram) -> str:
     return "\n".join(_lines(chosen, program)) + "\n"
 
 
+def overview(program: ExportedProgram, names: Mapping[str, str], refused: Mapping[str, str]) -> str:
+    """The text of the `README.md` above exports in several formats: `names` by id, and who was `refused`."""
+    from ragc.exports.formats import format_of
+
+    said = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]
+    for id, name in names.items():
+        chosen = format_of(id)
+        said += [f"\n## {id}\n", f"{chosen.about}, in `{name}`. Tested with {chosen.consumer}.\n"]
+        folder = not name.endswith(chosen.suffix)
+        said += [f"    {line}" for line in loading(chosen, program, Path(name), folder=folder)]
+        said += [f"\n{hint}" for hint in hints(chosen, program)]
+    said += ["\n## Left out\n", *(f"- {id}: {why}" for id, why in refused.items())] if refused else []
+    return "\n".join(said) + "\n"
+
+
 def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     yield f"# {program.method}: {program.about}"
     yield ""
-    yield f"Compiled prompts in the format {chosen.id}: {chosen.about}. Load them with {chosen.consumer}."
+    yield f"Compiled prompts in the format {chosen.id}: {chosen.about}. Tested with {chosen.consumer}."
     yield f"Program {program.fingerprint}."
     if program.note:
         yield f"\n{program.note}"
     yield "\n## Prompts\n"
     for prompt in program:
         yield _prompt(program, prompt)
+    yield "\n## Loading\n"
+    yield f"The first prompt, from this folder{'; the others alike' if len(program.prompts) > 1 else ''}:\n"
+    yield from (f"    {line}" for line in loading(chosen, program, Path(), folder=True))
+    yield from (f"\n{hint}" for hint in hints(chosen, program))
     yield "\n## Control flow\n"
     yield "`graph.json` says the same for machines. After a node comes what its condition allows:\n"
     for node in program.graph.nodes:

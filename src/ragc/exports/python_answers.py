@@ -48,7 +48,13 @@ def _function(program: ExportedProgram, given: set[str], *, cited: bool, refuses
     inputs = ["question=question"]
     inputs += ['query_time=query_time.strip() or "unknown"'] if timed else []
     inputs += ["passages=shown"] if passages else []
-    lines = ["shown = [neutral(passage) for passage in passages]"] if passages else []
+    lines = []
+    if passages:  # a text would be taken letter by letter
+        lines = [
+            "if isinstance(passages, str):",
+            '    raise TypeError(f"passages must be a list of texts, got {passages!r:.80}.")',
+            "shown = [neutral(passage) for passage in passages]",
+        ]
     call = bracketed(
         "said = ask(", [quoted(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
     )

@@ -2,7 +2,7 @@
 
 Templates need nothing of ours. They render alike whatever `trim_blocks`, `lstrip_blocks` and
 `keep_trailing_newline` are, as long as autoescape is off, and refuse a missing input where `undefined` is
-StrictUndefined.
+StrictUndefined. A text in the place of a list is refused by all, sandboxes included.
 """
 
 from __future__ import annotations
@@ -109,11 +109,21 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
     item = _value(kind, "item", ("true", "false"))
     if slot.style == "lines":
         return (
-            f"{{% for item in {name} %}}[{{{{ loop.index }}}}] {{{{ {item} }}}}"
+            f"{guard(slot.name, name)}{{% for item in {name} %}}[{{{{ loop.index }}}}] {{{{ {item} }}}}"
             '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
         )
     shown = f'"{{{{ {_escaped(item)} }}}}"' if kind == "text" else f"{{{{ {item} }}}}"
-    return f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    listed = f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    return guard(slot.name, name) + listed
+
+
+def guard(input: str, name: str) -> str:
+    """Jinja2 and Nunjucks that fail where `name` is a text, which a loop would write letter by letter.
+
+    `input` is what the error calls it. A call of what is not there is an error in every environment.
+    """
+    said = _quoted(f"{input} must be a list, not a text")
+    return f"{{% if {name} is string %}}{{{{ {name}[{said}]() }}}}{{% endif %}}"
 
 
 def _value(kind: str, name: str, words: tuple[str, str]) -> str:

@@ -1,0 +1,79 @@
+"""How an export is loaded: a few lines for its consumer, with the real path and the inputs by name."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input
+
+if TYPE_CHECKING:
+    from ragc.exports.formats import Format
+
+_EXAMPLES: Mapping[str, Any] = {"text": "...", "integer": 1, "number": 1.0, "flag": True}
+
+HINT = "Add --questions N to send N dev questions along as cases."
+"""What is said of a format with a place for cases when an export has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An exported `prompt` of `program`: `path` is its file, `folder` what the export wrote."""
+
+    program: ExportedProgram
+    prompt: CompiledPrompt
+    path: Path
+    folder: Path
+
+    @property
+    def file(self) -> str:
+        """The path of the prompt's file as a text of Python."""
+        return repr(str(self.path))
+
+    @property
+    def shell(self) -> str:
+        """The same as a word of a shell."""
+        return shlex.quote(str(self.path))
+
+    @property
+    def inputs(self) -> str:
+        """Inputs to be filled in, as a line of Python that names them `inputs`."""
+        return assigned(example_inputs(self.prompt))
+
+
+Load = Callable[[Place], Sequence[str]]
+"""The lines that load a prompt: Python, or `$ ` and a command."""
+
+
+def example_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
+    """A value of its type for each input of `prompt`."""
+    return {one.name: _example(one) for one in prompt.inputs}
+
+
+def _example(one: Input) -> Any:
+    return [_EXAMPLES[one.kind]] if one.many else _EXAMPLES[one.kind]
+
+
+def assigned(inputs: Mapping[str, Any]) -> str:
+    """The line of Python that names `inputs`."""
+    return f"inputs = {dict(inputs)!r}"
+
+
+def loading(chosen: Format, program: ExportedProgram, out: Path, *, folder: bool) -> tuple[str, ...]:
+    """The lines that load the first prompt of the export of `program` at `out`, a file or a `folder`."""
+    prompt = program.prompts[0]
+    path = out / chosen.name_of(program, prompt) if folder else out
+    return tuple(chosen.load(Place(program, prompt, path, out if folder else out.parent)))
+
+
+def hints(chosen: Format, program: ExportedProgram) -> tuple[str, ...]:
+    """What more an export in this format could hold."""
+    return (HINT,) if chosen.cases and not program.cases else ()
+
+
+def unsaid(chosen: Format, program: ExportedProgram, *, folder: bool) -> tuple[str, ...]:
+    """What goes with the demonstrations, where it stands neither in a README nor in the file."""
+    return (program.note,) if chosen.alone and program.note and not folder else ()

@@ -1,0 +1,128 @@
+"""Text that fits where it is shown: lines wrapped between words, tables whose columns never fold.
+
+On a terminal its width counts (or `COLUMNS`); elsewhere lines stay whole, for whatever reads them next.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO
+
+WIDE = 120
+"""The width of a table where there is no terminal and no `COLUMNS`."""
+
+LEAST = 40
+"""The narrowest terminal that is cared for."""
+
+_GAP = "  "
+
+
+def width(stream: TextIO | None = None) -> int:
+    """The columns of the terminal that `stream` is, standard output by default; WIDE where it is none."""
+    return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else WIDE, 24)).columns)
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether people look at `stream`, standard output by default."""
+    return (stream or sys.stdout).isatty()
+
+
+def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -> None:
+    """Write `lines`, wrapped where `stream` is a terminal; what goes on is indented by `hang` more."""
+    out = stream or sys.stdout
+    fits = is_terminal(out)
+    room = width(out)
+    for line in lines:
+        out.writelines(f"{part}\n" for part in (wrapped(line, room, hang=hang) if fits else (line,)))
+
+
+def wrapped(line: str, room: int, *, hang: int = 4) -> list[str]:
+    """`line` in lines of at most `room` columns, broken at blanks.
+
+    Further lines are indented as the first, and by `hang`. A word longer than a line stays whole, as a path
+    must to be copied, unless it has wide characters, which are words of their own.
+    """
+    from rich.cells import cell_len
+
+    if cell_len(line) <= room:
+        return [line]
+    body = line.lstrip(" ")
+    indent = " " * min(len(line) - len(body) + hang, room // 2)
+    made, now = [], line[: len(line) - len(body)]
+    for blanks, word in re.findall(r"([ \t]*)([^ \t]+)", body):
+        for number, piece in enumerate(_pieces(word, room - cell_len(indent))):
+            joint = "" if number else blanks
+            if now.strip() and cell_len(now + joint + piece) > room:
+                made.append(now.rstrip())
+                now, joint = indent, ""
+            now += joint + piece
+    return [*made, now]
+
+
+def _pieces(word: str, room: int) -> list[str]:
+    from rich.cells import cell_len, chop_cells
+
+    wide = cell_len(word) > len(word)
+    return chop_cells(word, max(2, room)) if wide and cell_len(word) > room else [word]
+
+
+def grid(rows: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+    """The lines of a table in `room` columns: the header, then a row a line, no cell on two lines.
+
+    Columns that do not fit beside each other follow in a further table, after the first column again. Of a
+    column that is wider than a line the cells are cut, with `…` at the end.
+    """
+    sizes = [_size(row[place] for row in rows) for place in range(len(rows[0]))]
+    first = min(sizes[0], room // 2)
+    groups = _groups(sizes, room - first, len(sizes))
+    groups = _groups(sizes, room - first, -(-(len(sizes) - 1) // len(groups)))
+    for number, group in enumerate(groups):
+        if number:
+            yield ""
+        limits = [first, *(min(sizes[place], room - first - len(_GAP)) for place in group)]
+        for at, row in enumerate(rows):
+            cells = (_cell(row[place], size) for place, size in zip((0, *group), limits, strict=True))
+            yield _GAP.join(cells).rstrip()
+            if at == 0:
+                yield _GAP.join("-" * size for size in limits)
+
+
+def _groups(sizes: Sequence[int], room: int, most: int) -> list[list[int]]:
+    """The columns after the first, at most so many side by side, as far as they fit `room`."""
+    groups: list[list[int]] = [[]]
+    for place in range(1, len(sizes)):
+        taken = sum(len(_GAP) + sizes[other] for other in (*groups[-1], place))
+        if groups[-1] and (taken > room or len(groups[-1]) == most):
+            groups.append([])
+        groups[-1].append(place)
+    return groups
+
+
+def records(rows: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+    """Rows of long texts, the header first: each row as its first cell, then a line for each other one."""
+    names = rows[0][1:]
+    size = _size(names)
+    for row in rows[1:]:
+        yield row[0]
+        for name, text in zip(names, row[1:], strict=True):
+            yield from wrapped(f"  {_cell(name, min(size, room // 3))}  {text}", room, hang=size + 2)
+
+
+def _size(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
+
+
+def _cell(text: str, size: int) -> str:
+    """`text` in exactly `size` columns."""
+    from rich.cells import cell_len, set_cell_size
+
+    return (
+        text + " " * (size - cell_len(text))
+        if cell_len(text) <= size
+        else set_cell_size(text, size - 1) + "…"
+    )
