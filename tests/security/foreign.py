@@ -70,7 +70,9 @@ def compiled_directory(folder: Path, out: Path, target: str = '[targets.main]\nk
     return out
 
 
-def foreign_directory(tmp: Path, recipe: str = "", target: str = '[targets.main]\nkind = "embedded"\n') -> Path:
+def foreign_directory(
+    tmp: Path, recipe: str = "", target: str = '[targets.main]\nkind = "embedded"\n'
+) -> Path:
     """A compiled directory with its data inside, whose recipe nobody here compiled."""
     out = compiled_directory(tmp / "origin", tmp / "foreign")
     (out / "recipe.toml").write_text((recipe or RECIPE) + target, "utf-8")

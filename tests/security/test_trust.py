@@ -63,7 +63,7 @@ def assert_refused(found: tuple[int, str, str], directory: Path, *keys: str) -> 
     status, out, err = found
     assert status == 2
     assert out == ""
-    assert err.startswith(f"ragc: {directory} was not compiled on this machine")
+    assert err.startswith(f"ragc: {directory}, as it is, was neither compiled nor trusted")
     assert err.count("\n") == 1
     for key in (*keys, f"ragc trust {directory}", "--set "):
         assert key in err
@@ -178,7 +178,10 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t.replace("corpus.jsonl", "folder/corpus.jsonl"),
         "sources.local.corpus",
     ),
-    "a link that leads to itself": (lambda t: t.replace("corpus.jsonl", "loop.jsonl"), "sources.local.corpus"),
+    "a link that leads to itself": (
+        lambda t: t.replace("corpus.jsonl", "loop.jsonl"),
+        "sources.local.corpus",
+    ),
     "a corpus of Windows": (
         lambda t: t.replace('"corpus.jsonl"', r"'..\outside\corpus.jsonl'"),
         "sources.local.corpus",
@@ -200,8 +203,7 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         "sources.local.options.model",
     ),
     "an embedder of a part": (
-        lambda t: t.replace('"bm25"', '"hybrid"')
-        + '[sources.local.options.dense]\nmodel = "modules"\n',
+        lambda t: t.replace('"bm25"', '"hybrid"') + '[sources.local.options.dense]\nmodel = "modules"\n',
         "sources.local.options.dense.model",
     ),
     "a recording": (lambda t: t.replace('"bm25"', '"recorded"').replace("corpus.", "link."), "local.corpus"),
@@ -270,9 +272,7 @@ def test_no_command_sends_a_variable_away_or_starts_a_program(
     starts = target_table(kind="vllm", model="m", serve=True, python=str(helper))
     for number, text in enumerate((sends, starts)):
         directory = foreign_directory(tmp_path / str(number), target=text)
-        found = command(
-            *(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path
-        )
+        found = command(*(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path)
         assert_refused((found.returncode, found.stdout, found.stderr), directory)
     assert server.seen == []
     assert not marker.exists()
@@ -313,12 +313,28 @@ def test_what_the_user_sets_is_the_users_word_and_the_rest_is_not(
         words = [word for text in sets for word in ("--set", text)]
         assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, key)
     assert server.seen == []
-    status, out, _ = run(
-        capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}"
-    )
+    status, out, _ = run(capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}")
     assert status == 0
     assert "A: red" in out
     assert SECRET not in str(server.seen)
+
+
+def test_a_proxy_of_the_users_may_get_the_key_that_the_user_names(tmp_path: Path, server: Recorded) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(kind="hosted", model="openai/echo"))
+    sets = (f"targets.main.base_url={server.url}", f"targets.main.options.api_key_env={KEY}")
+    assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
+    assert SECRET + "-of-openai" in str(server.seen)
+
+
+def test_a_model_is_served_only_if_the_user_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = target_table(kind="vllm", model="/elsewhere", base_url="http://127.0.0.1:9/v1")
+    directory = foreign_directory(tmp_path, target=table)
+    words = ("--set", "targets.main.options={serve=true}")
+    text = (directory / "recipe.toml").read_text()
+    (directory / "recipe.toml").write_text(text.replace('base_url = "http://127.0.0.1:9/v1"\n', ""))
+    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
 
 
 def test_a_key_that_the_user_names_goes_to_no_model_of_the_directorys(
@@ -346,9 +362,10 @@ def test_each_flag_allows_its_own_part_only(
     options = {"serve": {"serve": True}, "base_url": {"base_url": server.url}}[shape]
     directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", **options))
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, shape)
-    directory = foreign_directory(
-        tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus')
-    )
+    table = target_table(kind="hosted", model="vllm/m", body={"custom_llm_provider": "vllm"})
+    directory = foreign_directory(tmp_path / "library", target=table)
+    assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, "targets.main")
+    directory = foreign_directory(tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus'))
     found = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
     assert_refused(found, directory, "sources.local.corpus")
     assert server.seen == []
@@ -466,7 +483,9 @@ def test_entries_are_for_this_user_alone_and_say_no_more_than_they_must(tmp_path
 def test_the_environment_may_name_one_digest(
     tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url))
+    directory = foreign_directory(
+        tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url)
+    )
     monkeypatch.setenv("RAGC_TRUST", load(directory).digest)
     assert run(capsys, "ask", directory, QUESTION)[0] == 0
     monkeypatch.setenv("RAGC_TRUST", f"sha256:{'0' * 64}")
