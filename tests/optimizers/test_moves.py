@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,12 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
 
     times: list[object] = []
     real = opened.open_compiled
-    monkeypatch.setattr(opened, "open_compiled", lambda *a, **k: (times.append(1), real(*a, **k))[1])
+
+    def counted(*args: Any, **named: Any) -> opened.Opened:
+        times.append(args)
+        return real(*args, **named)
+
+    monkeypatch.setattr(opened, "open_compiled", counted)
     program = ragc.load(compiled)
     assert program.state.method == "vanilla"
     assert server.paths == []

@@ -136,7 +136,7 @@ def recording() -> Iterator[Recorded]:
 def command(
     *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`ragc WORDS` in a process of its own, as a user whose home is `home`; the secret is in its environment."""
+    """`ragc WORDS` in a process of its own, for a user with that `home` and a secret in the environment."""
     return _process(["-m", "ragc", *map(str, words)], home, cwd, more or {})
 
 

@@ -260,8 +260,15 @@ def test_a_question_opens_no_judge(
     assert "A: red" in out
 
 
-@pytest.mark.parametrize("words", [("ask", "{d}", QUESTION), ("eval", "{d}"), ("eval", "{d}", "{d}"),
-                                   ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "{d}", QUESTION),
+        ("eval", "{d}"),
+        ("eval", "{d}", "{d}"),
+        ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
+    ],
+)
 def test_no_command_sends_a_variable_away_or_starts_a_program(
     words: tuple[str, ...], tmp_path: Path, server: Recorded
 ) -> None:
@@ -359,7 +366,7 @@ def test_a_name_that_the_user_types_follows_no_link_of_the_directorys(
 def test_each_flag_allows_its_own_part_only(
     flag: str, shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = {"serve": {"serve": True}, "base_url": {"base_url": server.url}}[shape]
+    options: dict[str, Any] = {"serve": True} if shape == "serve" else {"base_url": server.url}
     directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", **options))
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, shape)
     table = target_table(kind="hosted", model="vllm/m", body={"custom_llm_provider": "vllm"})
@@ -373,12 +380,13 @@ def test_each_flag_allows_its_own_part_only(
 
 def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(tmp_path: Path) -> None:
     body = {"temperature": 0.2, "stop": ["\n"], "chat_template_kwargs": {"enable_thinking": False}}
-    for model, options in (
+    programs: tuple[tuple[str, dict[str, Any]], ...] = (
         ("openai/gpt-4o-mini", {"api_key_env": KEY, "fallbacks": [], "tries": 2}),
         ("gpt-4o-mini", {"body": body}),
         ("openrouter/meta-llama/llama-3.3-70b-instruct:free", {}),
         ("anthropic/claude-sonnet-4-5", {}),
-    ):
+    )
+    for model, options in programs:
         table = target_table(kind="hosted", model=model, **options)
         directory = foreign_directory(tmp_path / model.replace("/", "-"), target=table)
         opened = ragc.load(directory).session._ready(load(directory))
@@ -428,6 +436,11 @@ def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, serv
     assert SECRET not in str(server.seen)
 
 
+def become_a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def record_of(directory: Path) -> Path:
     """The one entry of the record for `directory`."""
     digest = load(directory).digest.removeprefix("sha256:")
@@ -447,7 +460,7 @@ def record_of(directory: Path) -> Path:
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
-        lambda path: (path.unlink(), os.mkfifo(path)),
+        become_a_fifo,
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )
