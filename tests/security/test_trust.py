@@ -344,6 +344,13 @@ def test_a_model_is_served_only_if_the_user_names_it(
     assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
 
 
+def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Recorded) -> None:
+    table = f"main = {{kind='vllm', model='echo', base_url='{server.url}'}}"
+    study = '[study]\nstore = "redis://127.0.0.1:9/0"\nworkers = "127.0.0.1:9"\n'
+    directory = foreign_directory(tmp_path, RECIPE + study)
+    assert ragc.ask(directory, QUESTION, sets=(f"targets.{table}", "study={}")).prediction == "red"
+
+
 def test_a_key_that_the_user_names_goes_to_no_model_of_the_directorys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

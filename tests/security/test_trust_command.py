@@ -177,6 +177,43 @@ def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
         address_of(str(study))
 
 
+def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    kept = tmp_path / "kept.toml"
+    (directory / "recipe.toml").rename(kept)
+    (directory / "recipe.toml").symlink_to(kept)
+    with pytest.raises(ArtefactError, match="leads out of the directory"):
+        ragc.load(directory)
+    (directory / "recipe.toml").unlink()
+    os.mkfifo(directory / "recipe.toml")
+    with pytest.raises(ArtefactError, match="no regular file"):
+        ragc.load(directory)
+    (directory / "recipe.toml").unlink()
+    kept.rename(directory / "kept.toml")
+    (directory / "recipe.toml").symlink_to("kept.toml")
+    assert ragc.load(directory).state.method == "vanilla"
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "run.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "3", "{", "\ufffe"])
+def test_damage_in_what_only_informs_is_one_sentence(name: str, text: str, tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    (directory / name).write_text(text, "utf-8")
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        ragc.load(directory)
+
+
+def test_a_record_that_others_may_write_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Path, "chmod", lambda *args, **named: None)  # as on a drive without permissions
+    trust_record.record_folder().mkdir(parents=True)
+    os.chmod(trust_record.record_folder(), 0o777)  # noqa: PTH101 - Path's own does nothing here
+    foreign_directory(tmp_path)
+    assert "`ragc trust" in caplog.text
+    assert "others may write" in caplog.text
+
+
 def test_a_directory_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
     directory = foreign_directory(tmp_path)
     (directory / "recipe.toml").unlink()
