@@ -25,6 +25,9 @@ class Session:
         self._lock = threading.Lock()
         self._opened: Opened | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Session, (self._how,)  # a copy opens for itself
+
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Answer `question` with `compiled`. Raises RagcError."""
         from ragc.optimizers import opened

@@ -20,7 +20,7 @@ from ragc.activity import doing
 from ragc.errors import ArtefactError, UsageError
 from ragc.fingerprint import digest, pretty
 from ragc.optimizers.calling import Session
-from ragc.optimizers.trust_record import DIGESTED, digest_of, remember_written
+from ragc.optimizers.trust_record import DIGESTED, digest_of, read_inside, remember_written
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.predict import RagPredict
@@ -210,17 +210,20 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         )
     try:
         # What is digested is what is read: the files may change in between.
-        contents = {name: inputs.read_bytes(folder / name) for name in DIGESTED}
+        contents = {name: read_inside(folder, name) for name in DIGESTED}
         state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
         provenance = _object(contents["provenance.json"], "provenance.json")
         recipe = contents["recipe.toml"].decode("utf-8")
-        run_file = folder / RUN
-        run = _object(inputs.read_bytes(run_file), RUN) if run_file.exists() else {}
+        run = _object(read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ArtefactError(
+            f"The compiled program at {folder} cannot be read: it is nested too deep."
+        ) from None
+    except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
 

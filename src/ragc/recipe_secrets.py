@@ -31,7 +31,8 @@ def note_secrets(table: Table, key: str, value: object, *, remedy: str) -> None:
     """Note every secret in `value`, which stands at `key` of `table`: by name, and inside an address."""
     for place, found in _secrets(value, ()):
         where = ".".join((table.name(key), *place))
-        table.note(key, f"{where} holds {found}, and recipes are passed on; {remedy}", *place)
+        text = f"{where} holds {found}, and recipes are passed on; {remedy}"
+        table.notes.add((*table.keys, key, *place), text, hidden=True)
 
 
 def _secrets(value: object, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -28,16 +28,19 @@ class Notes:
         self._lines, self._sets = lines, sets
         self._found: list[tuple[float, str]] = []
 
-    def add(self, keys: Keys, problem: str) -> None:
-        """Note `problem` where `keys` were written, or what is around them, or else what is inside."""
+    def add(self, keys: Keys, problem: str, *, hidden: bool = False) -> None:
+        """Note `problem` where `keys` were written, or what is around them, or else what is inside.
+
+        With `hidden` the value of an override is not repeated.
+        """
         for end in range(len(keys), 0, -1):
             if keys[:end] in self._sets:
-                return self.add_set(self._sets[keys[:end]], problem)
+                return self.add_set(_shown(self._sets[keys[:end]], hidden), problem)
             if line := self._lines.get(keys[:end]):
                 return self._found.append((line, f"line {line}: {problem}"))
         inside = (text for place, text in self._sets.items() if place[: len(keys)] == keys)
         if expression := next(inside, ""):
-            return self.add_set(expression, problem)
+            return self.add_set(_shown(expression, hidden), problem)
         return self._found.append((0, problem))
 
     def add_set(self, expression: str, problem: str) -> None:
@@ -50,6 +53,10 @@ class Notes:
     def listed(self) -> tuple[str, ...]:
         """All problems in the order of their lines, those of overrides last."""
         return tuple(text for _, text in sorted(self._found, key=lambda found: found[0]))
+
+
+def _shown(expression: str, hidden: bool) -> str:
+    return f"{expression.partition('=')[0]}=…" if hidden else expression
 
 
 class Table:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +117,12 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
 
     times: list[object] = []
     real = opened.open_compiled
-    monkeypatch.setattr(opened, "open_compiled", lambda *a, **k: (times.append(1), real(*a, **k))[1])
+
+    def counted(*args: Any, **named: Any) -> opened.Opened:
+        times.append(args)
+        return real(*args, **named)
+
+    monkeypatch.setattr(opened, "open_compiled", counted)
     program = ragc.load(compiled)
     assert program.state.method == "vanilla"
     assert server.paths == []
@@ -131,10 +138,12 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     assert isinstance(program.session, calling.Session)
     with pytest.raises(UsageError, match="empty"):
         program("  ")
+    assert copy.deepcopy(program)(QUESTION).prediction == "red"
+    times.clear()
     program.close()
     program.close()
     assert program(QUESTION).prediction == "red"
-    assert len(times) == 2
+    assert len(times) == 1
     program.close()
 
 

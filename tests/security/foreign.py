@@ -70,7 +70,9 @@ def compiled_directory(folder: Path, out: Path, target: str = '[targets.main]\nk
     return out
 
 
-def foreign_directory(tmp: Path, recipe: str = "", target: str = '[targets.main]\nkind = "embedded"\n') -> Path:
+def foreign_directory(
+    tmp: Path, recipe: str = "", target: str = '[targets.main]\nkind = "embedded"\n'
+) -> Path:
     """A compiled directory with its data inside, whose recipe nobody here compiled."""
     out = compiled_directory(tmp / "origin", tmp / "foreign")
     (out / "recipe.toml").write_text((recipe or RECIPE) + target, "utf-8")
@@ -134,7 +136,7 @@ def recording() -> Iterator[Recorded]:
 def command(
     *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`ragc WORDS` in a process of its own, as a user whose home is `home`; the secret is in its environment."""
+    """`ragc WORDS` in a process of its own, for a user with that `home` and a secret in the environment."""
     return _process(["-m", "ragc", *map(str, words)], home, cwd, more or {})
 
 

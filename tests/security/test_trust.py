@@ -63,7 +63,7 @@ def assert_refused(found: tuple[int, str, str], directory: Path, *keys: str) -> 
     status, out, err = found
     assert status == 2
     assert out == ""
-    assert err.startswith(f"ragc: {directory} was not compiled on this machine")
+    assert err.startswith(f"ragc: {directory}, as it is, was neither compiled nor trusted")
     assert err.count("\n") == 1
     for key in (*keys, f"ragc trust {directory}", "--set "):
         assert key in err
@@ -178,7 +178,10 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t.replace("corpus.jsonl", "folder/corpus.jsonl"),
         "sources.local.corpus",
     ),
-    "a link that leads to itself": (lambda t: t.replace("corpus.jsonl", "loop.jsonl"), "sources.local.corpus"),
+    "a link that leads to itself": (
+        lambda t: t.replace("corpus.jsonl", "loop.jsonl"),
+        "sources.local.corpus",
+    ),
     "a corpus of Windows": (
         lambda t: t.replace('"corpus.jsonl"', r"'..\outside\corpus.jsonl'"),
         "sources.local.corpus",
@@ -200,8 +203,7 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         "sources.local.options.model",
     ),
     "an embedder of a part": (
-        lambda t: t.replace('"bm25"', '"hybrid"')
-        + '[sources.local.options.dense]\nmodel = "modules"\n',
+        lambda t: t.replace('"bm25"', '"hybrid"') + '[sources.local.options.dense]\nmodel = "modules"\n',
         "sources.local.options.dense.model",
     ),
     "a recording": (lambda t: t.replace('"bm25"', '"recorded"').replace("corpus.", "link."), "local.corpus"),
@@ -258,8 +260,15 @@ def test_a_question_opens_no_judge(
     assert "A: red" in out
 
 
-@pytest.mark.parametrize("words", [("ask", "{d}", QUESTION), ("eval", "{d}"), ("eval", "{d}", "{d}"),
-                                   ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "{d}", QUESTION),
+        ("eval", "{d}"),
+        ("eval", "{d}", "{d}"),
+        ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
+    ],
+)
 def test_no_command_sends_a_variable_away_or_starts_a_program(
     words: tuple[str, ...], tmp_path: Path, server: Recorded
 ) -> None:
@@ -270,9 +279,7 @@ def test_no_command_sends_a_variable_away_or_starts_a_program(
     starts = target_table(kind="vllm", model="m", serve=True, python=str(helper))
     for number, text in enumerate((sends, starts)):
         directory = foreign_directory(tmp_path / str(number), target=text)
-        found = command(
-            *(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path
-        )
+        found = command(*(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path)
         assert_refused((found.returncode, found.stdout, found.stderr), directory)
     assert server.seen == []
     assert not marker.exists()
@@ -313,12 +320,35 @@ def test_what_the_user_sets_is_the_users_word_and_the_rest_is_not(
         words = [word for text in sets for word in ("--set", text)]
         assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, key)
     assert server.seen == []
-    status, out, _ = run(
-        capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}"
-    )
+    status, out, _ = run(capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}")
     assert status == 0
     assert "A: red" in out
     assert SECRET not in str(server.seen)
+
+
+def test_a_proxy_of_the_users_may_get_the_key_that_the_user_names(tmp_path: Path, server: Recorded) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(kind="hosted", model="openai/echo"))
+    sets = (f"targets.main.base_url={server.url}", f"targets.main.options.api_key_env={KEY}")
+    assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
+    assert SECRET + "-of-openai" in str(server.seen)
+
+
+def test_a_model_is_served_only_if_the_user_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = target_table(kind="vllm", model="/elsewhere", base_url="http://127.0.0.1:9/v1")
+    directory = foreign_directory(tmp_path, target=table)
+    words = ("--set", "targets.main.options={serve=true}")
+    text = (directory / "recipe.toml").read_text()
+    (directory / "recipe.toml").write_text(text.replace('base_url = "http://127.0.0.1:9/v1"\n', ""))
+    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
+
+
+def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Recorded) -> None:
+    table = f"main = {{kind='vllm', model='echo', base_url='{server.url}'}}"
+    study = '[study]\nstore = "redis://127.0.0.1:9/0"\nworkers = "127.0.0.1:9"\n'
+    directory = foreign_directory(tmp_path, RECIPE + study)
+    assert ragc.ask(directory, QUESTION, sets=(f"targets.{table}", "study={}")).prediction == "red"
 
 
 def test_a_key_that_the_user_names_goes_to_no_model_of_the_directorys(
@@ -343,12 +373,13 @@ def test_a_name_that_the_user_types_follows_no_link_of_the_directorys(
 def test_each_flag_allows_its_own_part_only(
     flag: str, shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = {"serve": {"serve": True}, "base_url": {"base_url": server.url}}[shape]
+    options: dict[str, Any] = {"serve": True} if shape == "serve" else {"base_url": server.url}
     directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", **options))
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, shape)
-    directory = foreign_directory(
-        tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus')
-    )
+    table = target_table(kind="hosted", model="vllm/m", body={"custom_llm_provider": "vllm"})
+    directory = foreign_directory(tmp_path / "library", target=table)
+    assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, "targets.main")
+    directory = foreign_directory(tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus'))
     found = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
     assert_refused(found, directory, "sources.local.corpus")
     assert server.seen == []
@@ -356,12 +387,13 @@ def test_each_flag_allows_its_own_part_only(
 
 def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(tmp_path: Path) -> None:
     body = {"temperature": 0.2, "stop": ["\n"], "chat_template_kwargs": {"enable_thinking": False}}
-    for model, options in (
+    programs: tuple[tuple[str, dict[str, Any]], ...] = (
         ("openai/gpt-4o-mini", {"api_key_env": KEY, "fallbacks": [], "tries": 2}),
         ("gpt-4o-mini", {"body": body}),
         ("openrouter/meta-llama/llama-3.3-70b-instruct:free", {}),
         ("anthropic/claude-sonnet-4-5", {}),
-    ):
+    )
+    for model, options in programs:
         table = target_table(kind="hosted", model=model, **options)
         directory = foreign_directory(tmp_path / model.replace("/", "-"), target=table)
         opened = ragc.load(directory).session._ready(load(directory))
@@ -411,6 +443,11 @@ def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, serv
     assert SECRET not in str(server.seen)
 
 
+def become_a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def record_of(directory: Path) -> Path:
     """The one entry of the record for `directory`."""
     digest = load(directory).digest.removeprefix("sha256:")
@@ -430,7 +467,7 @@ def record_of(directory: Path) -> Path:
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
-        lambda path: (path.unlink(), os.mkfifo(path)),
+        become_a_fifo,
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )
@@ -466,7 +503,9 @@ def test_entries_are_for_this_user_alone_and_say_no_more_than_they_must(tmp_path
 def test_the_environment_may_name_one_digest(
     tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url))
+    directory = foreign_directory(
+        tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url)
+    )
     monkeypatch.setenv("RAGC_TRUST", load(directory).digest)
     assert run(capsys, "ask", directory, QUESTION)[0] == 0
     monkeypatch.setenv("RAGC_TRUST", f"sha256:{'0' * 64}")

@@ -82,7 +82,10 @@ def test_on_a_terminal_it_asks(reply: str, status: int, tmp_path: Path) -> None:
     directory = foreign_directory(tmp_path)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragc", "trust", str(directory)], stdin=theirs, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "ragc", "trust", str(directory)],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     os.write(ours, f"{reply}\n".encode())
     out, _ = process.communicate(timeout=60)
@@ -105,14 +108,24 @@ def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://x.example/\\u001b[2J"\n'
+    table = '[targets.main]\nkind = "hosted"\nmodel = "m\\u001b[2J"\n'
     table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../x"\n'
     directory = foreign_directory(tmp_path, target=table)
     for words in (["trust", str(directory)], ["ask", str(directory), QUESTION]):
-        main(words)
+        assert main(words) == 2
         out, err = capsys.readouterr()
+        assert "2J/../x" in out + err
         assert "\x1b" not in out + err
         assert "\x9b" not in out + err
+
+
+def test_nothing_hides_behind_a_long_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = {**{f"a-{number}": "x" * 200 for number in range(9)}, "z-last": "here"}
+    directory = foreign_directory(
+        tmp_path, target=target_table(kind="vllm", model="m", serve=True, flags=flags)
+    )
+    assert main(["trust", str(directory)]) == 2
+    assert "'z-last': 'here'" in capsys.readouterr().out
 
 
 def test_many_may_write_the_record_at_once(tmp_path: Path) -> None:
@@ -155,11 +168,50 @@ def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
     text = RECIPE + '[targets.main]\nkind = "embedded"\n[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
     (study / "recipe.toml").write_text(text)
     (study / "study.json").write_text('{"name": "n", "workers": "127.0.0.1:9"}')
-    found = command("study", "status", study, home=tmp_path / "home", cwd=tmp_path, more={"PGPASSWORD": SECRET})
+    found = command(
+        "study", "status", study, home=tmp_path / "home", cwd=tmp_path, more={"PGPASSWORD": SECRET}
+    )
     assert found.returncode == 2
     assert "--trust-targets" in found.stderr
     with pytest.raises(Untrusted, match="HOST:PORT"):
         address_of(str(study))
+
+
+def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    kept = tmp_path / "kept.toml"
+    (directory / "recipe.toml").rename(kept)
+    (directory / "recipe.toml").symlink_to(kept)
+    with pytest.raises(ArtefactError, match="leads out of the directory"):
+        ragc.load(directory)
+    (directory / "recipe.toml").unlink()
+    os.mkfifo(directory / "recipe.toml")
+    with pytest.raises(ArtefactError, match="no regular file"):
+        ragc.load(directory)
+    (directory / "recipe.toml").unlink()
+    kept.rename(directory / "kept.toml")
+    (directory / "recipe.toml").symlink_to("kept.toml")
+    assert ragc.load(directory).state.method == "vanilla"
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "run.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "3", "{", "\ufffe"])
+def test_damage_in_what_only_informs_is_one_sentence(name: str, text: str, tmp_path: Path) -> None:
+    directory = foreign_directory(tmp_path)
+    (directory / name).write_text(text, "utf-8")
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        ragc.load(directory)
+
+
+def test_a_record_that_others_may_write_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Path, "chmod", lambda *args, **named: None)  # as on a drive without permissions
+    trust_record.record_folder().mkdir(parents=True)
+    os.chmod(trust_record.record_folder(), 0o777)  # noqa: PTH101 - Path's own does nothing here
+    foreign_directory(tmp_path)
+    assert "`ragc trust" in caplog.text
+    assert "others may write" in caplog.text
 
 
 def test_a_directory_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
