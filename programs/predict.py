@@ -169,7 +169,9 @@ class RagPredict(Prompted):
         try:
             return await self.runtime.gateway.ask(target, request)
         except TargetError as error:
-            if not is_context_error(str(error)):  # the size is an estimate, and the server's tokenizer decides
+            if not is_context_error(
+                str(error)
+            ):  # the size is an estimate, and the server's tokenizer decides
                 raise
             return None
 

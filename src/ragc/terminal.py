@@ -9,9 +9,7 @@ from typing import Any, TextIO
 
 # C0 but tab and line feed, DEL, C1, line and paragraph separators, bidirectional overrides and isolates,
 # halves of surrogate pairs.
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALVES = re.compile("[\ud800-\udfff]")
 
 

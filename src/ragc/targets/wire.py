@@ -107,7 +107,11 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
     if n == 1:
         return (read_reply(body, request, count),)
     listed = part(body, "choices")
-    choices = {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int} if isinstance(listed, list) else {}
+    choices = (
+        {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int}
+        if isinstance(listed, list)
+        else {}
+    )
     if choices.keys() != set(range(n)):
         raise Unreadable(f"{len(choices)} of {n} samples came")
     ids = [part(choices[i], "token_ids") for i in range(n)]
