@@ -14,6 +14,7 @@ from typing import Any
 
 from ragc import console, console_watch
 from ragc.errors import RagcError, UsageError
+from ragc.terminal import json_text, shown
 from ragc.version import __version__
 
 KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
@@ -108,6 +109,7 @@ def _sets(command: argparse.ArgumentParser) -> None:
     )
 
 
+@shown
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     args = parser().parse_args(argv)
@@ -169,7 +171,7 @@ def _eval(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         found = api.evaluate(args.program, split=args.split, sets=args.sets, progress=progress)
     if args.out:
-        lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in found.rows]
+        lines = [json_text(row.to_json()) for row in found.rows]
         Path(args.out).write_text("\n".join(lines) + "\n", "utf-8")
     _emit(found.to_json()) if args.json else console.evaluated(found)
     return 0

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragc.terminal import rich_console, visible
+
 if TYPE_CHECKING:
     from ragc.doctor import Check
     from ragc.exports.base import Exported
@@ -23,9 +25,7 @@ def error(text: str) -> None:
 
 
 def _out() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True)
+    return rich_console(highlight=False, soft_wrap=True)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> None:
@@ -183,7 +183,7 @@ def _grid(rows: Sequence[Sequence[str]]) -> None:
 
     grid = Table(*rows[0])
     for row in rows[1:]:
-        grid.add_row(*map(Text, row))
+        grid.add_row(*(Text(visible(cell)) for cell in row))
     _out().print(grid)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ragc.progress import Progress
+from ragc.terminal import rich_console, visible
 
 
 @contextmanager
@@ -62,7 +63,6 @@ class Bars:
     """Progress as one live bar on stderr, with finished trials above it."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -72,9 +72,9 @@ class Bars:
         )
         from rich.progress import Progress as Live
 
-        self._console = Console(stderr=True)
+        self._console = rich_console(stderr=True)
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -89,7 +89,7 @@ class Bars:
         """A new bar replaces the last one."""
         if self._task is not None:
             self._live.remove_task(self._task)
-        self._task = self._live.add_task(f"{name}{self._best}", total=total)
+        self._task = self._live.add_task(visible(f"{name}{self._best}"), total=total)
 
     def step(self, n: int = 1) -> None:
         """The bar advances."""

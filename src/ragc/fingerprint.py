@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def canonical(value: Any) -> str:
@@ -18,5 +21,9 @@ def digest(value: Any) -> str:
 
 
 def pretty(value: Any) -> str:
-    """`value` as indented JSON with sorted keys and a final newline, for files that people read."""
-    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """`value` as indented JSON with sorted keys and a final newline, for files that people read.
+
+    Halves of surrogate pairs, which UTF-8 cannot hold, are escaped.
+    """
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _HALVES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
