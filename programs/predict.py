@@ -161,7 +161,7 @@ class RagPredict(Prompted):
         return self._outcome(Recording(kept, error, cut), outputs, failure)
 
     async def _repaired(self, request: ChatRequest) -> Answer | None:
-        """The answer to `request`, which shows a reply once more; None where that does not fit the context."""
+        """The answer to `request`, which shows a reply again; None where that does not fit the context."""
         target = self.runtime.target(self.role)
         size = sum(target.count_tokens(message.content) for message in request.messages)
         if size + request.sampling.max_tokens > target.context_tokens:
