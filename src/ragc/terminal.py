@@ -1,8 +1,8 @@
 """What is printed for people: characters that act on a terminal are shown, wherever a text came from.
 
 Replies, passages, questions, file names and recipes are texts of others. While a command runs, the standard
-streams are `Shown`, so that no line has to be cleaned where it is written; what rich draws goes past them, and
-is cleaned by the console that `rich_console` makes.
+streams are `Shown`, so that no line has to be cleaned where it is written; what rich draws goes past them,
+and is cleaned by the console that `rich_console` makes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reply that cannot be read costs what was spent on it, wherever costs are counted, compared and limited."""
+"""A reply that cannot be read costs what was spent on it, wherever costs are counted or compared."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_metric_that_does_not_apply_still_counts_0_where_more_is_better() -> N
 
 
 @pytest.mark.parametrize("objectives", ['["-tokens"]', '["em", "-tokens"]', '["-tokens", "em"]'])
-def test_a_program_whose_every_reply_fails_is_not_the_cheapest(objectives: str, run: Run, folder: Any) -> None:
+def test_whatever_fails_on_every_reply_is_not_the_cheapest(objectives: str, run: Run, folder: Any) -> None:
     def reply(request: ChatRequest) -> Any:
         read = any("It was made in" in message.content for message in request.messages)
         return {"answer": colour_of(request)} if read else RUBBISH

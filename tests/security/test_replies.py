@@ -1,8 +1,9 @@
-"""Replies of servers that lie, pour or talk nonsense: a counted failure or another try, and never a traceback."""
+"""Replies of servers that lie, pour or talk nonsense: a counted failure or another try, never a traceback."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import zlib
@@ -74,9 +75,8 @@ def asked(kind: str, answer: Answer, **options: Any) -> tuple[Reply, int]:
         try:
             return finished(target, target.complete(ASK)), len(server.asked)
         except TargetUnavailable as error:
-            assert len(server.asked) == 2
-            assert "\n" not in str(error)
-            assert len(str(error)) < 600
+            if len(server.asked) != 2 or "\n" in str(error) or len(str(error)) > 600:
+                raise AssertionError(f"no sentence after two tries, but {len(server.asked)}") from error
             raise
 
 
@@ -464,10 +464,8 @@ def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, n:
 @settings(max_examples=300)
 @given(content=st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
-    try:
+    with contextlib.suppress(Unreadable):
         read_reply(read_json(content), ASK, len)
-    except Unreadable:
-        pass
     assert isinstance(error_message(content), str)
     read_metrics(content.decode("latin-1"))
 

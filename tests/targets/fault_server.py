@@ -31,7 +31,7 @@ class Answer:
     """What is sent back, and how that ends.
 
     `reset` breaks the connection off after `sent` bytes of the body, `stall` falls silent there; with `sent`
-    below 0 not even the head is sent. `endless` is sent again and again behind all that, until nobody listens.
+    below 0 not even the head is sent. `endless` is sent again and again behind that, until nobody listens.
     With `raw`, the body is the whole of what is sent, head and all, and the connection is closed after it.
     """
 

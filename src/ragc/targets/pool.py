@@ -119,7 +119,7 @@ class Pool:
 
 @contextmanager
 def _of_httpx() -> Iterator[None]:
-    """What aiohttp raises for a reply that is no HTTP as httpx's error; `map_aiohttp_exceptions` leaves it."""
+    """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
     try:
         yield
     except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
