@@ -23,6 +23,9 @@ from ragc.loop import closes
 LARGEST_REPLY = 16 * 1024 * 1024
 """Bytes of one reply."""
 
+DEEPEST = 50
+"""Lists and objects inside each other that a reply may hold."""
+
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 10.0
 """Seconds before the second try, doubled before each further one, and the most ever waited."""
 
@@ -161,4 +164,35 @@ def _result(body: bytes, where: str) -> Any:
         raise SourceError(f"{where} sent something that is not JSON; see base_url.") from None
     if not isinstance(reply, dict) or "result" not in reply:
         raise SourceError(f"{where} sent JSON without `result`, so it is no CRAG mock API.")
-    return reply["result"]
+    if _is_deep(reply):
+        raise SourceError(f"{where} sent JSON nested more than {DEEPEST} deep.")
+    return _whole(reply["result"])
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether lists and objects lie more than `DEEPEST` deep inside each other."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [
+            part
+            for one in level
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, dict | list)
+        ]
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def _whole(value: Any) -> Any:
+    """`value` without halves of surrogate pairs, which JSON can escape and no file can hold."""
+    if isinstance(value, str):
+        return (
+            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(name): _whole(item) for name, item in value.items()}
+    return value

@@ -28,6 +28,9 @@ LEAST: Mapping[str, float] = {
 }
 """The least score of a match, by what the name is of. Companies and movies may be cut short, see above."""
 
+LONGEST_NAME = 300
+"""Characters of a name; comparing longer texts takes time with their product."""
+
 BEGINS = frozenset({"company", "movie"})
 
 _LEGAL = """
@@ -73,6 +76,8 @@ def score(name: str, candidate: str, kind: str) -> float:
     """How well `candidate` fits `name`, both of `kind`, 0 to 100; 100 when their plain forms are equal."""
     from rapidfuzz import fuzz
 
+    if len(candidate) > LONGEST_NAME:
+        return 0.0
     wanted, known = plain(name, kind), plain(candidate, kind)
     if not wanted or not known:
         return 0.0

@@ -72,7 +72,7 @@ def _within(found: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]
     """The games of all replies that lie in `spans`, the latest first, each once."""
     games = [game for reply in found for game in rows(reply) if isinstance(game.get(field), str)]
     games = [game for game in games if any(span.holds(game[field]) for span in spans)]
-    unique = {(game[field], game.get("game_id") or game["index"]): game for game in games}
+    unique = {(game[field], str(game.get("game_id") or game["index"])): game for game in games}
     return [unique[key] for key in sorted(unique, key=str, reverse=True)]
 
 
@@ -137,7 +137,7 @@ def _number(line: dict[str, object]) -> int:
     """The points of a game as a whole number; 0 when they are not known."""
     points = line["points"]
     text = str(points).removesuffix(".0")
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
 
 
 def _goals(name: str, league: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ragc.errors import SourceError, UsageError
+
+log = logging.getLogger("ragc.corpora")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +88,30 @@ class Ddgs:
             if "No results found" in str(error) or "429" in str(error) or "timed out" in str(error):
                 raise Busy(f"the search engine found nothing or refused ({_line(error)})") from error
             raise SourceError(f"the search engine failed ({_line(error)})") from error
-        return [found(row) for row in rows][:n]
+        return results(rows)[:n]
 
 
-def found(row: Mapping[str, Any]) -> Found:
-    """A result of ddgs; raises SourceError when it is not shaped like one."""
-    try:
-        return Found(str(row["href"]), str(row.get("title") or ""), str(row.get("body") or ""))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise SourceError("the search engine answered with something that is no list of results") from error
+def results(rows: object) -> list[Found]:
+    """What ddgs found; a row that is no result is passed over, and the others are kept.
+
+    Raises SourceError when `rows` is no list, or holds rows and not one result.
+    """
+    listed = rows if isinstance(rows, list | tuple) else None
+    kept = [one for row in listed or () if (one := found(row)) is not None]
+    if listed is None or (listed and not kept):
+        raise SourceError("the search engine answered with something that is no list of results")
+    if len(kept) < len(listed):
+        log.warning("%d of %d results of a web search are no results and were passed over.",
+                    len(listed) - len(kept), len(listed))  # fmt: skip
+    return kept
+
+
+def found(row: object) -> Found | None:
+    """A result of ddgs; None when it is not shaped like one."""
+    if not isinstance(row, Mapping) or not isinstance(row.get("href"), str):
+        return None
+    title, body = (row.get(name) for name in ("title", "body"))
+    return Found(row["href"], *(text if isinstance(text, str) else "" for text in (title, body)))
 
 
 def _line(error: Exception) -> str:

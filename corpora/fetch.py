@@ -78,6 +78,8 @@ async def fetch(
             return await _followed(url, max_bytes, content_types, allow_loopback)
     except TimeoutError as error:
         raise SourceError(f"{_shown(url)} did not answer in full within {seconds:g} s.") from error
+    except (ValueError, OSError) as error:  # what the library under httpx leaves of an odd URL or reply
+        raise _broken(url, error) from error
 
 
 def check_url(url: str) -> httpx.URL:
@@ -86,14 +88,17 @@ def check_url(url: str) -> httpx.URL:
         raise SourceError(f"{_shown(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
     try:
         parsed = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError) as error:
+        host, port = parsed.host, parsed.port  # a host in Punycode is only read here
+    except (httpx.InvalidURL, ValueError) as error:  # of ValueError: UnicodeError, and idna's own
         raise SourceError(f"{_shown(url)} is no URL ({error}).") from error
+    if port is not None and not 0 < port < 65_536:
+        raise SourceError(f"{_shown(url)} names port {port}; ports go from 1 to 65535.")
     if parsed.scheme not in ("http", "https"):
         raise SourceError(f"{_shown(url)} is neither http nor https, and nothing else is fetched.")
-    if not parsed.host:
+    if not host:
         raise SourceError(f"{_shown(url)} names no host.")
     if parsed.userinfo:
-        raise SourceError(f"A URL of the host {parsed.host!r} holds a user name or password; leave it out.")
+        raise SourceError(f"A URL of the host {host!r} holds a user name or password; leave it out.")
     return parsed.copy_with(fragment=None)
 
 
@@ -175,7 +180,7 @@ def _decoded(body: bytes, named: str | None) -> str:
     return body.decode("cp1252", "replace")
 
 
-def _broken(at: httpx.URL, error: Exception) -> SourceError:
+def _broken(at: httpx.URL | str, error: Exception) -> SourceError:
     return SourceError(f"{_shown(at)} could not be fetched ({type(error).__name__}: {error}).")
 
 

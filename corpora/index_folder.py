@@ -153,7 +153,9 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
     try:
         build(work, step)
         manifest = work / MANIFEST
-        sizes = {str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest}
+        sizes = {
+            str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest
+        }
         content = {name: _sha256(work / name) for name in sizes}
         text = pretty(sealed({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 import time
 from collections.abc import Sequence
@@ -22,13 +23,18 @@ from ragc.corpora import fetch as fetching
 from ragc.corpora.engine import Busy, Ddgs, Engine, Found
 from ragc.corpora.recorded import in_order, ranked
 from ragc.corpora.terms import ANALYZER
-from ragc.errors import SourceError, UsageError
+from ragc.errors import SourceError, StoreError, UsageError
 from ragc.fingerprint import canonical, digest
 from ragc.records import Hit, Passage
 from ragc.store import CallStore
 
+log = logging.getLogger("ragc.corpora")
+
 VERSION = 1
 """Raised whenever the same page or result would give other passages."""
+
+LONGEST_TITLE, LONGEST_SNIPPET = 300, 4000
+"""Characters of what an engine says of a page; longer ones are cut."""
 
 LONGEST_QUERY = 400
 """Characters of a query that the engine is sent; engines refuse longer ones."""
@@ -188,6 +194,11 @@ class WebSource:
             text, _ = await self._store.fetch(digest(["page", VERSION, url]), lambda: self._read(url))
         except SourceError:
             return ""
+        except StoreError:
+            raise
+        except Exception as error:  # a page of a stranger's is no reason to lose the others
+            log.warning("A page that a web search found cannot be read (%s).", type(error).__name__)
+            return ""
         return text
 
     async def _read(self, url: str) -> str:
@@ -218,17 +229,29 @@ class _Pace:
 
 
 def _distinct(results: Sequence[Found]) -> list[Found]:
-    """Results that can be read, without fragments of their URLs, each page once."""
+    """Results that can be read, without fragments of their URLs, each page once.
+
+    One whose URL could be no page's (another scheme, no host, a port that is none) is dropped, and logged.
+    """
     kept: dict[str, Found] = {}
+    dropped = 0
     for result in results:
-        url = html.clean(result.url).strip().partition("#")[0]
-        if url:
-            kept.setdefault(url, Found(url, _line(result.title), _line(result.snippet)))
+        try:
+            url = html.clean(result.url).strip().partition("#")[0]
+            fetching.check_url(url)
+            found = Found(url, _line(result.title, LONGEST_TITLE), _line(result.snippet, LONGEST_SNIPPET))
+        except (SourceError, TypeError, AttributeError):
+            dropped += 1
+            continue
+        kept.setdefault(url, found)
+    if dropped:
+        log.warning("%d of %d results of a web search name no page and were dropped.", dropped, len(results))
     return list(kept.values())
 
 
-def _line(text: str) -> str:
-    return " ".join(html.clean(text).split())
+def _line(text: str, most: int) -> str:
+    """`text` on one line, without control characters, its first `most` characters."""
+    return " ".join(html.clean(text[: 4 * most]).split())[:most]
 
 
 def _passage(result: Found, page: str) -> Passage:
@@ -244,5 +267,5 @@ def _passages(text: str) -> list[Passage]:
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
             raise TypeError("no list of lists")
         return [Passage(str(name), str(title), str(body)) for name, title, body in rows]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise SourceError("What the call store kept of a web search cannot be read; move it away.") from error

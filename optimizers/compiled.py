@@ -7,6 +7,7 @@ recipe, seed and store; `run.json` says what this one run sent and when, and sta
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -71,6 +72,25 @@ class ProgramState(pydantic.BaseModel):
     predictors: dict[str, PredictorState]
     learned: dict[str, Any] = {}
     targets: dict[str, str] = {}
+
+    @pydantic.field_validator("knobs", "predictors", "learned", mode="before")
+    @classmethod
+    def _in_json(cls, value: Any) -> Any:
+        """Refuse NaN and infinity, which the parser lets pass and JSON has not."""
+        if not _finite(value):
+            raise ValueError("NaN and infinity are no numbers of JSON")
+        return value
+
+
+def _is_endless(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _finite(value: Any) -> bool:
+    """Whether no number in `value`, of JSON, is NaN or infinite."""
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ class Row:
     """One question answered and scored.
 
     `scores` has every metric; None where it does not apply. `failure` says why there is no
-    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `found` are the findings that
-    metrics read, by family, and `judging` what they took, which is no cost of the program.
+    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `found` are
+    the findings that metrics read, by family, and `judging` what they took, which is no cost of the program.
     """
 
     question: Question

@@ -77,13 +77,14 @@ class Knob:
                     return option
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
-        if isinstance(value, bool) or not isinstance(value, int | float) or wanted(value) != value:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):
             raise UsageError(
-                f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, found {value!r}"
+                f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, "
+                f"found {repr(value)[:60]}"
             )
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
             raise UsageError(
-                f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {value!r}"
+                f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {repr(value)[:60]}"
             )
         return wanted(value)
 
@@ -94,6 +95,14 @@ class Knob:
         out["options"] = [False, True] if self.kind == "switch" else list(self.options)
         out["when"] = None if self.when is None else self.when.to_json()
         return out
+
+
+def _is(wanted: type[int] | type[float], value: float) -> bool:
+    """Whether `value` is a finite number of the type `wanted`, or equal to one."""
+    try:
+        return math.isfinite(value) and wanted(value) == value
+    except OverflowError:
+        return False
 
 
 def integer(default: int, low: int, high: int, about: str, *, step: int = 1, **more: Any) -> Any:

@@ -161,7 +161,7 @@ class RagPredict(Prompted):
         return self._outcome(Recording(kept, error, cut), outputs, failure)
 
     async def _repaired(self, request: ChatRequest) -> Answer | None:
-        """The answer to `request`, which shows a reply once more; None where that does not fit the context."""
+        """The answer to `request`, which shows a reply again; None where that does not fit the context."""
         target = self.runtime.target(self.role)
         size = sum(target.count_tokens(message.content) for message in request.messages)
         if size + request.sampling.max_tokens > target.context_tokens:
@@ -169,7 +169,9 @@ class RagPredict(Prompted):
         try:
             return await self.runtime.gateway.ask(target, request)
         except TargetError as error:
-            if not is_context_error(str(error)):  # the size is an estimate, and the server's tokenizer decides
+            if not is_context_error(
+                str(error)
+            ):  # the size is an estimate, and the server's tokenizer decides
                 raise
             return None
 

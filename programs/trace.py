@@ -96,7 +96,9 @@ class Unread(Note):
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
-        spent = {name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")}
+        spent = {
+            name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")
+        }
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome, **spent}
 
 

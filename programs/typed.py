@@ -32,7 +32,9 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
         plain = FieldInfo(annotation=info.annotation)
         plain.metadata = list(info.metadata)
         fields[name] = (info.annotation, plain)
-    return pydantic.create_model("Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields)
+    return pydantic.create_model(
+        "Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields
+    )
 
 
 @lru_cache(maxsize=512)
@@ -68,7 +70,9 @@ def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str
     if len(text) > LONGEST:
         raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
     if nested(text):
-        raise ParseFailure(f"A reply opens more than {DEEPEST} brackets inside each other. It {_began(text)}.")
+        raise ParseFailure(
+            f"A reply opens more than {DEEPEST} brackets inside each other. It {_began(text)}."
+        )
     model = output_model(signature)
     try:
         made = model.model_validate_json(text)

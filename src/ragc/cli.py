@@ -13,6 +13,7 @@ from typing import Any
 
 from ragc import console, console_watch, failures
 from ragc.errors import RagcError, UsageError
+from ragc.terminal import shown
 from ragc.version import __version__
 
 KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
@@ -153,18 +154,23 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "stdout is closed, and results are written there; open it, or lead it to /dev/null."
             )
             return 1
-        try:
-            args = parser().parse_args(argv)
-        except SystemExit:
-            if _undelivered():
-                return 1
-            raise
-        try:
-            status = _run(args)
-        finally:
-            if loop := sys.modules.get("ragc.loop"):  # a command that asked nothing has none
-                loop.release()
-        return 1 if _undelivered() else status
+        return _main(argv)
+
+
+@shown
+def _main(argv: Sequence[str] | None) -> int:
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit:
+        if _undelivered():
+            return 1
+        raise
+    try:
+        status = _run(args)
+    finally:
+        if loop := sys.modules.get("ragc.loop"):  # a command that asked nothing has none
+            loop.release()
+    return 1 if _undelivered() else status
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ragc import screen
 from ragc.progress import Progress
+from ragc.terminal import rich_console, visible
 
 _ROOMY = 100
 """The columns from which on a bar is long and says how much time is left."""
@@ -67,7 +68,6 @@ class Bars:
     """Progress as one live bar on stderr, with finished trials above it."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -77,7 +77,7 @@ class Bars:
         )
         from rich.progress import Progress as Live
 
-        self._console = Console(stderr=True, markup=False, highlight=False)
+        self._console = rich_console(stderr=True, highlight=False)
         wide = self._console.width >= _ROOMY
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -95,7 +95,7 @@ class Bars:
         """A new bar replaces the last one."""
         if self._task is not None:
             self._live.remove_task(self._task)
-        self._name = f"{name}{self._best}"
+        self._name = visible(f"{name}{self._best}")
         self._task = self._live.add_task(self._name, total=total)
 
     def step(self, n: int = 1) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
+_HALVES = re.compile("[\ud800-\udfff]")
 _SEAL = "digest"
 
 
@@ -43,5 +45,9 @@ def unsealed(value: object) -> dict[str, Any] | None:
 
 
 def pretty(value: Any) -> str:
-    """`value` as indented JSON with sorted keys and a final newline, for files that people read."""
-    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """`value` as indented JSON with sorted keys and a final newline, for files that people read.
+
+    Halves of surrogate pairs, which UTF-8 cannot hold, are escaped.
+    """
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _HALVES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)

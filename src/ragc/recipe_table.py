@@ -102,7 +102,7 @@ class Table:
         value = self.get(key)
         if value is None:
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1e300:
             return float(value)
         self.wrong(key, "a number above 0")
         return None

@@ -13,6 +13,7 @@ from typing import Any
 from ragc import inputs, outputs
 from ragc.activity import doing
 from ragc.errors import UsageError
+from ragc.terminal import json_text
 
 _KEYS = frozenset({"id", "question", "answers", "prediction", "scores"})
 """What every row has."""
@@ -59,7 +60,7 @@ class RowsFile:
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write `rows`, one a line. Raises OSError."""
-        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        text = "".join(f"{json_text(row)}\n" for row in rows)
         content = text.encode("utf-8", "backslashreplace")
         with doing(f"Writing the rows to {self._out}", _AGAIN):
             if self._stream == "stdout":

@@ -1,61 +1,96 @@
-"""What is printed for people: text of strangers shows its control characters instead of acting on the terminal."""
+"""What is printed for people: characters that act on a terminal are shown, wherever a text came from.
+
+Replies, passages, questions, file names and recipes are texts of others. While a command runs, the standard
+streams are `Shown`, so that no line has to be cleaned where it is written; what rich draws goes past them,
+and is cleaned by the console that `rich_console` makes.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-# C0 but tab and line feed, DEL, C1, line and paragraph separators, bidirectional overrides and isolates,
-# halves of surrogate pairs.
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# C0 but tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
+# isolates, halves of surrogate pairs.
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    r"""`text` with every character that acts on a terminal written as an escape such as `\x1b` or `\u202e`."""
+    r"""`text` with every character that acts on a terminal written as an escape such as `\u001b`.
+
+    The escapes are those of JSON: a JSON text stays one, of the same value.
+    """
     return _ACTING.sub(_escape, text)
 
 
+def json_text(value: Any) -> str:
+    """`value` as JSON on one line that UTF-8 can hold: halves of surrogate pairs are escaped."""
+    return _HALVES.sub(_escape, json.dumps(value, ensure_ascii=False))
+
+
 def _escape(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\u{ord(found.group()):04x}"
 
 
-def write(text: str) -> None:
-    """Print `text`, made `visible`, on stdout."""
-    _write(sys.stdout, visible(text))
+class Shown:
+    """The text stream `stream`, on which everything written is `visible`, and of a spelling that it takes."""
+
+    def __init__(self, stream: Any) -> None:
+        self.rich_proxied_file = stream  # where rich, which looks for this name, writes what it drew
+
+    def write(self, text: str) -> int:
+        """Write `text`; what the stream's encoding lacks is escaped too."""
+        stream = self.rich_proxied_file
+        shown = visible(text)
+        try:
+            shown.encode(stream.encoding or "utf-8")
+        except UnicodeEncodeError:
+            shown = "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in shown)
+        stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of `lines`."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
 
 
-def write_error(text: str) -> None:
-    """Print `text`, made `visible`, on stderr."""
-    _write(sys.stderr, visible(text))
+def shown(command: Callable[P, T]) -> Callable[P, T]:
+    """`command` with standard output and standard error `Shown` while it runs."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = (stream and Shown(stream) for stream in streams)
+        try:
+            return command(*args, **kwargs)
+        finally:
+            sys.stdout, sys.stderr = streams
+
+    return run
 
 
-def json_text(value: Any, *, indent: int | None = None) -> str:
-    """`value` as JSON that any stream and any parser of UTF-8 takes: halves of surrogate pairs are escaped."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return _HALVES.sub(_escape, text)  # they stand in strings only, where JSON knows the same escape
+def rich_console(**options: Any) -> Any:
+    """A console of rich's on which texts are `visible`, and no markup in them is followed."""
+    from rich.console import Console
+    from rich.text import Text
 
+    class Plain(Console):
+        """Takes texts as they are."""
 
-def write_json(value: Any) -> None:
-    """Print `value` as one JSON document on stdout, in ASCII where the stream takes nothing else."""
-    text = json_text(value, indent=2)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value, indent=2)
-    sys.stdout.write(f"{text}\n")
+        def render_str(self, text: str, **more: Any) -> Text:
+            """`text` as rich's own, made visible."""
+            return super().render_str(visible(text), **more)
 
-
-def _write(stream: TextIO, text: str) -> None:
-    """Print `text`; what the encoding of `stream` lacks is escaped."""
-    encoding = stream.encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.encode(encoding, "backslashreplace").decode(encoding)
-    stream.write(text)
+    return Plain(markup=False, emoji=False, **options)

@@ -31,7 +31,8 @@ class Answer:
     """What is sent back, and how that ends.
 
     `reset` breaks the connection off after `sent` bytes of the body, `stall` falls silent there; with `sent`
-    below 0 not even the head is sent.
+    below 0 not even the head is sent. `endless` is sent again and again behind that, until nobody listens.
+    With `raw`, the body is the whole of what is sent, head and all, and the connection is closed after it.
     """
 
     body: bytes
@@ -40,6 +41,8 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     ending: Literal["whole", "reset", "stall"] = "whole"
     sent: int = -1
+    raw: bool = False
+    endless: bytes = b""
 
 
 Script = Callable[[Asked], Answer]
@@ -85,7 +88,7 @@ class FaultServer:
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.answered: list[str] = []
-        self.port = 0
+        self.port = self.poured = 0
         self._gathered = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -171,6 +174,10 @@ class FaultServer:
             f"HTTP/1.1 {answer.status} X\r\nContent-Type: {answer.content_type}\r\n"
             f"Content-Length: {len(answer.body)}\r\n{more}\r\n"
         ).encode()
+        if answer.raw:
+            writer.write(answer.body)
+            await self._endlessly(writer, answer.endless)
+            return False
         if answer.ending == "whole":
             writer.write(head + answer.body)
         elif answer.sent >= 0:
@@ -182,6 +189,14 @@ class FaultServer:
             # Let what was sent arrive first: a reset may overtake it.
             await asyncio.sleep(0.01)
         return answer.ending == "whole"
+
+    async def _endlessly(self, writer: asyncio.StreamWriter, part: bytes) -> None:
+        """Send `part` until the other side has gone; `poured` counts the bytes."""
+        await writer.drain()
+        while part:
+            writer.write(part)
+            await writer.drain()
+            self.poured += len(part)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def _object(reply: str) -> Any:
     for text in (reply, reply[reply.find("{") : reply.rfind("}") + 1]):
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return None
 

@@ -56,7 +56,7 @@ def _loaded(text: str) -> Any:
     """
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     start = text.find("{")
     around = text[:start] if start >= 0 else text
@@ -65,7 +65,7 @@ def _loaded(text: str) -> Any:
         try:
             value, end = json.JSONDecoder().raw_decode(text, start)
             rest = text[end:]
-        except ValueError:
+        except (ValueError, RecursionError):
             value, rest = _mended(text[start:])
         around += rest
     if _AROUND & set(around) or rest.lstrip().startswith(","):
@@ -81,7 +81,7 @@ def _mended(text: str) -> tuple[Any, str]:
     try:
         whole = _completed(text)
         value, end = json.JSONDecoder(strict=False).raw_decode(whole)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _Unfit((), "Input should be a JSON object") from None
     return _trimmed(value), whole[end:]
 

@@ -1,4 +1,4 @@
-"""Bodies of replies, read no further than a limit: packed ones are unpacked piece by piece, and counted so."""
+"""Bodies of replies, read no further than a limit; packed ones are unpacked piece by piece."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def limited(limit: Limit) -> Iterator[None]:
 
 
 def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
-    """Let `transport`, a class of someone else's, keep to the limit of the context; without one, nothing changes."""
+    """Let `transport`, a class of a library's, keep to the context's limit; without one nothing changes."""
     handle: Any = transport.handle_async_request
     if getattr(handle, "keeps_limit", False):
         return

@@ -258,10 +258,10 @@ class HostedTarget:
                     model=self.model, prompt_tokens=usage.prompt, completion_tokens=usage.completion
                 )
                 usd = price(float(sum(per_token)))
-            if usd is not None:
-                return usd
         except Exception:
-            pass
+            usd = None
+        if usd is not None:
+            return usd
         if self.priced:
             self.priced = False
             near = nearest_id(self._litellm, self.model)

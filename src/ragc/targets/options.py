@@ -20,6 +20,9 @@ _SAID = {
     tuple: "list",
     dict: "table",
 }
+_HUGE = 1e15
+"""No option is a number so great."""
+
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
 )
@@ -154,13 +157,15 @@ def read_options(cls: Callable[..., T], kind: str, given: Mapping[str, Any]) -> 
     for name, said in given.items():
         value, f = said, declared[name]
         expected = type(f.default_factory() if f.default_factory is not MISSING else f.default)
-        if expected is float and type(value) is int:
+        if expected is float and type(value) is int and abs(value) < _HUGE:
             value = float(value)
         if expected is tuple and isinstance(value, list):
             value = tuple(value)
         if type(value) is not expected:
             raise UsageError(
-                f"Option {name} of a {kind} target must be of type {_SAID[expected]}, got {value!r}."
+                f"Option {name} of a {kind} target must be of type {_SAID[expected]}, got {repr(value)[:60]}."
             )
+        if isinstance(value, int | float) and not abs(value) < _HUGE:  # NaN is below nothing
+            raise UsageError(f"Option {name} of a {kind} target is no amount: {repr(value)[:60]}.")
         values[name] = value
     return cls(**values)

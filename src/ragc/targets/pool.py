@@ -121,7 +121,7 @@ class Pool:
 
 @contextmanager
 def _of_httpx() -> Iterator[None]:
-    """What aiohttp raises for a reply that is no HTTP, and `map_aiohttp_exceptions` leaves, as httpx's error."""
+    """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
     try:
         yield
     except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:

@@ -72,9 +72,7 @@ def sound(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Re
     counted = usage(told.prompt, told.completion, told.cached, request, text, count)
     usd = price(reply.usd)
     scored, prompt = (tuple(map(_scored, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs))
-    return replace(
-        reply, text=text, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt
-    )
+    return replace(reply, text=text, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt)
 
 
 def _scored(token: TokenLogprob) -> TokenLogprob:

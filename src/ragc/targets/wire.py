@@ -56,7 +56,7 @@ def drawn_seed(request: ChatRequest) -> int:
 
 
 class Unreadable(ValueError):
-    """A body that is no complete chat completion; the message continues "a reply that is no chat completion"."""
+    """A body that is no complete chat completion; the message says why, in a few words."""
 
 
 def read_json(content: bytes | str) -> Any:
@@ -81,12 +81,12 @@ def _refuse(constant: str) -> Any:
 def part(value: Any, *path: str | int) -> Any:
     """What stands in `value` under the names and numbers of `path`; None where nothing does."""
     for step in path:
-        kind = dict if isinstance(step, str) else list
-        if not isinstance(value, kind):
-            return None
-        try:
-            value = value[step]
-        except (KeyError, IndexError):
+        if isinstance(value, dict if isinstance(step, str) else list):
+            try:
+                value = value[step]
+            except (KeyError, IndexError):
+                return None
+        else:
             return None
     return value
 
@@ -107,7 +107,11 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
     if n == 1:
         return (read_reply(body, request, count),)
     listed = part(body, "choices")
-    choices = {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int} if isinstance(listed, list) else {}
+    choices = (
+        {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int}
+        if isinstance(listed, list)
+        else {}
+    )
     if choices.keys() != set(range(n)):
         raise Unreadable(f"{len(choices)} of {n} samples came")
     ids = [part(choices[i], "token_ids") for i in range(n)]

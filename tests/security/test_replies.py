@@ -1,0 +1,515 @@
+"""Replies of servers that lie, pour or talk nonsense: a counted failure or another try, never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc import loop
+from ragc.counters import Counters, counting
+from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
+from ragc.metrics import get
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.evaluation import Row, evaluate
+from ragc.programs import method
+from ragc.programs.layouts import read_laid_out
+from ragc.programs.runtime import Runtime
+from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.typed import read_json as read_typed
+from ragc.recipe import Budget
+from ragc.records import Question
+from ragc.signatures.answers import ShortAnswer
+from ragc.signatures.syntax import SyntacticParse
+from ragc.store import CallStore
+from ragc.targets.base import ChatRequest, Message, Reply, Usage
+from ragc.targets.gateway import Gateway, request_key
+from ragc.targets.options import VllmOptions
+from ragc.targets.probe import probe
+from ragc.targets.vllm_metrics import read as read_metrics
+from ragc.targets.wire import Unreadable, error_message, read_json, read_replies, read_reply
+from ragc.testing import ScriptedTarget
+from tests.targets.conftest import only_our_key
+from tests.targets.fault_clients import KINDS, Waits, finished, target_of
+from tests.targets.fault_server import Answer, serving
+
+__all__ = ["only_our_key"]
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+
+ASK = ChatRequest((Message("user", "Capital of Peru?"),))
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+QUESTIONS = tuple(Question(f"q{n}", f"What is thing {n}?", ("x",)) for n in range(3))
+MANY = 100_000
+"""Far more brackets than any parser follows."""
+
+
+def completion(**more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "Lima"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    usage = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23}
+    whole = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    return {**whole, "usage": usage, **more}
+
+
+def choosing(**more: Any) -> dict[str, Any]:
+    return completion(choices=[{**completion()["choices"][0], **more}])
+
+
+def saying(content: Any) -> dict[str, Any]:
+    return choosing(message={"role": "assistant", "content": content})
+
+
+def asked(kind: str, answer: Answer, **options: Any) -> tuple[Reply, int]:
+    """The reply of a target of `kind` to whom a server always gives `answer`, and the tries that took."""
+    with serving(lambda _: answer) as server:
+        target = target_of(kind, server.url, Waits(), tries=2, **options)
+        try:
+            return finished(target, target.complete(ASK)), len(server.asked)
+        except TargetUnavailable as error:
+            if len(server.asked) != 2 or "\n" in str(error) or len(str(error)) > 600:
+                raise AssertionError(f"no sentence after two tries, but {len(server.asked)}") from error
+            raise
+
+
+BROKEN: dict[str, Any] = {
+    "no object": [1, 2],
+    "a number": 7,
+    "choices a number": completion(choices=5),
+    "choices a text": completion(choices="Lima"),
+    "choices an object": completion(choices={"0": {}}),
+    "choice null": completion(choices=[None]),
+    "choice a list": completion(choices=[["Lima"]]),
+    "message a list": choosing(message=["Lima"]),
+    "message a text": choosing(message="Lima"),
+    "content a number": saying(3.5),
+    "content an object": saying({"text": "Lima"}),
+    "content parts of numbers": saying([{"type": "text", "text": 3}]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("body", BROKEN.values(), ids=list(BROKEN))
+def test_a_body_of_another_shape_is_tried_again_and_then_one_sentence(kind: str, body: Any) -> None:
+    try:
+        reply, _ = asked(kind, Answer(json.dumps(body).encode()))
+    except TargetUnavailable:
+        return
+    assert kind == "hosted"  # LiteLLM makes a text of some of them
+    assert isinstance(reply.text, str)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_with_the_status_of_success_is_one_sentence(kind: str) -> None:
+    with serving(lambda _: Answer(b'{"error": "overloaded"}')) as server:
+        target = target_of(kind, server.url, Waits(), tries=2)
+        with pytest.raises(TargetError, match=r"no chat completion|answered 422"):
+            finished(target, target.complete(ASK))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * MANY,
+        b'{"choices":' * MANY,
+        b'{"choices": [{"message": {"content": "a\xff\xfe"}}]}',
+        b"\x00" * 1000,
+        b'{"choices": NaN}',
+        b'{"id": ' + b"9" * 10_000 + b"}",
+        b"\xef\xbb\xbf",
+    ],
+    ids=["deep lists", "deep objects", "no UTF-8", "NUL", "NaN", "a huge number", "a mark only"],
+)
+def test_bytes_that_are_no_json_are_tried_again_and_then_one_sentence(kind: str, body: bytes) -> None:
+    with pytest.raises(TargetUnavailable, match="tried 2 times"):
+        asked(kind, Answer(body))
+
+
+LIES: dict[str, Any] = {
+    "no usage": None,
+    "a list": [],
+    "a text": "many",
+    "a number": 5,
+    "empty": {},
+    "negative": {"prompt_tokens": -900, "completion_tokens": -(10**9), "total_tokens": -1},
+    "booleans": {"prompt_tokens": True, "completion_tokens": False},
+    "fractions": {"prompt_tokens": 1.5, "completion_tokens": 0.1},
+    "huge": {"prompt_tokens": 10**30, "completion_tokens": 1e300},
+    "texts": {"prompt_tokens": "20", "completion_tokens": None},
+    "lists": {"prompt_tokens": [1], "completion_tokens": {"n": 1}},
+    "details a list": {"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": [1]},
+    "more cached than read": {
+        "prompt_tokens": 20,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 99},
+    },
+    "negative cached": {
+        "prompt_tokens": 20,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": -7},
+    },
+}
+
+
+@pytest.mark.parametrize("usage", LIES.values(), ids=list(LIES))
+def test_usage_that_is_no_count_is_counted_here(usage: Any) -> None:
+    reply, tries = asked("vllm", Answer(json.dumps(completion(usage=usage)).encode()))
+    assert (reply.text, tries) == ("Lima", 1)
+    assert reply.usage in (Usage(20, 3), Usage(4, 1))  # what the server says, or a quarter of the characters
+    told = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    assert (reply.usage.prompt == 20) == (told == 20)
+
+
+@pytest.mark.parametrize("usage", LIES.values(), ids=list(LIES))
+def test_usage_that_is_no_count_never_lowers_what_a_hosted_model_cost(usage: Any) -> None:
+    try:
+        reply, _ = asked("hosted", Answer(json.dumps(completion(usage=usage)).encode()))
+    except TargetUnavailable:
+        return
+    assert reply.text == "Lima"
+    assert reply.usage.prompt >= 0 <= reply.usage.completion
+    assert 0 <= reply.usd < 1
+
+
+def test_timings_and_text_in_parts_are_taken_as_far_as_they_make_sense() -> None:
+    body = completion(timings=[1], usage={"prompt_tokens": 20, "completion_tokens": 3})
+    assert asked("vllm", Answer(json.dumps(body).encode()))[0].usage == Usage(20, 3)
+    parts = saying([{"type": "text", "text": "Li"}, "ma"])
+    assert asked("vllm", Answer(json.dumps(parts).encode()))[0].text == "Lima"
+    assert asked("vllm", Answer(json.dumps(saying(None)).encode()))[0].text == ""
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [7, {"content": 7}, {"content": ["a"]}, {"content": [{"token": "a", "logprob": "b"}]}, {"content": [{}]}],
+)
+def test_logprobs_of_another_shape_are_tried_again_and_then_one_sentence(logprobs: Any) -> None:
+    body = json.dumps(choosing(logprobs=logprobs)).encode()
+    wanted = ChatRequest(ASK.messages, logprobs=True)
+    with serving(lambda _: Answer(body)) as server:
+        target = target_of("vllm", server.url, Waits(), tries=2)
+        with pytest.raises(Exception, match=r"no chat completion|sent no logprobs"):
+            finished(target, target.complete(wanted))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_a_surrogate_pair_is_replaced_and_can_be_stored(kind: str, tmp_path: Path) -> None:
+    """Escaped in JSON it is ASCII on the wire, and no text that UTF-8 can hold."""
+    body = json.dumps(saying("L\ud800ima \ud83d\ude00")).encode()
+    try:
+        reply, _ = asked(kind, Answer(body))
+    except TargetUnavailable:
+        assert kind == "hosted"
+        return
+    assert reply.text == "L\ufffdima \U0001f600"
+    CallStore(tmp_path).put("k", json.dumps(reply.to_json(), ensure_ascii=False))
+
+
+JUNK = {
+    "no HTTP": b"Lima\r\n\r\n",
+    "HTTP/0.9": b"<html>Lima</html>",
+    "a status of letters": b"HTTP/1.1 OK Lima\r\nContent-Length: 0\r\n\r\n",
+    "a status too great": b"HTTP/1.1 99999 OK\r\nContent-Length: 0\r\n\r\n",
+    "another protocol": b"ICY 200 OK\r\n\r\n",
+    "version nonsense": b"HTTP/9.x 200 OK\r\n\r\n",
+    "only a line end": b"\r\n\r\n",
+    "NUL": b"\x00" * 64,
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "a header without a name": OK + b": none\r\nContent-Length: 2\r\n\r\n{}",
+    "two lengths": OK + b"Content-Length: 2\r\nContent-Length: 70\r\n\r\n{}",
+    "a negative length": OK + b"Content-Length: -5\r\n\r\n{}",
+    "a length of letters": OK + b"Content-Length: many\r\n\r\n{}",
+    "less than the length": OK + b"Content-Length: 500\r\n\r\n{}",
+    "chunks of nonsense": OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+    "a chunk cut off": OK + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{}",
+    "no gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+    "an unknown packing": OK + b"Content-Encoding: lima\r\nContent-Length: 2\r\n\r\n{}",
+    "headers that are no text": OK + b"X-\xff: \xfe\r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("junk", JUNK.values(), ids=list(JUNK))
+def test_what_is_no_http_is_tried_again_and_then_one_sentence(kind: str, junk: bytes) -> None:
+    with pytest.raises(TargetUnavailable, match="tried 2 times"):
+        asked(kind, Answer(junk, raw=True), restart_s=0.0)
+
+
+ZEROS = 300 * 2**20
+CAP = 100_000
+
+
+def bomb(packer: Any) -> bytes:
+    piece = b" " * 2**20
+    return b"".join(packer.compress(piece) for _ in range(ZEROS >> 20)) + bytes(packer.flush())
+
+
+POURING = {
+    "a body without end": (OK + b"\r\n", b" " * 65_536),
+    "chunks without end": (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b" " * 4096 + b"\r\n"),
+    "headers without end": (OK, b"X-More: " + b"a" * 4000 + b"\r\n"),
+    "a header line without end": (OK + b"X: ", b"a" * 65_536),
+    "a status line without end": (b"HTTP/1.1 200 ", b"a" * 65_536),
+    "an error without end": (b"HTTP/1.1 400 Bad\r\n\r\n", b"no " * 20_000),
+    "members of gzip without end": (OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("begun", "endless"), POURING.values(), ids=list(POURING))
+def test_a_reply_without_end_is_read_up_to_the_cap(kind: str, begun: bytes, endless: bytes) -> None:
+    with serving(lambda _: Answer(begun, raw=True, endless=endless)) as server:
+        target = target_of(kind, server.url, Waits(), tries=2, max_reply_bytes=CAP, restart_s=0.0)
+        with pytest.raises(TargetUnavailable, match="tried 2 times"):
+            finished(target, target.complete(ASK))
+        assert server.poured < 40 * 2**20  # buffers of the system included, for two tries
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("packing", ["gzip", "deflate"])
+def test_a_bomb_is_unpacked_up_to_the_cap(kind: str, packing: str) -> None:
+    packer = zlib.compressobj(wbits=31 if packing == "gzip" else 15)
+    answer = Answer(bomb(packer), headers=(("Content-Encoding", packing),))
+    with pytest.raises(TargetUnavailable, match=r"more than 8,388,608 bytes.*tried 2 times"):
+        asked(kind, answer)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reply_that_is_packed_and_small_is_read(kind: str) -> None:
+    whole = json.dumps(completion()).encode()
+    raw = zlib.compressobj(wbits=-15)
+    for packing, body in {
+        "gzip": gzip.compress(whole[:50]) + gzip.compress(whole[50:]),
+        "deflate": zlib.compress(whole),
+        "Deflate ": raw.compress(whole) + raw.flush(),
+    }.items():
+        assert asked(kind, Answer(body, headers=(("Content-Encoding", packing),)))[0].text == "Lima"
+
+
+def test_the_cap_is_an_option_of_the_target() -> None:
+    body = json.dumps(saying("x" * 200_000)).encode()
+    assert len(asked("vllm", Answer(body))[0].text) == 200_000
+    with pytest.raises(TargetUnavailable, match=r"sent a reply of more than 100,000 bytes \(tried 2 times\)"):
+        asked("vllm", Answer(body), max_reply_bytes=CAP)
+    with pytest.raises(UsageError, match="max_reply_bytes of a target must be above 0"):
+        VllmOptions(max_reply_bytes=0)
+
+
+# What a model wrote, read into a signature.
+
+TEXTS = {
+    "deep lists": "[" * 450,
+    "deep lists in an object": '{"answer": ' + "[" * 450,
+    "deeper than any stack": '{"answer": ' * MANY,
+    "deep parentheses": "(" * MANY,
+    "a million quotes": '"' * 1_000_000,
+    "half a pair": '{"answer": ["\\ud800"]}',
+    "NUL": "\x00\x00",
+    "Infinity": '{"answer": Infinity}',
+    "a huge number": '{"answer": ' + "9" * 10_000 + "}",
+    "markers": "[[ ## answer ## ]]" * 5000,
+    "tags": "<answer>" * 30_000,
+    "nothing": "",
+}
+MENDED = (TEXTS["half a pair"], TEXTS["a huge number"])
+"""Of these the reader may make an answer."""
+
+
+def questioned(target: ScriptedTarget, store: CallStore, layout: str, ledger: Any = None) -> tuple[Row, ...]:
+    program = method("no_retrieval").build(
+        Runtime({"main": target}, store=store, ledger=ledger), {"layout": layout}
+    )
+    scorer = Scorer(tuple(map(get, ("em", "tokens", "lm_calls", "usd", "searches"))))
+
+    async def go() -> tuple[Row, ...]:
+        return await evaluate(program, QUESTIONS, scorer, limit=asyncio.Semaphore(3))
+
+    return loop.run(go())
+
+
+@pytest.mark.parametrize("layout", ["minimal", "chat", "xml"])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_alike(
+    layout: str, text: str, tmp_path: Path
+) -> None:
+    def script(request: ChatRequest) -> Reply:
+        return Reply(text, usage=Usage(100, 7), usd=0.25)
+
+    ledger = FileLedger(None, Budget())
+    first = questioned(ScriptedTarget(script, capabilities=()), CallStore(tmp_path), layout, ledger)
+    again = questioned(ScriptedTarget([], capabilities=()), CallStore(tmp_path), layout)
+    for rows in (first, again):
+        for row in rows:
+            assert row.failure or text in MENDED or layout != "minimal"
+            if row.failure:
+                assert row.prediction is None
+                assert row.scores["em"] == 0
+                assert row.scores["lm_calls"] == 2
+                assert row.scores["tokens"] == 214
+                assert row.scores["usd"] == 0.5
+            json.dumps(row.to_json(), ensure_ascii=False).encode()
+    assert [row.failure for row in first] == [row.failure for row in again]
+    assert [row.scores for row in first] == [row.scores for row in again]
+    assert sum(row.counters["tokens"] for row in first) == ledger.tokens
+
+
+def test_a_repair_that_does_not_fit_the_context_is_not_sent() -> None:
+    long = ScriptedTarget(["word " * 900], capabilities=(), context_tokens=900)
+    (row, *_) = questioned_one(long)
+    assert row.failure
+    assert row.counters["lm_calls"] == 1
+    assert len(long.requests) == 1
+
+
+def questioned_one(target: ScriptedTarget) -> tuple[Row, ...]:
+    program = method("no_retrieval").build(Runtime({"main": target}), {})
+    return loop.run(evaluate(program, QUESTIONS[:1], Scorer(()), limit=asyncio.Semaphore(1)))
+
+
+STORED = {
+    "deep": "[" * MANY,
+    "a list": "[]",
+    "no text": '{"text":1,"finish":"stop","usage":[1,1,0],"usd":0.0,"logprobs":[]}',
+    "negative": '{"text":"a","finish":"stop","usage":[-9,1,0],"usd":0.0,"logprobs":[]}',
+    "NaN": '{"text":"a","finish":"stop","usage":[1,1,0],"usd":NaN,"logprobs":[]}',
+    "huge": '{"text":"a","finish":"stop","usage":[1,1,0],"usd":1e999,"logprobs":[]}',
+    "wide": '{"text":"a","finish":"stop","usage":[1,1,0,4,5],"usd":0,"logprobs":[]}',
+    "half a pair": '{"text":"\\ud800","finish":"stop","usage":[1,1,0],"usd":0,"logprobs":[]}',
+    "logprobs": '{"text":"a","finish":"stop","usage":[1,1,0],"usd":0,"logprobs":[["a","b"]]}',
+}
+
+
+@pytest.mark.parametrize("row", STORED.values(), ids=list(STORED))
+def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path) -> None:
+    target = ScriptedTarget(["Lima"])
+    store = CallStore(tmp_path)
+    store.put(request_key(target, ASK), row)
+    with counting(Counters()) as spent:
+        assert loop.run(Gateway(store).complete(target, ASK)).text == "Lima"
+    assert spent.sent == 1
+    assert spent.tokens > 0
+    assert loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("Lima", usage=Usage(-5, -1_000_000)),
+        Reply("Lima", usage=Usage(10**40, 3)),
+        Reply("Lima", usd=float("nan")),
+        Reply("Lima", usd=-5.0),
+        Reply("L\ud800ima"),
+    ],
+)
+def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: Path) -> None:
+    ledger = FileLedger(None, Budget())
+    gateway = Gateway(CallStore(tmp_path), ledger)
+    kept = loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
+    assert ledger.tokens >= 0 <= ledger.usd
+    assert kept.usage.prompt >= 0 <= kept.usage.completion
+    assert "Lima".replace("L", "") in kept.text.replace("L\ufffd", "")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "usage",
+                    "prompt_tokens",
+                    "logprobs",
+                    "timings",
+                    "index",
+                    "text",
+                ]
+            )
+            | st.text(max_size=3),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(value=JSON, whole=st.booleans(), n=st.integers(1, 3), measured=st.booleans())
+def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, n: int, measured: bool) -> None:
+    body = choosing(**value) if whole and isinstance(value, dict) else value
+    request = ChatRequest(ASK.messages, logprobs=measured, prompt_logprobs=measured)
+    try:
+        replies = read_replies(body, request, n, len)
+    except Unreadable:
+        return
+    for reply in replies:
+        reply.text.encode()
+        assert min(reply.usage.prompt, reply.usage.completion, reply.usage.cached) >= 0
+        assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
+
+
+@settings(max_examples=300)
+@given(content=st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
+    with contextlib.suppress(Unreadable):
+        read_reply(read_json(content), ASK, len)
+    assert isinstance(error_message(content), str)
+    read_metrics(content.decode("latin-1"))
+
+
+WRITTEN = (
+    st.text(st.characters(), max_size=200)
+    | JSON.map(lambda value: json.dumps({"answer": value}))
+    | JSON.map(lambda value: f"[[ ## answer ## ]]\n{value}\n[[ ## completed ## ]]")
+    | JSON.map(lambda value: f"<answer>{value!r}</answer>")
+    | st.text("[](){}<>\"'\\,:# `answer/0", max_size=300)
+)
+
+
+@settings(max_examples=400)
+@given(text=WRITTEN, layout=st.sampled_from(LAYOUTS), cut=st.booleans())
+def test_any_text_as_a_reply_is_outputs_or_a_parse_failure(text: str, layout: str, cut: bool) -> None:
+    for signature in (ShortAnswer, SyntacticParse):
+        try:
+            if layout in ("minimal", "json"):
+                outputs = read_typed(signature, text, truncated=cut)
+            else:
+                outputs = read_laid_out(signature, text, layout)
+        except ParseFailure as error:
+            str(error).encode()
+            continue
+        assert set(outputs) == set(signature.output_fields)
+        for output in outputs.values():
+            repr(output).encode()
+
+
+class Babbling:
+    """An endpoint whose bodies are `value`, whatever is asked."""
+
+    model = identity = "babbling"
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    async def raw(self, request: ChatRequest, extra: Any) -> Any:
+        return self.value
+
+
+@settings(max_examples=100)
+@given(value=JSON, whole=st.booleans())
+def test_a_probe_takes_whatever_it_is_told(value: Any, whole: bool) -> None:
+    body = choosing(**value) if whole and isinstance(value, dict) else value
+    assert asyncio.run(probe(Babbling(body))).able is not None

@@ -1,0 +1,130 @@
+"""Texts of others on a terminal: nothing acts, nothing is markup, and JSON stays JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc import cli
+from ragc.optimizers.evaluation import Row
+from ragc.programs.trace import Call, Note, Search
+from ragc.records import Hit, Passage, Question
+from ragc.terminal import Shown, json_text, rich_console, visible
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\x00\u202egnp.exe\u2066\ud800 [bold red]Lima[/] :smile:"
+ACTING = ["\x1b", "\x07", "\x9b", "\x7f", "\r", "\x00", "\u202e", "\u2066", "\ud800"]
+
+
+def row() -> Row:
+    passage = Passage(HOSTILE, HOSTILE, HOSTILE)
+    events = (
+        Search(HOSTILE, HOSTILE, 3, (Hit(passage, 1.0),), (1,)),
+        Call(HOSTILE, "main", {HOSTILE: HOSTILE}, {"answer": HOSTILE, "list": [HOSTILE]}, at=(2,)),
+        Note(HOSTILE, HOSTILE, (3,)),
+    )
+    asked = Question(HOSTILE, HOSTILE, (HOSTILE,))
+    return Row(asked, HOSTILE, (passage,), {}, {}, events, HOSTILE)
+
+
+@pytest.mark.parametrize("form", [[], ["--trace"], ["--json"]])
+def test_an_answer_is_printed_without_acting(
+    form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ragc.api.ask", lambda *args, **more: row())
+    cli.main(["ask", "somewhere", HOSTILE.replace("\x00", ""), *form])
+    printed = capsys.readouterr().out
+    assert [char for char in ACTING if char in printed] == []
+    assert "[bold red]Lima[/] :smile:" in printed
+    if form == ["--json"]:
+        assert json.loads(printed)["prediction"] == HOSTILE
+    else:
+        assert "\\u001b]0;owned\\u0007" in printed
+
+
+def test_errors_and_file_names_are_printed_without_acting(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for args in (["eval", str(tmp_path / "\x1b[2J\u202e")], ["list", "knobs", "\x1b[31mx"], ["\x1b[2J"]):
+        with contextlib.suppress(SystemExit):  # argparse's way
+            cli.main(args)
+        printed = capsys.readouterr()
+        assert [char for char in ACTING if char in printed.out + printed.err] == []
+        assert "u001b" in printed.err or "x1b" in printed.err
+
+
+def test_a_table_and_a_line_of_rich_follow_no_markup() -> None:
+    from rich.table import Table
+
+    out = io.StringIO()
+    drawn = rich_console(file=out, force_terminal=True, highlight=False, width=400)
+    drawn.print(HOSTILE)
+    grid = Table(HOSTILE)
+    grid.add_row(HOSTILE)
+    drawn.print(grid)
+    text = out.getvalue()
+    assert "\x1b]0" not in text
+    assert "\x1b[2J" not in text
+    assert "\x1b[1;31m" not in text
+    assert text.count("[bold red]Lima[/] :smile:") == 3
+
+
+def test_streams_are_given_back_and_rich_goes_past_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", raw)
+    assert cli.main(["list", "targets"]) == 0
+    assert sys.stdout is raw
+    stream = Shown(raw)
+    monkeypatch.setattr(sys, "stdout", stream)
+    rich_console(force_terminal=True).print("red", style="red")
+    assert "\x1b[31mred" in raw.getvalue()
+
+
+def test_a_stream_that_takes_ascii_only_gets_json_all_the_same() -> None:
+    held = io.BytesIO()
+    stream = io.TextIOWrapper(held, encoding="ascii")
+    Shown(stream).write(json.dumps(["é\U0001f600\ud800\x7f"], ensure_ascii=False))
+    stream.flush()
+    assert json.loads(held.getvalue()) == ["é\U0001f600\ud800\x7f"]
+
+
+def test_a_question_that_is_no_text_for_the_system_is_one_sentence(tmp_path: Path) -> None:
+    asked = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", tmp_path)), b"\xff\xfe \x1b[2J"]
+    done = subprocess.run(asked, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    assert b"\x1b" not in done.stdout + done.stderr
+
+
+@given(text=st.text(st.characters()))
+def test_whatever_is_visible_acts_on_nothing_and_stays_json(text: str) -> None:
+    shown = visible(text)
+    assert all(char in "\n\t" or ord(char) >= 32 for char in shown)
+    shown.encode()
+    assert visible(shown) == shown
+    assert json.loads(visible(json.dumps([text], ensure_ascii=False))) == [text]
+    assert json.loads(json_text(text)) == text
+    json_text(text).encode()
+
+
+def test_progress_of_a_study_follows_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    from ragc.console_watch import Bars
+
+    bars: Any = Bars()
+    bars.phase(HOSTILE, 3)
+    bars.note(HOSTILE)
+    bars.trial(1, 2, 0.5, 0.5, HOSTILE)
+    bars.close()
+    printed = capsys.readouterr().err
+    assert "[bold red]Lima[/] :smile:" in printed
+    assert "\x1b]0" not in printed
+    assert "\u202e" not in printed
