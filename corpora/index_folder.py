@@ -88,7 +88,8 @@ def open_or_build(
     `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open,
     and calls `step(n)` when `n` more of `total` steps are done. Of several processes and threads that ask at
     once, one builds and the others wait. An index that is damaged, or not of this `corpus` and these
-    `settings`, is built anew, which `progress` is told; what has no manifest of ours is set aside, never removed.
+    `settings`, is built anew, which `progress` is told; what has no manifest of ours is set aside, never
+    removed.
     What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
     """
     path = index_path(kind, corpus, settings, home)

@@ -36,7 +36,7 @@ from tests.security.mutations import (
     value_changed,
 )
 
-PATIENCE_S = 6
+PATIENCE_S = 10
 """After so many seconds a run is interrupted, as by Ctrl-C."""
 
 RECIPE = """
@@ -226,7 +226,7 @@ class World:
         )
         shutil.copytree(self.fresh, self.work)
         os.chdir(self.work)
-        status, output = run(["compile", "recipe.toml", "--out", "compiled"])
+        status, output = run(["compile", "recipe.toml", "--out", "compiled"], 120)
         assert status == "0", output
         shutil.copytree(self.work, self.fresh, dirs_exist_ok=True)
         for name, text in FOREIGN.items():
@@ -266,14 +266,14 @@ class _Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def patience() -> Iterator[None]:
-    """Interrupt what takes longer than PATIENCE_S."""
+def patience(seconds: int) -> Iterator[None]:
+    """Interrupt what takes longer than that."""
 
     def ring(*_: object) -> None:
         raise _Interrupted
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(PATIENCE_S)
+    signal.alarm(seconds)
     try:
         yield
     finally:
@@ -281,7 +281,7 @@ def patience() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run(argv: Sequence[str]) -> tuple[str, str]:
+def run(argv: Sequence[str], seconds: int = PATIENCE_S) -> tuple[str, str]:
     """The exit status of one command line, or the name of what escaped, and all that was printed."""
     from ragc.cli import main
 
@@ -290,7 +290,7 @@ def run(argv: Sequence[str]) -> tuple[str, str]:
     status = ""
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            with patience():
+            with patience(seconds):
                 status = str(main(list(argv)))
         except SystemExit as stop:
             status = str(stop.code or 0)
