@@ -11,10 +11,21 @@ import dspy
 from ragc.errors import UsageError
 from ragc.optimizers.peer_bench import UNLIMITED, Bench
 from ragc.optimizers.peer_watch import Watch
+from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
 ALWAYS = 2
 """Programs that DSPy tries beside the random ones: labelled demonstrations, and those it earns first."""
+
+
+def shown(task: Task) -> int:
+    """The most demonstrations of a prompt. Raises UsageError when there is nothing to search."""
+    if not (demos := task.recipe.search.demos):
+        raise UsageError(
+            "The optimizer 'random' searches demonstrations and search.demos is 0; set it to the most that a "
+            "prompt may show, such as 3."
+        )
+    return demos
 
 
 def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
@@ -23,12 +34,7 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
     Raises UsageError when `search.demos` is 0: then there is nothing to search.
     """
     task = bench.task
-    demos = task.recipe.search.demos
-    if not demos:
-        raise UsageError(
-            "The optimizer 'random' searches demonstrations and search.demos is 0; set it to the most that a "
-            "prompt may show, such as 3."
-        )
+    demos = shown(task)
     randoms = max(0, task.trials - ALWAYS)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=bench.metric,

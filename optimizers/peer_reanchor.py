@@ -24,9 +24,11 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 
 
-def numbers(bench: Bench) -> tuple[Knob, ...]:
+def numbers(task: Task) -> tuple[Knob, ...]:
     """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
-    space, found = bench.task.space.first, _fitted(bench.task)
+    space = task.space.first
+    values = dict(space.baseline().knobs)
+    found = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
     if not found:
         listed = ", ".join(knob.name for knob in space.knobs) or "none"
         raise UsageError(
@@ -36,22 +38,15 @@ def numbers(bench: Bench) -> tuple[Knob, ...]:
     return found
 
 
-def _fitted(task: Task) -> tuple[Knob, ...]:
-    """The searched knobs of `task` that are numbers and matter under the defaults."""
-    space = task.space.first
-    values = dict(space.baseline().knobs)
-    return tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
-
-
 def _each(trials: int, knobs: int) -> int:
     """How many values of each of `knobs` knobs are tried."""
     return max(3, trials // knobs)
 
 
 def settings_most(task: Task) -> int:
-    """How many settings a search of `task` answers the train questions with at most."""
-    knobs = len(_fitted(task))
-    return 1 + knobs * _each(task.trials, knobs) if knobs else 0
+    """How many settings a search of `task` answers the train questions with at most. Raises UsageError."""
+    knobs = len(numbers(task))
+    return 1 + knobs * _each(task.trials, knobs)
 
 
 def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
@@ -59,7 +54,7 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
 
     About `search.trials` settings are tried, shared by the knobs, three a knob at least.
     """
-    knobs = numbers(bench)
+    knobs = numbers(bench.task)
     each = _each(bench.task.trials, len(knobs))
     program = student
     scores = _scores(bench, program)

@@ -119,13 +119,14 @@ async def optimise(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
     """
     if name not in PEERS:
         raise UnknownName("optimizer", name, ("ragc", *PEERS))
-    _check(name, task)
+    check(name, task)
     with counting(Counters()) as cost:
         found, trials, notes = await _search(name, task, limit, progress)
     return PeerFound(name, dict(found.knobs), dict(found.predictors), trials, tuple(notes), cost.invariant())
 
 
-def _check(name: str, task: Task) -> None:
+def check(name: str, task: Task) -> None:
+    """Raise UsageError where `task` lacks questions that the peer called `name` needs."""
     for split, questions in (("train", task.train), ("dev", task.dev)):
         if not questions:
             raise UsageError(f"The optimizer {name!r} needs {split} questions, found none; set data.{split}.")

@@ -156,10 +156,16 @@ class _Plan:
 
     def peer(self, name: str) -> None:
         """The phases of a peer."""
+        from ragc.optimizers.peers import check
+
         task, trials = self.task, self.task.trials
+        check(name, task)
         self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
         self._fit(self.bounds[0], 2)
         if name == "random":
+            from ragc.optimizers.peer_random import shown
+
+            shown(task)
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
             self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
         elif name == "reanchor":

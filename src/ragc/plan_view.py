@@ -20,7 +20,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield _time(plan)
     if plan["budget"]:
         limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
-        yield f"budget: it stops earlier at {limits}"
+        yield f"budget: it stops at {limits}"
 
 
 def _calls(plan: Mapping[str, Any]) -> str:

@@ -234,6 +234,19 @@ def test_a_budget_bounds_what_has_no_bound(folder: Path) -> None:
     assert "sentences" in plan["unbounded_because"][0]
 
 
+def test_what_a_peer_lacks_is_said_by_the_dry_run(folder: Path) -> None:
+    for sets, said in (
+        (('search.optimizer="random"', "search.demos=0"), "search.demos is 0"),
+        (('search.optimizer="reanchor"', 'search.knobs=["query_pos"]'), "fits numbers"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            estimate(recipes.load(folder / "recipe.toml", sets))
+    rows = (folder / "questions.jsonl").read_text("utf-8").splitlines()
+    (folder / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[15:]), "utf-8")
+    with pytest.raises(UsageError, match="needs train questions"):
+        estimate(recipes.load(folder / "recipe.toml", ('search.optimizer="gepa"', "search.demos=0")))
+
+
 def test_fallbacks_may_answer_what_was_answered_before(folder: Path) -> None:
     plain = estimate(recipes.load(folder / "recipe.toml"))
     sets = ('targets.main={kind="hosted", model="openai/gpt-4o-mini", options={fallbacks=["spare"]}}',
