@@ -80,7 +80,10 @@ def best(trials: Sequence[Tried], objectives: Sequence[Objective]) -> Tried:
 
     Ties go as those of the winner do.
     """
-    return min(taking_part(trials, objectives), key=lambda t: (-t.values[0], *_among_equals(t, trials[0])))
+    return min(
+        taking_part(trials, objectives),
+        key=lambda t: (-round(t.values[0], 12), *_among_equals(t, trials[0])),
+    )
 
 
 def taking_part(trials: Sequence[Tried], objectives: Sequence[Objective]) -> list[Tried]:

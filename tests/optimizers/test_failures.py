@@ -224,8 +224,13 @@ def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
 
 def test_thresholds_of_a_program_that_answers_nothing_are_not_fitted(run: Run, folder: Path) -> None:
     """Under `-tokens` the failing program would be the cheapest, and so the one to calibrate."""
-    sets = ("search.demos=0", "search.trials=6", 'search.knobs=["top_k", "retrieve_threshold"]')
-    sets += ('search.programs=["rqrag"]', 'search.objectives=["-tokens"]')
+    sets = (
+        "search.demos=0",
+        "search.trials=6",
+        'search.knobs=["top_k", "retrieve_threshold"]',
+        'search.programs=["rqrag"]',
+        'search.objectives=["-tokens"]',
+    )
 
     def reply(request: ChatRequest) -> Any:
         return {"answer": "red"} if "[1]" in request.messages[-1].content else RUBBISH
