@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from ragc import inputs
+from ragc.errors import DataError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 
@@ -24,8 +26,15 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe."""
-    return {
-        name: hashlib.sha256(inputs.read_bytes(recipe.path(file))).hexdigest()[:16]
-        for name, file in recipe.prompts.items()
-    }
+    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe.
+
+    Raises DataError for a file that cannot be read.
+    """
+    return {name: _fingerprint(recipe.path(file)) for name, file in recipe.prompts.items()}
+
+
+def _fingerprint(path: Path) -> str:
+    try:
+        return hashlib.sha256(inputs.read_bytes(path)).hexdigest()[:16]
+    except (OSError, ValueError) as error:
+        raise DataError(str(path), [f"the prompt cannot be read: {error}."]) from None
