@@ -114,6 +114,10 @@ def _override(
     values: dict[str, object], expression: str, lines: dict[Keys, int], places: dict[Keys, str]
 ) -> str:
     """Write one `key.path=value` into `values` and its place into `places`; the problem, or ""."""
+    try:
+        expression.encode("utf-8")
+    except UnicodeEncodeError:
+        return "this is not UTF-8 text"
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
     if not equals or not keys:

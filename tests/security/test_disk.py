@@ -286,6 +286,32 @@ def test_devices_in_a_compiled_program_are_not_read(
         assert ended_here(capsys, "ask", "out", "What?")[0] == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "x" * 300),
+        ("compile", "recipe.toml", "--set", b"targets.main.model=\xff"),
+        ("compile", "recipe.toml", "--set", "prompts.answer=/"),
+        ("compile", "recipe.toml", "--set", "data.questions=" + "x" * 300),
+        ("ask", "recipe.toml/x", "What?"),
+        ("eval", "loop"),
+        ("study", "status", "x" * 300),
+        ("export", "recipe.toml", "--check", "x" * 300),
+    ],
+    ids=str,
+)
+def test_an_impossible_path_is_one_sentence_of_use(
+    arguments: tuple[str | bytes, ...], server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    (tmp_path / "loop").symlink_to("loop")
+    sent = server.log.requests
+    ended = ragc(tmp_path, *arguments)
+    assert ended.status in (1, 2)
+    assert "error in ragc" not in ended.err
+    assert server.log.requests == sent
+
+
 @pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor",)])
 def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -145,12 +145,17 @@ def test_a_link_to_a_folder_is_followed_and_links_inside_are_not(run: Run, tmp_p
         (elsewhere / name).rename(real / name)
 
 
+def planted_folder(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "x").write_text("mine")
+
+
 OUTS: dict[str, Callable[[Path], object]] = {
     "a link to nothing": lambda at: (at / "out").symlink_to("nothing"),
     "a link to itself": lambda at: (at / "out").symlink_to("out"),
     "a file": lambda at: (at / "out").write_text("mine"),
     "a fifo": lambda at: os.mkfifo(at / "out"),
-    "a folder of others": lambda at: ((at / "out").mkdir(), (at / "out" / "x").write_text("mine")),
+    "a folder of others": lambda at: planted_folder(at / "out"),
 }
 
 
