@@ -216,6 +216,9 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
         if spec.model.partition("/")[0] in IN_PROCESS:
             yield Want("runs", (*keys, "model"), spec.model, "loads this model into this process")
         yield Want("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
+    if names := spec.options.get("fallbacks"):
+        about = "asks these targets when it is not available"
+        yield Want("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
     for name, value in spec.options.items():
         place = (*keys, "options", name)
         if name in TARGET_PLAIN.get(spec.kind, ()) or value is False or value in ("", {}):

@@ -186,7 +186,7 @@ def _read(path: Path, wanted: str) -> Entry | None:
             seen = os.fstat(file.fileno())
             if not _is_own(seen, stat.S_ISREG):
                 return None
-            value = json.loads(file.read(1 << 20))
+            value = json.loads(file.read(1 << 20).decode("utf-8", "surrogateescape"))
         place, base = value["path"], value["base"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

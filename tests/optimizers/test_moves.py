@@ -147,6 +147,22 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     program.close()
 
 
+def test_a_program_is_called_from_another_working_directory(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = ragc.load("compiled/mine", base="origin")
+    monkeypatch.chdir(compiled)
+    assert program(QUESTION).prediction == "red"
+
+
+def test_a_directory_may_have_any_name(tmp_path: Path, compiled: Path, server: Recorded) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    for name in ("ein Ordner für Tassen", "\udcff", "a'\"b"):
+        out = compiled_directory(tmp_path / "origin", tmp_path / name, table)
+        assert ragc.ask(out, QUESTION).prediction == "red"
+
+
 def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
     from dataclasses import replace
 

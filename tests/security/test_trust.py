@@ -286,6 +286,17 @@ def test_no_command_sends_a_variable_away_or_starts_a_program(
     assert not (tmp_path / "x.py").exists()
 
 
+def test_the_same_directory_runs_its_program_once_that_is_allowed(tmp_path: Path) -> None:
+    marker, helper = tmp_path / "marker", tmp_path / "helper"
+    helper.write_text(HELPER.format(marker=marker))
+    helper.chmod(0o755)
+    table = target_table(kind="vllm", model="m", serve=True, python=str(helper), start_s=20.0)
+    directory = foreign_directory(tmp_path, target=table)
+    words = ("ask", directory, QUESTION, "--trust-code")
+    assert command(*words, home=tmp_path / "home", cwd=tmp_path).returncode == 1
+    assert marker.exists()
+
+
 def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recorded) -> None:
     table = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
     directory = foreign_directory(tmp_path, target=table)

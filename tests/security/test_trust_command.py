@@ -31,7 +31,12 @@ from tests.security.foreign import (
 )
 
 DOES = target_table(
-    kind="vllm", model="m", serve=True, api_key_env=VARIABLE, flags={"enforce-eager": True}
+    fallbacks=["judge"],
+    kind="vllm",
+    model="m",
+    serve=True,
+    api_key_env=VARIABLE,
+    flags={"enforce-eager": True},
 ) + target_table(kind="hosted", model="openai/gpt-4o-mini").replace("targets.main", "targets.judge")
 READS = RECIPE.replace('questions = "questions', 'questions = "/elsewhere/questions')
 
@@ -53,6 +58,7 @@ def test_it_shows_what_the_directory_runs_reads_and_speaks_to_before_it_records(
         for text in (
             "targets.main.options.serve = True",
             "enforce-eager",
+            "targets.main.options.fallbacks = ['judge']",
             f"data.questions = '/elsewhere/questions.jsonl': questions, OUTSIDE of {directory}",
             "sources.local.corpus = 'corpus.jsonl': passages, inside",
             f"targets.main.options.api_key_env = '{VARIABLE}'",
