@@ -39,7 +39,7 @@ class Session:
         from ragc.optimizers import opened
 
         ready = await asyncio.to_thread(self._ready, compiled)
-        return await loop.bridge(opened.asked(ready, question, context=context))
+        return await loop.bridge(opened.answer_question(ready, question, context=context))
 
     def close(self) -> None:
         """Free what is held."""

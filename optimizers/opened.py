@@ -160,10 +160,10 @@ def open_compiled(
 
 def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
     """Answer one question."""
-    return loop.run(asked(opened, question, context=context))
+    return loop.run(answer_question(opened, question, context=context))
 
 
-async def asked(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+async def answer_question(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
     """As `ask`, on the process's loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")

@@ -99,8 +99,8 @@ def _needed(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
     for name in names:  # grows by those that stand in
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
-    kept = {name: spec for name, spec in recipe.targets.items() if name in names}
-    return replace(needed, targets=kept, assessing=replace(recipe.assessing, entailment="lexical"))
+    playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
+    return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
 
 
 def _brings_passages(recipe: Recipe) -> bool:

@@ -173,21 +173,21 @@ def _source(keys: Keys, spec: SourceSpec) -> Iterator[Want]:
 
 def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[Want]:
     for name, value in options.items():
-        place = (*keys, name)
+        option_keys = (*keys, name)
         if name in SOURCE_PLAIN.get(kind, ()) or (name == "rerank_pool" and len(keys) == 3):
             continue
         if kind == "hybrid" and name in ("dense", "sparse") and isinstance(value, Mapping):
-            yield from _source_options(place, "dense" if name == "dense" else "bm25", value)
+            yield from _source_options(option_keys, "dense" if name == "dense" else "bm25", value)
         elif kind == "dense" and name == "model":
-            yield _model(place, value, str(value), built_in=True)
+            yield _model(option_keys, value, str(value), built_in=True)
         elif name == "rerank" and len(keys) == 3:
             what, _, model = str(value).strip().partition(":")
             if value not in ("bm25", "embed"):
-                yield _model(place, value, model.strip(), built_in=what == "embed")
+                yield _model(option_keys, value, model.strip(), built_in=what == "embed")
         elif kind == "api" and name == "base_url":
-            yield Want("speaks", place, value, "searches this API")
+            yield Want("speaks", option_keys, value, "searches this API")
         else:
-            yield Want("unknown", place, value, "is not known to be harmless")
+            yield Want("unknown", option_keys, value, "is not known to be harmless")
 
 
 def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> Want:
@@ -216,18 +216,23 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
         if spec.model.partition("/")[0] in IN_PROCESS:
             yield Want("runs", (*keys, "model"), spec.model, "loads this model into this process")
         yield Want("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
+    if names := spec.options.get("fallbacks"):
+        about = "asks these targets when it is not available"
+        yield Want("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
     for name, value in spec.options.items():
-        place = (*keys, "options", name)
+        option_keys = (*keys, "options", name)
         if name in TARGET_PLAIN.get(spec.kind, ()) or value is False or value in ("", {}):
             continue
         if name == "body" and isinstance(value, Mapping):
-            yield from _body(place, value)
+            yield from _body(option_keys, value)
         elif name in TARGET_RUNS:
-            yield Want("runs", place, value, TARGET_RUNS[name])
+            yield Want("runs", option_keys, value, TARGET_RUNS[name])
         elif name in TARGET_SPEAKS:
-            yield Want("speaks", place, value, TARGET_SPEAKS[name], published=own and name == "api_key_env")
+            yield Want(
+                "speaks", option_keys, value, TARGET_SPEAKS[name], published=own and name == "api_key_env"
+            )
         else:
-            yield Want("unknown", place, value, "is not known to be harmless")
+            yield Want("unknown", option_keys, value, "is not known to be harmless")
 
 
 def _provider(model: str) -> str:
@@ -265,9 +270,8 @@ def refuse(
     followed, unless the user typed a path that leads out. `trust_targets` allows addresses and names of
     variables, `trust_code` programs and modules.
     """
-    asked = tuple(wants(recipe))
     refused: list[Want] = []
-    for want in asked:
+    for want in wants(recipe):
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link that the directory laid.
             laid = not own_root and _stays(root, want.path) and _exists(root, want.path)

@@ -105,7 +105,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
 
 
 def _line(want: Want, root: Path) -> str:
-    place = ""
+    location = ""
     if want.path and not want.published:
-        place = ", inside" if inside(root, want) else f", OUTSIDE of {root}"
-    return f"{want.name} = {want.value!r}: {want.about}{place}"  # in full: nothing may hide behind a cut
+        location = ", inside" if inside(root, want) else f", OUTSIDE of {root}"
+    return f"{want.name} = {want.value!r}: {want.about}{location}"  # in full: nothing may hide behind a cut

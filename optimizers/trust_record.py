@@ -1,6 +1,6 @@
 """The record of compiled directories that this machine compiled or was told to trust, by digest.
 
-    CACHE/trusted/<digest>-<place>.json     one entry a digest and directory, written at once, for one user
+    CACHE/trusted/<digest>-<location>.json     one entry a digest and directory, written at once, for one user
 
 A digest covers the bytes of `DIGESTED`, so a directory that anybody edited is another one. An entry that is
 damaged, or that somebody else could have written, counts as none: the directory is then data from outside.
@@ -93,13 +93,13 @@ def remember(path: Path, digest: str, base: str = "") -> None:
     folder = record_folder()
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    place = str(path.resolve())
-    entry = {"format": FORMAT, "digest": digest, "path": place, "base": base}
+    location = str(path.resolve())
+    entry = {"format": FORMAT, "digest": digest, "path": location, "base": base}
     handle, fresh = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)  # readable by this user alone
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(pretty(entry))
-        Path(fresh).replace(folder / _name(digest, place))
+        Path(fresh).replace(folder / _name(digest, location))
     except BaseException:
         Path(fresh).unlink(missing_ok=True)
         raise
@@ -135,10 +135,10 @@ def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
     try:
         if not (_WRITTEN.fullmatch(digest) and _is_own(home.lstat(), stat.S_ISDIR)):
             return ()
-        found = [entry for path in home.glob(f"{_hex(digest)}-*.json") if (entry := _read(path, digest))]
+        known = [entry for path in home.glob(f"{_hex(digest)}-*.json") if (entry := _read(path, digest))]
     except OSError:
         return ()
-    return tuple(sorted(found, key=lambda entry: (-entry.since, entry.path)))
+    return tuple(sorted(known, key=lambda entry: (-entry.since, entry.path)))
 
 
 def is_trusted(digest: str, folder: Path | None = None) -> bool:
@@ -175,8 +175,8 @@ def _hex(written: str) -> str:
     return written.removeprefix("sha256:")
 
 
-def _name(written: str, place: str) -> str:
-    return f"{_hex(written)}-{digest(place)[:16]}.json"
+def _name(written: str, location: str) -> str:
+    return f"{_hex(written)}-{digest(location)[:16]}.json"
 
 
 def _read(path: Path, wanted: str) -> Entry | None:
@@ -186,15 +186,15 @@ def _read(path: Path, wanted: str) -> Entry | None:
             seen = os.fstat(file.fileno())
             if not _is_own(seen, stat.S_ISREG):
                 return None
-            value = json.loads(file.read(1 << 20))
-        place, base = value["path"], value["base"]
+            value = json.loads(file.read(1 << 20).decode("utf-8", "surrogateescape"))
+        location, base = value["path"], value["base"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not (isinstance(place, str) and isinstance(base, str)):
+    if not (isinstance(location, str) and isinstance(base, str)):
         return None
-    if value.get("format") != FORMAT or value.get("digest") != wanted or path.name != _name(wanted, place):
+    if value.get("format") != FORMAT or value.get("digest") != wanted or path.name != _name(wanted, location):
         return None
-    return Entry(place, base, seen.st_mtime)
+    return Entry(location, base, seen.st_mtime)
 
 
 def _is_own(seen: os.stat_result, kind: object) -> bool:

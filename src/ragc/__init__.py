@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragc.api import ask, compile, evaluate, export, load, objective, plan, study, trust
+from ragc.api import ask, compare, compile, evaluate, export, load, objective, plan, study, trust
 from ragc.errors import RagcError
 from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
@@ -23,6 +23,7 @@ __all__ = [
     "RagcError",
     "__version__",
     "ask",
+    "compare",
     "compile",
     "evaluate",
     "export",

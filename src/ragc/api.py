@@ -89,7 +89,9 @@ def load(
     from ragc.optimizers.compiled import load as read
     from ragc.optimizers.resolving import opening
 
-    return read(path, Session(opening(sets, base, trust_targets, trust_code)))
+    # The program may be called from another working directory.
+    how = opening(sets, None if base is None else Path(base).absolute(), trust_targets, trust_code)
+    return read(Path(path).absolute(), Session(how))
 
 
 def ask(

@@ -29,27 +29,27 @@ def is_secret_name(name: str) -> bool:
 
 def note_secrets(table: Table, key: str, value: object, *, remedy: str) -> None:
     """Note every secret in `value`, which stands at `key` of `table`: by name, and inside an address."""
-    for place, found in _secrets(value, ()):
-        where = ".".join((table.name(key), *place))
-        text = f"{where} holds {found}, and recipes are passed on; {remedy}"
-        table.notes.add((*table.keys, key, *place), text, hidden=True)
+    for path, secret in _secrets(value, ()):
+        where = ".".join((table.name(key), *path))
+        text = f"{where} holds {secret}, and recipes are passed on; {remedy}"
+        table.notes.add((*table.keys, key, *path), text, hidden=True)
 
 
-def _secrets(value: object, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Where in `value` a secret stands, and what it is; never the secret itself."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             text = str(name)
             texts = inner if isinstance(inner, list | tuple) else [inner]
             if is_secret_name(text) and any(isinstance(one, str) and one for one in texts):
-                yield (*place, text), "a secret"
+                yield (*path, text), "a secret"
             else:
-                yield from _secrets(inner, (*place, text))
+                yield from _secrets(inner, (*path, text))
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _secrets(inner, place)
-    elif isinstance(value, str) and (found := _in_address(value)):
-        yield place, found
+            yield from _secrets(inner, path)
+    elif isinstance(value, str) and (secret := _in_address(value)):
+        yield path, secret
 
 
 def _in_address(text: str) -> str:

@@ -30,8 +30,8 @@ from tests.security.foreign import (
 
 @pytest.fixture
 def server() -> Iterator[Recorded]:
-    with recording() as kept:
-        yield kept
+    with recording() as server:
+        yield server
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_a_program_copied_to_another_users_home_answers_there(
     shutil.rmtree(tmp_path / "machine")
     shutil.rmtree(compiled)
     sets = ("--set", f"targets.main.base_url={server.url}")
-    found = command("ask", there, QUESTION, "--json", *sets, home=home, cwd=home)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["prediction"] == "red"
+    result = command("ask", there, QUESTION, "--json", *sets, home=home, cwd=home)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["prediction"] == "red"
     assert [row for row in server.seen if "The mug is red." in row]
     script = (
         "import asyncio, ragc\n"
@@ -63,8 +63,8 @@ def test_a_program_copied_to_another_users_home_answers_there(
         f"    print(program({QUESTION!r}).prediction)\n"
         f"    print(asyncio.run(program.acall({QUESTION!r})).prediction)\n"
     )
-    found = python(script, home=home, cwd=home)
-    assert found.stdout.split() == ["red", "red"], found.stderr
+    result = python(script, home=home, cwd=home)
+    assert result.stdout.split() == ["red", "red"], result.stderr
 
 
 def test_a_question_needs_no_dev_questions_and_eval_says_which_file_is_gone(
@@ -103,11 +103,11 @@ def test_relative_paths_lead_from_where_it_was_compiled_and_else_from_itself(
     own = {"id": "x", "title": "X", "text": "The mug is of the directory."}
     (compiled / "corpus.jsonl").write_text(json.dumps(own) + "\n")
     assert {p.text for p in ragc.ask(compiled, QUESTION).passages} == {"The mug is red."}
-    moved = compiled.with_name("renamed")
-    compiled.rename(moved)  # the record knows it by its digest
-    assert {p.text for p in ragc.ask(moved, QUESTION).passages} == {"The mug is red."}
+    renamed = compiled.with_name("renamed")
+    compiled.rename(renamed)  # the record knows it by its digest
+    assert {p.text for p in ragc.ask(renamed, QUESTION).passages} == {"The mug is red."}
     shutil.rmtree(tmp_path / "origin")
-    assert {p.text for p in ragc.ask(moved, QUESTION).passages} == {"The mug is of the directory."}
+    assert {p.text for p in ragc.ask(renamed, QUESTION).passages} == {"The mug is of the directory."}
 
 
 def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
@@ -147,6 +147,22 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     program.close()
 
 
+def test_a_program_is_called_from_another_working_directory(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = ragc.load("compiled/mine", base="origin")
+    monkeypatch.chdir(compiled)
+    assert program(QUESTION).prediction == "red"
+
+
+def test_a_directory_may_have_any_name(tmp_path: Path, compiled: Path, server: Recorded) -> None:
+    table = target_table(kind="vllm", model="echo", base_url=server.url)
+    for name in ("ein Ordner für Tassen", "\udcff", "a'\"b"):
+        out = compiled_directory(tmp_path / "origin", tmp_path / name, table)
+        assert ragc.ask(out, QUESTION).prediction == "red"
+
+
 def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
     from dataclasses import replace
 
@@ -155,6 +171,6 @@ def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
 
 
 def test_what_is_wrong_with_its_recipe_is_told_with_its_real_name(compiled: Path) -> None:
-    with pytest.raises(RecipeError) as found:
+    with pytest.raises(RecipeError) as result:
         ragc.ask(compiled, QUESTION, sets=("knobs.top_kk=3",))
-    assert str(found.value).startswith(f"{compiled}/recipe.toml: --set knobs.top_kk=3")
+    assert str(result.value).startswith(f"{compiled}/recipe.toml: --set knobs.top_kk=3")

@@ -41,8 +41,8 @@ def write_data(folder: Path) -> None:
     """A corpus and its questions in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     corpus = [{"id": f"d{i}", "title": f"Mug {i}", "text": "The mug is red."} for i in range(3)]
-    asked = [{"id": f"q{i}", "question": f"{QUESTION} {i}", "answers": ["red"]} for i in range(4)]
-    for name, rows in (("corpus", corpus), ("questions", asked)):
+    questions = [{"id": f"q{i}", "question": f"{QUESTION} {i}", "answers": ["red"]} for i in range(4)]
+    for name, rows in (("corpus", corpus), ("questions", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
@@ -92,7 +92,7 @@ class Recorded:
 @contextmanager
 def recording() -> Iterator[Recorded]:
     """A server that speaks OpenAI's chat API on the loopback address and answers "red"."""
-    kept = Recorded()
+    recorded = Recorded()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -109,8 +109,8 @@ def recording() -> Iterator[Recorded]:
             })  # fmt: skip
 
         def _note(self, body: str) -> None:
-            kept.paths.append(self.path)
-            kept.seen.append(f"{self.headers}{body}")
+            recorded.paths.append(self.path)
+            recorded.seen.append(f"{self.headers}{body}")
 
         def _send(self, value: Any) -> None:
             text = json.dumps(value).encode()
@@ -124,10 +124,10 @@ def recording() -> Iterator[Recorded]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    recorded.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield kept
+        yield recorded
     finally:
         server.shutdown()
         server.server_close()
@@ -148,12 +148,12 @@ def python(script: str, *, home: Path, cwd: Path) -> subprocess.CompletedProcess
 def _process(
     words: list[str], home: Path, cwd: Path, more: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     home.mkdir(parents=True, exist_ok=True)
     return subprocess.run(
         [sys.executable, *words],
         cwd=cwd,
-        env={**kept, "HOME": str(home), VARIABLE: SECRET, **more},
+        env={**inherited, "HOME": str(home), VARIABLE: SECRET, **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

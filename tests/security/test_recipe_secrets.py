@@ -43,17 +43,17 @@ def read(text: str, *sets: str) -> Recipe:
     ],
 )
 def test_a_secret_in_a_recipe_is_refused_and_not_repeated(table: str) -> None:
-    with pytest.raises(RecipeError, match="recipes are passed on") as found:
+    with pytest.raises(RecipeError, match="recipes are passed on") as error:
         read(table)
-    assert SECRET not in str(found.value)
-    assert len(found.value.problems) == 1
+    assert SECRET not in str(error.value)
+    assert len(error.value.problems) == 1
 
 
 def test_a_secret_of_an_override_is_refused_as_well() -> None:
     table = target_table(kind="vllm", model="m", base_url=URL)
-    with pytest.raises(RecipeError, match="api_key_env") as found:
+    with pytest.raises(RecipeError, match="api_key_env") as error:
         read(table, f"targets.main.base_url={URL}?key={SECRET}")
-    assert SECRET not in str(found.value)
+    assert SECRET not in str(error.value)
 
 
 def test_what_only_sounds_like_one_is_read() -> None:

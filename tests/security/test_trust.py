@@ -36,8 +36,8 @@ KEY = "OPENAI_API_KEY"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Recorded]:
-    with recording() as kept:
-        yield kept
+    with recording() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +59,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, st
     return status, out, err
 
 
-def assert_refused(found: tuple[int, str, str], directory: Path, *keys: str) -> None:
-    status, out, err = found
+def assert_refused(result: tuple[int, str, str], directory: Path, *keys: str) -> None:
+    status, out, err = result
     assert status == 2
     assert out == ""
     assert err.startswith(f"ragc: {directory}, as it is, was neither compiled nor trusted")
@@ -279,11 +279,22 @@ def test_no_command_sends_a_variable_away_or_starts_a_program(
     starts = target_table(kind="vllm", model="m", serve=True, python=str(helper))
     for number, text in enumerate((sends, starts)):
         directory = foreign_directory(tmp_path / str(number), target=text)
-        found = command(*(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path)
-        assert_refused((found.returncode, found.stdout, found.stderr), directory)
+        result = command(*(word.format(d=directory) for word in words), home=tmp_path / "home", cwd=tmp_path)
+        assert_refused((result.returncode, result.stdout, result.stderr), directory)
     assert server.seen == []
     assert not marker.exists()
     assert not (tmp_path / "x.py").exists()
+
+
+def test_the_same_directory_runs_its_program_once_that_is_allowed(tmp_path: Path) -> None:
+    marker, helper = tmp_path / "marker", tmp_path / "helper"
+    helper.write_text(HELPER.format(marker=marker))
+    helper.chmod(0o755)
+    table = target_table(kind="vllm", model="m", serve=True, python=str(helper), start_s=20.0)
+    directory = foreign_directory(tmp_path, target=table)
+    words = ("ask", directory, QUESTION, "--trust-code")
+    assert command(*words, home=tmp_path / "home", cwd=tmp_path).returncode == 1
+    assert marker.exists()
 
 
 def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recorded) -> None:
@@ -380,8 +391,8 @@ def test_each_flag_allows_its_own_part_only(
     directory = foreign_directory(tmp_path / "library", target=table)
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, "targets.main")
     directory = foreign_directory(tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus'))
-    found = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
-    assert_refused(found, directory, "sources.local.corpus")
+    result = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
+    assert_refused(result, directory, "sources.local.corpus")
     assert server.seen == []
 
 

@@ -31,7 +31,12 @@ from tests.security.foreign import (
 )
 
 DOES = target_table(
-    kind="vllm", model="m", serve=True, api_key_env=VARIABLE, flags={"enforce-eager": True}
+    fallbacks=["judge"],
+    kind="vllm",
+    model="m",
+    serve=True,
+    api_key_env=VARIABLE,
+    flags={"enforce-eager": True},
 ) + target_table(kind="hosted", model="openai/gpt-4o-mini").replace("targets.main", "targets.judge")
 READS = RECIPE.replace('questions = "questions', 'questions = "/elsewhere/questions')
 
@@ -53,6 +58,7 @@ def test_it_shows_what_the_directory_runs_reads_and_speaks_to_before_it_records(
         for text in (
             "targets.main.options.serve = True",
             "enforce-eager",
+            "targets.main.options.fallbacks = ['judge']",
             f"data.questions = '/elsewhere/questions.jsonl': questions, OUTSIDE of {directory}",
             "sources.local.corpus = 'corpus.jsonl': passages, inside",
             f"targets.main.options.api_key_env = '{VARIABLE}'",
@@ -168,20 +174,20 @@ def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
     text = RECIPE + '[targets.main]\nkind = "embedded"\n[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
     (study / "recipe.toml").write_text(text)
     (study / "study.json").write_text('{"name": "n", "workers": "127.0.0.1:9"}')
-    found = command(
+    result = command(
         "study", "status", study, home=tmp_path / "home", cwd=tmp_path, more={"PGPASSWORD": SECRET}
     )
-    assert found.returncode == 2
-    assert "--trust-targets" in found.stderr
+    assert result.returncode == 2
+    assert "--trust-targets" in result.stderr
     with pytest.raises(Untrusted, match="HOST:PORT"):
         address_of(str(study))
 
 
 def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
     directory = foreign_directory(tmp_path)
-    kept = tmp_path / "kept.toml"
-    (directory / "recipe.toml").rename(kept)
-    (directory / "recipe.toml").symlink_to(kept)
+    elsewhere = tmp_path / "kept.toml"
+    (directory / "recipe.toml").rename(elsewhere)
+    (directory / "recipe.toml").symlink_to(elsewhere)
     with pytest.raises(ArtefactError, match="leads out of the directory"):
         ragc.load(directory)
     (directory / "recipe.toml").unlink()
@@ -189,7 +195,7 @@ def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match="no regular file"):
         ragc.load(directory)
     (directory / "recipe.toml").unlink()
-    kept.rename(directory / "kept.toml")
+    elsewhere.rename(directory / "kept.toml")
     (directory / "recipe.toml").symlink_to("kept.toml")
     assert ragc.load(directory).state.method == "vanilla"
 
