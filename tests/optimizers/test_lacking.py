@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ragc import api, cli, extras, recipe
-from ragc.errors import RecipeError
+from ragc import api, cli, extras, loop, recipe
+from ragc.errors import RecipeError, TargetUnavailable
 from ragc.optimizers.lacking import lacking
+from ragc.targets.embedded import EmbeddedTarget
 
 RECIPE = """\
 program = "vanilla"
@@ -116,6 +117,18 @@ def test_without_the_extra_it_is_said_before_any_download(
     assert "Traceback" not in said
     assert paths == []
     assert not (home / "weights").exists()
+
+
+def test_the_target_itself_looks_before_it_downloads(
+    tmp_path: Path, asked: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, paths = asked
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    hide(monkeypatch, "xllamacpp")
+    with pytest.raises(TargetUnavailable, match="xllamacpp, which is not installed"):
+        loop.run(EmbeddedTarget().open())
+    assert paths == []
 
 
 def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
