@@ -181,9 +181,10 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hide(monkeypatch, "xllamacpp", "rouge_score", "ray")
-    sets = ('metrics.report = ["rouge1"]', 'study.workers = "ray"')
-    assert len(problems(folder, *sets)) == 3
+    hide(monkeypatch, "xllamacpp", "rouge_score", "ray", "redis", "psycopg")
+    shared = 'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}'
+    sets = ('metrics.report = ["rouge1"]', shared)
+    assert len(problems(folder, *sets)) == 5
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
     assert api.index(folder / "recipe.toml", sets=sets) == []
 
