@@ -19,6 +19,7 @@ DEEPEST = 100
 _FIELDS_COMPARED = 1000
 _LONGEST_SHOWN = 80
 _COLUMNS_SHOWN = 12
+_EXAMPLES = ("answers", "text", "question")
 
 _KINDS = {
     str: "a string", bool: "true or false", int: "a number", float: "a number",
@@ -107,8 +108,9 @@ def no_columns(row: Row) -> str:
     if len(row.columns) == 1:
         return f'{lacks} If another character than a comma separates columns, name it: delimiter = ";".'
     numbered = ' or, for an id, id = "#", the number of the row' if "id" in absent else ""
-    example = f"{absent[-1]} = {json.dumps(row.columns[-1], ensure_ascii=False)}"
-    return f"{lacks} Name the column of each in the table `fields`, such as {example}{numbered}."
+    field = next((name for name in absent if name in _EXAMPLES), "question")
+    example = f"{field} = {json.dumps(row.columns[-1], ensure_ascii=False)}"
+    return f"{lacks} Name the column of each in the table of its fields, such as {example}{numbered}."
 
 
 def kind(value: object) -> str:

@@ -22,6 +22,8 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
     column twice is a problem of the file, a record of another width one of the row.
     """
     csv.field_size_limit(longest)
+    if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
+        raise Stop(broken(f"delimiter = {shown(delimiter)} cannot stand between columns; give one character"))
     lines, delimiter, before = separated(lines, delimiter, usual)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:

@@ -32,7 +32,7 @@ SEPARATORS = (",", ";", "\t", "|")
 _BLOCK = 1 << 16
 _SAMPLED = 200
 _SAMPLED_CHARACTERS = 1 << 18
-_EXCEL = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_EXCEL = re.compile(r'"?sep=([^"\r\n\x00])"?\s*', re.IGNORECASE)
 _NAME_IT = 'save it as UTF-8, or name its encoding where the fields are named, as in encoding = "cp1251"'
 # What cp1252 makes of letters of Central European encodings: signs inside words.
 _SIGNS = re.compile(r"[A-Za-z][¹³¿¥£¯±¼½¾¢¶][A-Za-z]")
@@ -118,7 +118,11 @@ def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, lo
     while True:
         block = stream.read(_BLOCK)
         try:
-            rest += decoder.decode(block, final=not block)
+            text = decoder.decode(block, final=not block)
+            text.encode(
+                "utf-8"
+            )  # halves of surrogate pairs, which some encodings can spell, are no characters
+            rest += text
         except (UnicodeError, ValueError) as error:
             reason = " ".join(str(error).split())[:120]
             raise Stop(broken(f"not {name}: {reason}; {_NAME_IT}", f"line {number + 1}")) from None

