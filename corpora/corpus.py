@@ -1,7 +1,7 @@
 """A corpus: passages with unique ids, in memory or on disk, whole or cut.
 
 A small one is held in memory. A large file is written once to a folder of the cache and mapped from then
-on, so that opening it reads nothing, however large it is. Both give the same passages and fingerprints.
+on, so that opening it holds nothing, however large it is. Both give the same passages and fingerprints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passages on disk: written once as they stream by, then mapped, so that opening reads nothing.
+"""Passages on disk: written once as they stream by, then mapped, so that opening holds nothing.
 
     passages.bin    id, title and text of every passage, UTF-8, one after the other
     ends.npy        where each of them ends: 3 numbers a passage

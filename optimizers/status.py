@@ -197,7 +197,7 @@ def damage(directory: Path) -> str:
         if (trials := directory / "trials.json").exists():
             json.loads(trials.read_text("utf-8"))
     except RagcError as error:
-        return " ".join(str(error).split())
+        return _printable(" ".join(str(error).split()))
     except (OSError, ValueError, RecursionError) as error:
         return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
     return ""
@@ -237,6 +237,11 @@ def _own(directory: Path) -> StudyStatus:
         _log(directory),
         after,
     )
+
+
+def _printable(line: str) -> str:
+    """`line` with a question mark for each sign that a terminal would act on."""
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
 def find(path: str | Path) -> Path:
@@ -332,4 +337,4 @@ def _log(directory: Path) -> tuple[str, ...]:
         return ()
     except OSError as error:
         return (f"the log cannot be read: {error.strerror or error}",)
-    return tuple("".join(sign if sign.isprintable() else "?" for sign in line) for line in lines)
+    return tuple(map(_printable, lines))

@@ -14,7 +14,7 @@ import optuna
 
 from ragc.errors import StoreError, UsageError
 from ragc.masking import mask, place
-from ragc.optimizers.study_file import FILE, journal
+from ragc.optimizers.study_file import FILE, DamagedJournal, journal
 
 NAME = "ragc"
 """The name of the one study in a directory's storage."""
@@ -91,7 +91,7 @@ def _remedy(error: Exception, address: str) -> str:
             "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, "
             "is one such as postgresql+psycopg://HOST/DATABASE"
         )
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, DamagedJournal):
         if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
             return "another process may hold it: wait for it, or end it"
         return "see that its disk has space and grants access, then go on with --resume"
@@ -104,7 +104,7 @@ def _said(error: Exception, address: str) -> str:
     while root.__cause__ is not None:
         root = root.__cause__
     text = (str(root).strip() or type(root).__name__).splitlines()[0]
-    named = "" if type(root) is ValueError else f"{type(root).__name__}: "
+    named = "" if isinstance(root, DamagedJournal) else f"{type(root).__name__}: "
     return named + mask(text, address)
 
 

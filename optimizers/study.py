@@ -26,6 +26,7 @@ from ragc.optimizers.making import Maker
 from ragc.optimizers.sharing import facts_differ, study_in
 from ragc.optimizers.space import Candidate, Spaces, worded
 from ragc.optimizers.storage import StudyKept
+from ragc.optimizers.study_file import DamagedJournal
 from ragc.optimizers.task import Task
 from ragc.optimizers.telling import finish
 from ragc.optimizers.trials import BATCH, Tried, recorded
@@ -44,6 +45,11 @@ def storing(directory: Path) -> Iterator[None]:
         cause = error.__cause__ or error
         root = getattr(cause, "orig", None) or cause
         said = next(iter(str(root).splitlines()), "") or type(root).__name__
+        if isinstance(error, DamagedJournal):
+            raise StoreError(
+                f"The study in {directory} is damaged ({said}); begin anew without --resume, which replays "
+                "what was answered."
+            ) from error
         raise StoreError(
             f"The state of the study in {directory} cannot be written or read any more ({said}); see that "
             "its disk or server is there and that no other program holds it, then go on with --resume."

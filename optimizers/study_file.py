@@ -27,12 +27,19 @@ _CHECK = "ragc.check"
 _BEGINNING = b'{"op_code":'
 
 
+class DamagedJournal(OSError):
+    """The file is not what was written; `filename` names it, and the text says what is wrong."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
     """The storage that is a file in `directory`, which must be there; the file is made.
 
     The half of a line that a killed process left at its end is cut off, or passed over without `mend`.
 
-    Raises OSError, and ValueError when the file is something else.
+    Raises OSError, DamagedJournal when the file is something else or a line of it is damaged.
     """
     return JournalStorage(_Lines(directory / FILE, mend))
 
@@ -79,9 +86,12 @@ class _Lines(JournalFileBackend):
                 number += 1
                 yield _checked(log)
         except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"line {number + (not isinstance(error, _Damaged))} of {self._path.name} is damaged"
-            ) from None
+            at = number + (not isinstance(error, _Damaged))
+            raise _damaged(self._path, f"line {at} of {self._path.name} is damaged") from None
+
+
+def _damaged(path: Path, what: str) -> DamagedJournal:
+    return DamagedJournal(errno.EIO, what, str(path))
 
 
 class _Damaged(ValueError):
@@ -110,7 +120,7 @@ def _mend(path: Path) -> None:
     """Cut off the half of a line that a killed process left."""
     text = path.read_bytes()
     if not text.startswith(_BEGINNING[: len(text)]):
-        raise ValueError(f"{path.name} is no journal of Optuna's")
+        raise _damaged(path, f"{path.name} is no journal of Optuna's")
     whole = text.rfind(b"\n") + 1
     if whole < len(text):
         with path.open("r+b") as file:

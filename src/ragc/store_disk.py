@@ -254,6 +254,8 @@ def _digest_of(key: object, text: object) -> bytes | None:
 
 def _is_damage(error: Exception) -> bool:
     """Whether SQLite says that its file is damaged, or what stands in it makes no sense."""
+    if isinstance(error, sqlite3.IntegrityError):  # two rows of one key, which only damage can bring about
+        return True
     if isinstance(error, sqlite3.DatabaseError):
         known = (
             "malformed",

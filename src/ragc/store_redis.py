@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import StoreError, UsageError
@@ -27,6 +28,7 @@ LOCK_SECONDS = 10.0
 
 _CALL, _LOCK = "ragc:call:2:", "ragc:lock:"
 _DIGITS = 32
+_READ_AT_ONCE = 500
 _POOL = 64
 _WAIT_S = 10.0
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
@@ -156,12 +158,13 @@ class RedisKeeper:
         """Read every row; `step` counts them. What others add meanwhile may be left out."""
         rows = damaged = 0
         with self._told("read"):
-            for name in self._rows.scan_iter(match=f"{_CALL}*", count=1000):
-                found = self._rows.get(name)
-                rows += found is not None
-                key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
-                damaged += found is not None and _text(key, found) is None
-                step(1)
+            names = self._rows.scan_iter(match=f"{_CALL}*", count=_READ_AT_ONCE)
+            while batch := list(islice(names, _READ_AT_ONCE)):
+                for name, found in zip(batch, self._rows.mget(batch), strict=True):
+                    key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
+                    rows += found is not None
+                    damaged += found is not None and _text(key, found) is None
+                step(len(batch))
         return Audit(rows, damaged)
 
     def close(self) -> None:

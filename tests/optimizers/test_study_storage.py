@@ -102,6 +102,26 @@ def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(run: Run, folde
     assert identical(folder / "whole", folder / "out")
 
 
+@pytest.mark.parametrize("garbage", [b"[1]\n", b'{"op_code":5,"ragc.check":"0"}\n', b"half a line\n"])
+def test_a_storage_that_is_damaged_while_the_study_runs(run: Run, folder: Path, garbage: bytes) -> None:
+    sent = []
+
+    def harming(request: ChatRequest) -> dict[str, Any]:
+        sent.append(request)
+        if len(sent) == 40:
+            with journal(folder).open("ab") as file:
+                file.write(garbage)
+        return needs_demos(request)
+
+    with pytest.raises(
+        StoreError, match=r"line \d+ of study.journal is damaged.*begin anew without --resume"
+    ):
+        run("out", target=ScriptedTarget(harming))
+    run("out")
+    run("whole", store=CallStore(None))
+    assert identical(folder / "whole", folder / "out")
+
+
 @pytest.mark.parametrize("how", ["locked", "gone"])
 def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how: str) -> None:
     directory = compiling.study_directory(folder / "out")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import TargetUnavailable
+from ragc.fingerprint import sealed
 from ragc.targets.weights import SMOLLM2, Weights, default_weights, file_sha256
 from ragc.wheels_index import PUBLIC_INDEX, PipSettings, pip_settings
 
@@ -274,9 +275,11 @@ def test_a_checksum_is_read_again_only_when_the_file_changed(tmp_path: Path) -> 
     file, note = tmp_path / "own.gguf", tmp_path / "notes" / "own.json"
     file.write_bytes(b"one")
     assert file_sha256(file, note) == hashlib.sha256(b"one").hexdigest()
-    entry = json.loads(note.read_text()) | {"sha256": "noted"}
-    note.write_text(json.dumps(entry))
+    entry = {name: value for name, value in json.loads(note.read_text()).items() if name != "digest"}
+    note.write_text(json.dumps(sealed(entry | {"sha256": "noted"})))
     assert file_sha256(file, note) == "noted"
+    note.write_text(note.read_text().replace("noted", "notes"))  # damaged, and so not believed
+    assert file_sha256(file, note) == hashlib.sha256(b"one").hexdigest()
     file.write_bytes(b"three")
     assert file_sha256(file, note) == hashlib.sha256(b"three").hexdigest()
 
