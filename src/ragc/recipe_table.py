@@ -185,6 +185,6 @@ def missing_file(what: str, value: str, base: Path) -> str:
     folder, shown = (base / value).parent, Path(value).parent
     if not folder.is_dir():
         lost = folder if str(shown) == "." else shown
-        return f"{what}: there is no such file, because its folder {str(lost)!r} is not there"
+        return f"{what}: there is no such file, and no folder {str(lost)!r}"
     near = get_close_matches(Path(value).name, sorted(entry.name for entry in folder.iterdir()), n=1)
     return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")
