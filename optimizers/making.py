@@ -43,12 +43,16 @@ class Kept(Protocol):
 
 
 class Maker:
-    """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight."""
+    """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight.
+
+    `phase_again` is called when demonstrations, a phase of their own, are there, to tell what goes on then.
+    """
 
     def __init__(self, task: Task, kept: Kept, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self.limit, self.progress = task, limit, progress
         self._kept = kept
         self._making: dict[str, asyncio.Task[Any]] = {}
+        self.phase_again: Callable[[], None] = lambda: None
 
     async def program(self, candidate: Candidate) -> RagProgram:
         """The program of `candidate`, with its demonstrations and what it learned from train questions.
@@ -162,6 +166,7 @@ class Maker:
 
     async def _collected(self, built: RagProgram, train: Sequence[Question]) -> Pool:
         task = self.task
+        self.progress.phase("demonstrations, answering train questions", None)
         pool = await collect(
             built,
             train,
@@ -175,6 +180,7 @@ class Maker:
         )
         kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
         self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
+        self.phase_again()
         return pool
 
     async def _once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:

@@ -191,5 +191,7 @@ def _told(evaluated: list[Evaluated], task: Task, progress: Progress) -> None:
     last, best = evaluated[-1], max(one.score for one in evaluated)
     shown = [len(found.demos) for found in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
+    most = max(shown, default=0)
+    about = f"{most} demonstration{'' if most == 1 else 's'}"
     failed = f"; {last.failures.text}" if last.failures.n else ""
-    progress.trial(len(evaluated) - 1, of, last.score, best, f"demos={max(shown, default=0)}{failed}")
+    progress.trial(len(evaluated) - 1, of, last.score, best, f"{about}{failed}")

@@ -31,6 +31,7 @@ from ragc.optimizers.winner import front, winner
 from ragc.paths import cache_home
 from ragc.recipe import Budget, Recipe
 from ragc.targets.redact import shorten
+from ragc.terminal import visible
 
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 
@@ -197,7 +198,7 @@ def damage(directory: Path) -> str:
         if (trials := directory / "trials.json").exists():
             json.loads(trials.read_text("utf-8"))
     except RagcError as error:
-        return _printable(" ".join(str(error).split()))
+        return visible(" ".join(str(error).split()))
     except (OSError, ValueError, RecursionError) as error:
         return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
     return ""
@@ -237,11 +238,6 @@ def _own(directory: Path) -> StudyStatus:
         _log(directory),
         after,
     )
-
-
-def _printable(line: str) -> str:
-    """`line` with a question mark for each sign that a terminal would act on."""
-    return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
 def find(path: str | Path) -> Path:
@@ -337,4 +333,4 @@ def _log(directory: Path) -> tuple[str, ...]:
         return ()
     except OSError as error:
         return (f"the log cannot be read: {error.strerror or error}",)
-    return tuple(map(_printable, lines))
+    return tuple(map(visible, lines))

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import optuna
@@ -153,7 +154,8 @@ class Study:
         """Race and tell one batch."""
         done = len(self.trials)
         if done:
-            self._say_batch(done, done + len(asked) - 1)
+            self.maker.phase_again = partial(self._say_batch, done, done + len(asked) - 1)
+            self.maker.phase_again()
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.abreast)
         races = [

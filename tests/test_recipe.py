@@ -566,3 +566,32 @@ l = { m = [1,
         "i.1.k.l.n.o": 14,
     }
     assert places(tomllib.loads(text)) == set(locate(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "program = vanilla",
+            'line 1: this is not TOML: vanilla is a text; put it in quotes: program = "vanilla"',
+        ),
+        (
+            "[search]\nknobs = [top_k, 'x'] # y",
+            """line 2.*top_k is a text.*: knobs = \\["top_k", 'x'\\] # y""",
+        ),
+        ("[data]\nquestions = data/q.jsonl", 'line 2.*put it in quotes: questions = "data/q.jsonl"'),
+        ("a = C:\\data", r"line 1.*put it in quotes: a = 'C:\\data'"),
+        ("a = [\n  one,\n]", 'line 2.*one is a text; put it in quotes: "one",'),
+        ("[search]\ncalibrate = True", "line 2: this is not TOML: True is written true"),
+        ("a = ", "line 1: this is not TOML: invalid value"),
+        ("a = 1 2", "line 1: this is not TOML: expected newline"),
+    ],
+)
+def test_a_text_without_quotes_is_named_as_such(text: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        parse(text)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"there is no such file, and no folder '.*gone'"):
+        parse('program = "vanilla"\n[data]\nquestions = "q.jsonl"\n', base=tmp_path / "gone")

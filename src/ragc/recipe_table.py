@@ -198,7 +198,7 @@ def missing_file(what: str, value: str, base: Path) -> str:
     folder, shown = (base / value).parent, Path(value).parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         lost = folder if str(shown) == "." else shown
-        return f"{what}: there is no such file, because its folder {str(lost)!r} is not there"
+        return f"{what}: there is no such file, and no folder {str(lost)!r}"
     names: list[str] = []
     with suppress(OSError):
         names = sorted(entry.name for entry in folder.iterdir())
