@@ -174,9 +174,10 @@ class FileLedger:
         self._reserved.pop(key, None)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        """Close the file; what is charged afterwards, for requests still on their way, is not written."""
+        held, self._file, self._path = self._file, None, None
+        if held is not None:
+            held.close()
 
 
 def _charge(line: bytes) -> dict[str, Any] | None:

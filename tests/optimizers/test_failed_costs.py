@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,8 +111,10 @@ def test_another_error_ends_the_branches_at_once() -> None:
     assert ended == ["cancelled"]
 
 
-def test_a_budget_counts_a_request_whose_caller_is_gone() -> None:
-    ledger = FileLedger(None, Budget())
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
+    ledger.settle("another", 5, 0.0)
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(ScriptedTarget):
@@ -128,13 +131,18 @@ def test_a_budget_counts_a_request_whose_caller_is_gone() -> None:
         await begun.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        assert ledger.calls == 0
+        assert ledger.calls == 1
+        if closed:
+            ledger.close()
         goes_on.set()
         await runtime.gateway.store.settle()
+        assert (await answer(program, ASKED, NOTHING)).counters["replayed"] == 1
 
     loop.run(go())
-    assert ledger.calls == 1
-    assert ledger.tokens > 0
+    assert ledger.calls == 2
+    assert ledger.tokens > 5
+    ledger.close()
+    assert FileLedger(tmp_path / "charges.jsonl", Budget()).calls == (1 if closed else 2)
 
 
 @pytest.mark.parametrize("id", ["tokens", "usd", "latency", "lm_calls@proxy", "crag_halluc"])

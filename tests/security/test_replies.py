@@ -7,9 +7,11 @@ import contextlib
 import gzip
 import json
 import zlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,8 +34,10 @@ from ragc.signatures.answers import ShortAnswer
 from ragc.signatures.syntax import SyntacticParse
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
+from ragc.targets.bounded import TooLarge
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.options import VllmOptions
+from ragc.targets.pool import Pool
 from ragc.targets.probe import probe
 from ragc.targets.vllm_metrics import read as read_metrics
 from ragc.targets.wire import Unreadable, error_message, read_json, read_replies, read_reply
@@ -281,6 +285,32 @@ def test_a_bomb_is_unpacked_up_to_the_cap(kind: str, packing: str) -> None:
     answer = Answer(bomb(packer), headers=(("Content-Encoding", packing),))
     with pytest.raises(TargetUnavailable, match=r"more than 8,388,608 bytes.*tried 2 times"):
         asked(kind, answer)
+
+
+@pytest.mark.parametrize("body", [b" " * 200_000, gzip.compress(b" " * 10_000_000)])
+def test_the_cap_holds_where_a_proxy_or_a_transport_is_named(body: bytes) -> None:
+    packed = {"content-encoding": "gzip"} if body[:1] != b" " else {}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, headers=packed, stream=Parts(body)))
+    pool = Pool(httpx.URL("http://far.example/v1"), httpx.Timeout(5), 2, dict, transport, CAP)
+
+    async def go() -> None:
+        try:
+            await pool.send("GET", "/models")
+        finally:
+            await pool.aclose()
+
+    with pytest.raises(TooLarge, match="more than 100,000 bytes"):
+        asyncio.run(go())
+
+
+class Parts(httpx.AsyncByteStream):
+    """A body that comes as it is sent, unread by anybody before."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.body
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -98,7 +98,7 @@ def test_a_stream_that_takes_ascii_only_gets_json_all_the_same() -> None:
 
 
 def test_a_question_that_is_no_text_for_the_system_is_one_sentence(tmp_path: Path) -> None:
-    asked = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", tmp_path)), b"\xff\xfe \x1b[2J"]
+    asked = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", str(tmp_path))), b"\xff\xfe \x1b[2J"]
     done = subprocess.run(asked, capture_output=True, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr

@@ -180,24 +180,18 @@ def test_nothing_that_python_calls_private_is_fit(
 
 
 FIELDS = [
-    "name",
-    "title",
-    "oscar_awards",
-    "year_ceremony",
-    "acted_movies",
-    "crew",
-    "cast",
-    "order",
-    "summary_text",
-    "summary_structured",
-    "game_date",
-    "date",
-    "team",
-    "team_name_home",
-    "game_id",
-    "GF",
-    "Open",
-    "id",
+    *(
+        "name",
+        "title",
+        "oscar_awards",
+        "year_ceremony",
+        "acted_movies",
+        "crew",
+        "cast",
+        "order",
+        "summary_text",
+    ),
+    *("summary_structured", "game_date", "date", "team", "team_name_home", "game_id", "GF", "Open", "id"),
 ]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=12),

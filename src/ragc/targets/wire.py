@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -81,12 +81,10 @@ def _refuse(constant: str) -> Any:
 def part(value: Any, *path: str | int) -> Any:
     """What stands in `value` under the names and numbers of `path`; None where nothing does."""
     for step in path:
-        if isinstance(value, dict if isinstance(step, str) else list):
-            try:
-                value = value[step]
-            except (KeyError, IndexError):
-                return None
-        else:
+        fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
+        try:
+            value = cast(Any, value)[step] if fits else None
+        except (KeyError, IndexError):
             return None
     return value
 
