@@ -186,7 +186,7 @@ def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.
     sets = ('metrics.report = ["rouge1"]', shared)
     assert len(problems(folder, *sets)) == 5
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
-    assert api.index(folder / "recipe.toml", sets=sets) == []
+    assert api.index(folder / "recipe.toml", sets=sets[:1]) == []
 
 
 def test_a_key_that_is_there_and_a_server_of_ones_own_lack_nothing(
