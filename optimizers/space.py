@@ -232,7 +232,7 @@ class Spaces:
 
 
 def worded(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
-    """`candidate` in words: its `program` where that is named, `knobs`, and all else that it chose."""
+    """`candidate` in words: its `program` where that is named, those of its `knobs`, all else it chose."""
     kind = "" if candidate.demo_kind == FILLED else f"{candidate.demo_kind} "
     parts = [program] if program else []
     parts += [f"{name}={value}" for name, value in knobs.items()]

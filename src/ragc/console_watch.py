@@ -115,8 +115,8 @@ class Bars:
         if done >= total:
             self._live.update(self._task, description=self._name, total=None, completed=0)
         else:
-            amounts = {"total": total >> 20, "completed": done >> 20}
-            self._live.update(self._task, description="downloading, MiB", **amounts)
+            held, size = done >> 20, total >> 20
+            self._live.update(self._task, description="downloading, MiB", total=size, completed=held)
 
     def note(self, text: str) -> None:
         """A line above the bar."""

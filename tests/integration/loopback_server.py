@@ -29,6 +29,7 @@ class Loopback:
         self.dropped: list[tuple[str, str]] = []
         self.holding = False
         self.stop: Callable[[], object] = lambda: None
+        self._talks: set[asyncio.Task[Any]] = set()
 
     def at_work(self, who: str) -> set[str]:
         """The digests of the requests of `who` that wait for an answer."""
@@ -42,8 +43,22 @@ class Loopback:
         ready.set()
         await ended.wait()
         server.close()
+        open_still = tuple(self._talks)
+        for talk in open_still:  # whoever asks keeps its connection for the next question
+            talk.cancel()
+        await asyncio.gather(*open_still, return_exceptions=True)
+        await asyncio.sleep(0)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk: Any = asyncio.current_task()
+        self._talks.add(talk)
+        try:
+            await self._answers(reader, writer)
+        finally:
+            self._talks.discard(talk)
+            writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.decode("latin-1").split("\r\n")
@@ -57,7 +72,6 @@ class Loopback:
                     + text
                 )
                 await writer.drain()
-        writer.close()
 
     async def _answer(self, line: str, who: str, body: bytes, reader: asyncio.StreamReader) -> dict[str, Any]:
         if line.startswith("GET"):
