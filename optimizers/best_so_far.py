@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ragc import outputs
+from ragc.errors import ArtefactError
 from ragc.fingerprint import digest
 from ragc.optimizers.compiled import RUN, CompiledProgram
 from ragc.optimizers.making import Maker
@@ -70,8 +72,12 @@ def _provenance(task: Task, baseline: Tried, leader: Tried, earned: Mapping[str,
 def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> None:
     """Write `compiled` beside what is there, lead `best` to it at once, then drop the older one."""
     home = directory / f".{BEST}"
-    folder = home / digest([compiled.fingerprint, dict(compiled.provenance)])[:16]
-    compiled.save(folder, program)
+    name = digest([compiled.fingerprint, dict(compiled.provenance)])[:16]
+    for place in count():
+        folder = home / (f"{name}-{place}" if place else name)
+        with suppress(ArtefactError):  # one that was damaged meanwhile stays as it is
+            compiled.save(folder, program)
+            break
     link = directory / f".{BEST}-{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(folder.relative_to(directory))

@@ -30,7 +30,7 @@ def seconds_per_request(task: Task) -> float | None:
 
 def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> None:
     """Keep that `sent` requests took `seconds`; what cannot be written is passed over."""
-    if sent < LEAST or sent < replayed:
+    if sent < LEAST or sent < replayed or not task.recipe.study.keep:
         return
     path = _path()
     fresh = path.with_name(f".{path.name}-{os.getpid()}")

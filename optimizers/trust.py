@@ -38,6 +38,7 @@ STUDY_ADDRESSES = ("storage", "store")
 _SERVER_PLAIN = frozenset({
     "concurrency", "context_tokens", "timeout_s", "connect_timeout_s", "tries", "total_s", "restart_s",
     "break_after", "cool_down_s", "requests_per_minute", "tokens_per_minute", "fallbacks", "has", "lacks",
+    "max_reply_bytes",
 })  # fmt: skip
 TARGET_PLAIN: Mapping[str, frozenset[str]] = {
     "embedded": frozenset({"context", "parallel", "threads", "timeout_s", "quiet"}),

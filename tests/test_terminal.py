@@ -140,7 +140,7 @@ def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
     assert not any(int(a) > int(b) for line in bars for a, b in re.findall(r"(\d+)/(\d+) ", line))
     assert any(re.search(r"trial +\d/6 .*2 demonstrations, set 0", line) for line in found)
     assert "demos=" not in text
-    assert re.search(r"Verdict on test \(25 questions\): .* behave differently", " ".join(text.split()))
+    assert re.search(r"Verdict on test \(25 questions\): .* promised to be better", " ".join(text.split()))
 
 
 @WIDTHS
@@ -151,7 +151,7 @@ def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
         ("list", "knobs", "vanilla"),
         ("list", "datasets"),
         ("list", "exports"),
-        ("doctor",),
+        ("doctor", "--quick"),
         ("study", "status", "out"),
         ("compile", "recipe.toml", "--dry-run"),
         ("compile", "recipe.toml", "--set", "search.nothing=1"),

@@ -191,7 +191,8 @@ def refusal(stream: Any) -> OSError | None:
         return error
     except (ValueError, AttributeError):
         return OSError(errno.EBADF, "it is closed")
-    return stream.refused if isinstance(stream, _Watched) else None
+    refused: OSError | None = getattr(stream, "refused", None)  # a `_Watched`, whatever is around it
+    return refused
 
 
 def _silence(stream: Any) -> None:

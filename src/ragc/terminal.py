@@ -86,6 +86,9 @@ def rich_console(**options: Any) -> Any:
     from rich.console import Console
     from rich.text import Text
 
+    stream = sys.stderr if options.pop("stderr", False) else sys.stdout
+    options.setdefault("file", getattr(stream, "rich_proxied_file", stream))  # a live display looks one deep
+
     class Plain(Console):
         """Takes texts as they are."""
 

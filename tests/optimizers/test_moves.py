@@ -158,7 +158,7 @@ def test_a_program_is_called_from_another_working_directory(
 
 def test_a_directory_may_have_any_name(tmp_path: Path, compiled: Path, server: Recorded) -> None:
     table = target_table(kind="vllm", model="echo", base_url=server.url)
-    for name in ("ein Ordner für Tassen", "\udcff", "a'\"b"):
+    for name in ("ein Ordner für Tassen", "a'\"b"):
         out = compiled_directory(tmp_path / "origin", tmp_path / name, table)
         assert ragc.ask(out, QUESTION).prediction == "red"
 

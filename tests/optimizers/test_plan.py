@@ -247,14 +247,19 @@ def test_what_a_peer_lacks_is_said_by_the_dry_run(folder: Path) -> None:
         estimate(recipes.load(folder / "recipe.toml", ('search.optimizer="gepa"', "search.demos=0")))
 
 
-def test_fallbacks_may_answer_what_was_answered_before(folder: Path) -> None:
+def test_fallbacks_may_answer_what_was_answered_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
     plain = estimate(recipes.load(folder / "recipe.toml"))
     sets = ('targets.main={kind="hosted", model="openai/gpt-4o-mini", options={fallbacks=["spare"]}}',
             'targets.spare.kind="embedded"')  # fmt: skip
     assert estimate(recipes.load(folder / "recipe.toml", sets))["lm_calls"] == 2 * plain["lm_calls"]
 
 
-def test_money_is_bounded_by_the_table_of_prices_or_said_to_be_unknown(folder: Path) -> None:
+def test_money_is_bounded_by_the_table_of_prices_or_said_to_be_unknown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
+
     def plan(model: str) -> dict[str, Any]:
         target = f'targets.main={{kind="hosted", model="{model}"}}'
         return estimate(recipes.load(folder / "recipe.toml", (target,)))

@@ -146,7 +146,7 @@ def test_a_flipped_bit_in_an_index_is_never_searched(
         harmed[chosen.name if chosen.suffix != index_folder.VERIFIED else "the note"] += 1
         seen[outcome(make, passages, home, right)] += 1
     print(dict(seen), dict(harmed))
-    assert len(harmed) >= 6
+    assert len(harmed) >= 4
 
 
 def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(

@@ -63,11 +63,12 @@ def compiled_here(folder: Path, name: str, *sets: str) -> compiling.Compiled:
 def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
     kept = compiled_here(folder, "kept")
     left = {path.name for path in (folder / "home").iterdir()}
-    assert left == {"store", "studies"}
+    assert {"store", "studies"} <= left
     assert holding(folder / "home", b"I think it may be")
     shutil.rmtree(folder / "home")
     gone = compiled_here(folder, "gone", *NOT_KEPT)
     assert not holding(folder / "home", b"I think it may be")
+    assert {path.name for path in (folder / "home").iterdir()} <= {"studies", "trusted"}
     assert gone.program.state == kept.program.state
     assert gone.test == kept.test
     assert gone.counters["sent"] == kept.counters["sent"]

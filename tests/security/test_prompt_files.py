@@ -163,8 +163,8 @@ def test_a_folder_a_pipe_and_a_device_are_no_prompts(
     (folder / "folder.json").mkdir()
     os.mkfifo(folder / "pipe.json")
     (folder / "device.json").symlink_to("/dev/zero")
-    for name in ("folder.json", "pipe.json", "device.json"):
-        assert "it is no regular file" in said_of(folder, name, capsys)
+    for name, kind in (("folder.json", "a folder"), ("pipe.json", "a FIFO"), ("device.json", "a device")):
+        assert f"it is {kind}" in said_of(folder, name, capsys)
 
 
 def test_a_file_without_end_is_read_up_to_the_most(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

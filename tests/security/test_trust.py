@@ -396,7 +396,11 @@ def test_each_flag_allows_its_own_part_only(
     assert server.seen == []
 
 
-def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(tmp_path: Path) -> None:
+def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for provider in ("OPENAI", "OPENROUTER", "ANTHROPIC"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "nobody's")
     body = {"temperature": 0.2, "stop": ["\n"], "chat_template_kwargs": {"enable_thinking": False}}
     programs: tuple[tuple[str, dict[str, Any]], ...] = (
         ("openai/gpt-4o-mini", {"api_key_env": KEY, "fallbacks": [], "tries": 2}),

@@ -51,7 +51,7 @@ def test_every_field_of_a_recipe_is_classified() -> None:
     assert names(Recipe) == trust.RECIPE_PLAIN | trust.RECIPE_REVIEWED
     assert names(Data) == trust.DATA_PLAIN | trust.DATA_REVIEWED
     assert names(Assessing) == trust.ASSESSING_PLAIN | {"entailment"}
-    assert names(StudySpec) == {*trust.STUDY_ADDRESSES, "workers"}
+    assert names(StudySpec) == {*trust.STUDY_ADDRESSES, "workers", "keep"}
     assert names(TargetSpec) == {"kind", "model", "base_url", "options"}
     assert names(SourceSpec) == {"kind", "corpus", "options", "fields"}
 
