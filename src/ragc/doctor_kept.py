@@ -80,7 +80,8 @@ def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
     from ragc.corpora.embedders import DEFAULT
     from ragc.targets.weights import SMOLLM2
 
-    progress.phase("reading the weights", None)
+    if whole:
+        progress.phase("reading the weights", None)
     kept = cache_home() / "weights" / SMOLLM2.name
     if kept.is_file():
         bad = whole and _sha256(kept) != SMOLLM2.sha256
