@@ -13,14 +13,14 @@ from optuna.trial import FrozenTrial, TrialState
 from ragc.optimizers.optuna_bridge import BASELINE, CANDIDATE, SPENT, WORKER
 from ragc.optimizers.optuna_folder import Folder
 from ragc.optimizers.sharing import mark
-from ragc.optimizers.storage import begun
+from ragc.optimizers.storage import NAME, begun
 from ragc.optimizers.task import objective_of
 from ragc.recipe import Recipe
 
 
 def trials_of(directory: Path) -> list[FrozenTrial]:
     """The trials of the study in `directory`; none where they are in a storage of the script's own."""
-    found = begun(directory, mark(directory)["name"])
+    found = begun(directory, mark(directory).get("name", NAME))
     return found.get_trials(deepcopy=False) if found else []
 
 

@@ -60,8 +60,9 @@ def _reranker(recipe: Recipe, options: dict[str, Any]) -> tuple[Reranker | None,
         raise UsageError(f"The option 'rerank' of a source names a reranker, found {name!r}.")
     if pool is not None and type(pool) is not int:
         raise UsageError(f"The option 'rerank_pool' of a source is a whole number, found {pool!r}.")
-    kind, colon, model = name.partition(":")
-    if colon and recipe.path(model).exists():
+    # Spaces go before the folder is looked for: what was allowed by name is what is read.
+    kind, _, model = (part.strip() for part in name.partition(":"))
+    if model and recipe.path(model).exists():
         name = f"{kind}:{recipe.path(model)}"
     return make_reranker(name), POOL if pool is None else pool
 

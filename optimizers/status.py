@@ -134,6 +134,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     that nobody allowed, StoreError when its storage cannot be read.
     """
     if optuna_folder.is_own(Path(path)):
+        _check_inside(Path(path))
         return _own(Path(path))
     try:
         directory = find(path)
@@ -141,6 +142,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         if own := optuna_folder.find(path):
             return _own(own)
         raise
+    _check_inside(directory)
     recipe = recipe_in(directory)
     if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
         raise Untrusted(
@@ -255,6 +257,25 @@ def find(path: str | Path) -> Path:
 def is_outside(directory: Path) -> bool:
     """Whether `directory` is none of the studies in this machine's cache, links followed."""
     return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())
+
+
+def _check_inside(directory: Path) -> None:
+    """Raise ArtefactError when a study from outside holds a link that leads out of it, or a pipe.
+
+    What it links to would be shown as its log, and files of finished holders there removed.
+    """
+    if not is_outside(directory):
+        return
+    home = directory.resolve()
+    for folder in (directory, directory / "at-work"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            real = path.resolve()
+            if not real.is_relative_to(home):
+                raise ArtefactError(
+                    f"{path} is a link that leads out of the study; copy it with what it links to."
+                )
+            if path.exists() and not (real.is_file() or real.is_dir()):
+                raise ArtefactError(f"{path} is no regular file; copy the study again.")
 
 
 def _state(directory: Path) -> str:

@@ -182,9 +182,9 @@ def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterat
         elif kind == "dense" and name == "model":
             yield _model(option_keys, value, str(value), built_in=True)
         elif name == "rerank" and len(keys) == 3:
-            what, _, model = str(value).strip().partition(":")
+            what, _, model = (part.strip() for part in str(value).partition(":"))
             if value not in ("bm25", "embed"):
-                yield _model(option_keys, value, model.strip(), built_in=what == "embed")
+                yield _model(option_keys, value, model, built_in=what == "embed")
         elif kind == "api" and name == "base_url":
             yield Want("speaks", option_keys, value, "searches this API")
         else:

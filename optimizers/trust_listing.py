@@ -61,7 +61,7 @@ class TrustListing:
     def lines(self) -> list[str]:
         """The same for people."""
         text = [
-            f"{self.path}: {self.program}",
+            f"{_one_line(str(self.path))}: {_one_line(self.program)}",
             f"digest {self.digest}" + (", trusted" if self.trusted else ""),
         ]
         for kind, head in _HEADS.items():
@@ -107,5 +107,12 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
 def _line(want: Want, root: Path) -> str:
     location = ""
     if want.path and not want.published:
-        location = ", inside" if inside(root, want) else f", OUTSIDE of {root}"
-    return f"{want.name} = {want.value!r}: {want.about}{location}"  # in full: nothing may hide behind a cut
+        location = ", inside" if inside(root, want) else f", OUTSIDE of {_one_line(str(root))}"
+    # In full: nothing may hide behind a cut, nor a letter of an address look like another.
+    shown = repr(want.value) if want.kind == "reads" else ascii(want.value)
+    return f"{want.name} = {shown}: {want.about}{location}"
+
+
+def _one_line(text: str) -> str:
+    """`text` with what is not printable escaped, line breaks too: it could look like lines of the listing."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

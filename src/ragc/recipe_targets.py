@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Literal, cast
 
 from ragc import targets
 from ragc.errors import UnknownName, UsageError
-from ragc.recipe_secrets import note_secrets
+from ragc.recipe_secrets import holds_key, note_secrets
 from ragc.recipe_table import Table
 from ragc.targets.base import ROLES, TargetSpec
 
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
 _REMEDY = "put it into an environment variable and name that in api_key_env"
 
 
@@ -61,9 +63,17 @@ def _target(table: Table, base: Path | None) -> TargetSpec:
         table.note("base_url", f"{name} must not hold a name or password: recipes are passed on")
     else:
         note_secrets(table, "base_url", url, remedy=_REMEDY)
-    note_secrets(table, "options", options, remedy=_REMEDY)
+    note_secrets(table, "model", model, remedy=_REMEDY)
+    variable = options.pop("api_key_env", "")
+    secret = note_secrets(table, "options", options, remedy=_REMEDY)
+    if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
+        name = f"{table.name('options')}.api_key_env"
+        text = f"{name} must name an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+        table.notes.add((*table.keys, "options", "api_key_env"), text, hidden=True)
+    elif variable != "":
+        options["api_key_env"] = variable
     spec = TargetSpec(cast(Literal["embedded", "vllm", "hosted"], kind), model, url, options)
-    if kind:
+    if kind and not secret:  # what the target says may repeat a value
         _try_build(table, replace(spec, model="") if kind == "embedded" else spec)
     return spec
 

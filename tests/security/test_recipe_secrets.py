@@ -35,6 +35,11 @@ def read(text: str, *sets: str) -> Recipe:
                 {"extra_body": {"tools": [{"client_secret": SECRET}]}},
                 {"x-api-key": [SECRET]},
                 {"webhook": f"https://hooks.example/?token={SECRET}"},
+                {"webhook": f"https://hooks.example/#access_token={SECRET}"},
+                {"api_keys": {"first": SECRET}},
+                {"access_token_value": SECRET},
+                {"sslpassword": SECRET},
+                {"Cookie": SECRET},
             )
         ),
         target_table(kind="vllm", model="m", serve=True, flags={"hf-token": SECRET}),
@@ -47,6 +52,37 @@ def test_a_secret_in_a_recipe_is_refused_and_not_repeated(table: str) -> None:
         read(table)
     assert SECRET not in str(error.value)
     assert len(error.value.problems) == 1
+
+
+KEYS = (
+    "sk-proj-0123456789abcdef0123",
+    "gsk_0123456789abcdef0123456789",
+    "hf_abcdefghijklmnopqrstuvwxyz0123456789",
+    "AIzaSyA0123456789abcdefghijklmnopqrstu",
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("where", ["model", "api_key_env", "body.user", "body.stop"])
+def test_a_key_is_told_by_how_it_begins(where: str, key: str) -> None:
+    name, _, inner = where.partition(".")
+    value = key if not inner else {inner: [key] if inner == "stop" else key}
+    table = target_table(**{"kind": "hosted", "model": "openai/m", name: value})
+    with pytest.raises(RecipeError, match="environment variable") as error:
+        read(table)
+    assert key not in str(error.value)
+    assert len(error.value.problems) == 1
+
+
+@pytest.mark.parametrize("written", ['"a-key-of-mine"', '["sk-proj-0123456789abcdef0123"]'])
+def test_a_key_in_the_place_of_its_variable_is_not_repeated(written: str) -> None:
+    text = f'[targets.main]\nkind = "hosted"\nmodel = "openai/m"\noptions.api_key_env = {written}\n'
+    with pytest.raises(RecipeError, match="must name an environment variable") as error:
+        read(text)
+    assert written.strip('[]"') not in str(error.value)
+    with pytest.raises(RecipeError, match="must name an environment variable") as error:
+        read(target_table(kind="hosted", model="openai/m"), f"targets.main.options.api_key_env={written}")
+    assert written.strip('[]"') not in str(error.value)
 
 
 def test_a_secret_of_an_override_is_refused_as_well() -> None:
@@ -81,6 +117,11 @@ def test_what_only_sounds_like_one_is_read() -> None:
         ("X-Auth-Token", True),
         ("aws_secret_access_key", True),
         ("signature", True),
+        ("api_keys", True),
+        ("sslpassword", True),
+        ("authtoken", True),
+        ("access_token_value", True),
+        ("api_key_env", False),
         ("keyword", False),
         ("monkey", False),
         ("tokens", False),

@@ -14,9 +14,12 @@ import pytest
 
 import ragc
 from ragc.cli import main
+from ragc.corpora.rerank import RerankedSource
 from ragc.errors import Untrusted, UsageError
 from ragc.optimizers import trust_record
 from ragc.optimizers.compiled import load
+from ragc.optimizers.opened import open_program
+from ragc.testing import ScriptedTarget
 from tests.security.foreign import (
     QUESTION,
     RECIPE,
@@ -137,6 +140,20 @@ TARGETS: dict[str, tuple[dict[str, Any], str]] = {
     "weights elsewhere": ({"kind": "embedded", "model": "{elsewhere}"}, "targets.main.model"),
     "weights of a home": ({"kind": "embedded", "model": "~/model.gguf"}, "targets.main.model"),
 }
+
+
+@pytest.mark.parametrize("written", ["cross:evil/model ", "cross: evil/model", "embed:evil/model "])
+def test_a_model_beside_it_is_not_another_of_that_name_elsewhere(written: str, tmp_path: Path) -> None:
+    options = f"options.rerank = {json.dumps(written)}\n[metrics]"
+    directory = foreign_directory(tmp_path, RECIPE.replace("[metrics]", options))
+    model = directory / "evil" / "model"
+    model.mkdir(parents=True)
+    (model / "model.onnx").write_text("inside")
+    (model / "tokenizer.json").write_text("{}")
+    opened = open_program(directory, questions=False, targets={"main": ScriptedTarget([])})
+    source = opened.task.runtime.sources["local"]
+    assert isinstance(source, RerankedSource)
+    assert getattr(source.reranker, "embedder", source.reranker).folder == model.resolve()
 
 
 @pytest.mark.parametrize("shape", TARGETS)

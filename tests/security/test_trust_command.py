@@ -125,6 +125,21 @@ def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFi
         assert "\x9b" not in out + err
 
 
+def test_no_line_of_it_is_the_directorys_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = target_table(kind="vllm", model="m", base_url="https://\u0430pi.openai.com/v1")
+    directory = foreign_directory(tmp_path, target=target).rename(
+        tmp_path / "a\nIt would run nothing at all."
+    )
+    state = json.loads((directory / "program.json").read_text())
+    state["method"] = "vanilla\nIt would speak to nothing."
+    (directory / "program.json").write_text(json.dumps(state))
+    assert main(["trust", str(directory)]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert "It would speak to nothing." not in lines
+    assert "It would run nothing at all." not in [line.partition(":")[0] for line in lines]
+    assert any(r"https://\u0430pi.openai.com" in line for line in lines)
+
+
 def test_nothing_hides_behind_a_long_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = {**{f"a-{number}": "x" * 200 for number in range(9)}, "z-last": "here"}
     directory = foreign_directory(
@@ -181,6 +196,56 @@ def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
     assert "--trust-targets" in result.stderr
     with pytest.raises(Untrusted, match="HOST:PORT"):
         address_of(str(study))
+
+
+STUDY = RECIPE + '[targets.main]\nkind = "embedded"\n'
+
+
+@pytest.mark.parametrize("name", ["study.log", "recipe.toml", "study.json", "study.journal", "charges.jsonl"])
+def test_a_study_from_elsewhere_shows_no_file_that_it_links_to(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "recipe.toml").write_text(STUDY)
+    (tmp_path / "private").write_text(STUDY if name == "recipe.toml" else SECRET)
+    (study / name).unlink(missing_ok=True)
+    (study / name).symlink_to(tmp_path / "private")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert main(["study", "status", str(study)]) == 2
+    out, err = capsys.readouterr()
+    assert SECRET not in out + err
+    assert f"{study / name} is a link that leads out of the study" in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_study_from_elsewhere_is_not_waited_for(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "recipe.toml").write_text(STUDY)
+    os.mkfifo(study / "study.log")
+    result = command("study", "status", study, home=tmp_path / "home", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "study.log is no regular file" in result.stderr
+
+
+def test_a_study_from_elsewhere_removes_nothing_outside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, project = tmp_path / "optuna-theirs", tmp_path / "project"
+    for folder in (study, project):
+        folder.mkdir()
+    for name in ("recipe.toml", "begun.toml"):
+        (study / name).write_text(STUDY)
+    (project / "poetry.lock").write_text("pinned")
+    (study / "study.json").write_text('{"name": "theirs"}')
+    (study / "at-work").symlink_to(project)
+    assert main(["study", "status", str(study)]) == 2
+    assert "at-work is a link that leads out of the study" in capsys.readouterr().err
+    assert (project / "poetry.lock").read_text() == "pinned"
+    (study / "at-work").unlink()
+    (study / "study.json").unlink()
+    assert main(["study", "status", str(study)]) == 0
 
 
 def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:

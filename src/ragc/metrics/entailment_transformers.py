@@ -98,10 +98,10 @@ class Generator:
 def _loaded(kind: str, folder: Path) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer, from files of `folder` alone."""
     torch, library = import_module("torch"), import_module("transformers")
-    tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    model = getattr(library, kind).from_pretrained(
-        str(folder), local_files_only=True, use_safetensors=True, dtype="auto"
-    )
+    # Said, since the libraries would ask on the terminal whether to run what a model brings.
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **own)
+    model = getattr(library, kind).from_pretrained(str(folder), use_safetensors=True, dtype="auto", **own)
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
