@@ -121,4 +121,4 @@ def _missing(want: trust.Want, root: Path) -> str:
         text = f"{want} cannot be looked at ({error})"
     if Path(want.path).is_absolute():
         return f"{text}; name it with --set {want.name}=FILE"
-    return f"{text} in {root}; say where relative paths lead from with --base DIR"
+    return f"{text}; it leads from {root}: say where relative paths lead from with --base DIR"

@@ -524,6 +524,23 @@ def test_a_directory_brings_no_record_along(
     assert "RAGC_HOME" in err
 
 
+def test_a_record_beside_it_counts_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1")
+    directory = foreign_directory(tmp_path / "theirs", target=target)
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "theirs" / ".ragc"))
+    ragc.trust(directory)
+    monkeypatch.chdir(tmp_path / "theirs")
+    monkeypatch.setenv("RAGC_HOME", ".ragc")
+    with pytest.raises(UsageError, match="RAGC_HOME must be an absolute path"):
+        ragc.ask(directory, QUESTION)
+    monkeypatch.delenv("RAGC_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", ".")
+    (tmp_path / "theirs" / ".ragc").rename(tmp_path / "theirs" / "ragc")
+    with pytest.raises(Untrusted):
+        ragc.ask(directory, QUESTION)
+
+
 def test_entries_are_for_this_user_alone_and_say_no_more_than_they_must(tmp_path: Path) -> None:
     own = compiled_directory(tmp_path / "origin", tmp_path / "own")
     entry = record_of(own)

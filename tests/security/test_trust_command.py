@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ragc
+from ragc import api
 from ragc.cli import main
 from ragc.errors import ArtefactError, Untrusted
 from ragc.optimizers import trust_record
@@ -246,6 +247,18 @@ def test_a_study_from_elsewhere_removes_nothing_outside(
     (study / "at-work").unlink()
     (study / "study.json").unlink()
     assert main(["study", "status", str(study)]) == 0
+
+
+def test_a_check_of_an_export_shows_no_file_that_it_links_to(tmp_path: Path) -> None:
+    directory, out = foreign_directory(tmp_path), tmp_path / "exported"
+    ragc.export(directory, "all", out)
+    (tmp_path / "private").write_text(SECRET)
+    first = min(path for path in out.rglob("*.json") if path.name != "graph.json")
+    first.unlink()
+    first.symlink_to(tmp_path / "private")
+    with pytest.raises(ArtefactError, match="is reached by a link") as error:
+        api.check_export(directory, out)
+    assert SECRET not in str(error.value)
 
 
 def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
         if name not in found:
             raise ArtefactError(f"{folder / name}: this file of the export is missing.")
+        if (folder / name).resolve() != folder.resolve() / name:  # what it leads to would be shown
+            raise ArtefactError(f"{folder / name}: this is reached by a link, and an export has none.")
         _compare(folder / name, wanted[name])
 
 
