@@ -116,9 +116,9 @@ class Objective:
     reported after every block of questions, and the study's pruner may stop the trial. The trial's
     attributes keep the candidate, its counters, and under `ragc:failures` the questions without an answer. A
     trial that answered no question is pruned, so that it is never the best, and so is one that failed in many
-    more questions than a complete trial of the study without answering better. A spent budget, `budget.trials`
-    too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder that keeps what
-    was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
+    more questions than a complete trial of the study without answering better. A spent budget,
+    `budget.trials` too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder
+    that keeps what was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Objective:
         return values[0] if len(values) == 1 else values
 
     def _outdone(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
-        """Whether a complete trial of the study failed much less and was no worse, as for ragc's own winner."""
+        """Whether a complete trial of the study failed much less and was no worse; see `winner`."""
         if not failures.n:
             return False
         others = trial.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))

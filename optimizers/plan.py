@@ -274,7 +274,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
         "lm_calls_about": _whole(min(about, most)),
         **found,
         "phases": {
-            name: {"questions": phase.questions, "lm_calls": _whole(chain * phase.requests)}
+            name: {
+                "questions": phase.questions,
+                "lm_calls": _whole(chain * phase.requests),
+                "lm_calls_about": _whole(phase.about),
+            }
             for name, phase in plan.phases.items()
         },
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},

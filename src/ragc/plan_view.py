@@ -12,7 +12,9 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
-        known = "no bound known" if phase["lm_calls"] is None else f"{phase['lm_calls']:,}"
+        known = "no bound known"
+        if phase["lm_calls"] is not None:
+            known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
         asked = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
         yield f"  {name:<15} {known}{asked}"
     yield _tokens(plan)

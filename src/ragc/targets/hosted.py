@@ -46,9 +46,9 @@ class TableEntry:
 class HostedTarget:
     """Asks the model with LiteLLM id `model`, through `base_url` when one is given.
 
-    `capabilities` and `context_tokens` come from LiteLLM's tables, opened or not. `dropped` names the parameters that the
-    model does not take and that were left out; each is logged once. `priced` turns False when
-    LiteLLM knows no price: those replies count 0 usd.
+    `capabilities` and `context_tokens` come from LiteLLM's tables, opened or not. `dropped` names the
+    parameters that the model does not take and that were left out; each is logged once. `priced` turns
+    False when LiteLLM knows no price: those replies count 0 usd.
     """
 
     def __init__(
