@@ -41,7 +41,8 @@ from ragc.optimizers.space import Candidate
 from ragc.optimizers.storage import Memory, storage
 from ragc.optimizers.suggest import enqueued, sampler, suggest
 from ragc.optimizers.task import Task, prepare
-from ragc.optimizers.telling import FAILURES
+from ragc.optimizers.telling import FAILURES, failures_in
+from ragc.optimizers.winner import outdone
 from ragc.progress import Silent
 from ragc.recipe import Recipe
 from ragc.store import CallStore
@@ -114,9 +115,10 @@ class Objective:
     order and gives the signed mean of each objective: more is better. With one objective the mean so far is
     reported after every block of questions, and the study's pruner may stop the trial. The trial's
     attributes keep the candidate, its counters, and under `ragc:failures` the questions without an answer. A
-    trial that answered no question is pruned, so that it is never the best. A spent budget, `budget.trials`
-    too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder that keeps what
-    was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
+    trial that answered no question is pruned, so that it is never the best, and so is one that failed in many
+    more questions than a complete trial of the study without answering better. A spent budget,
+    `budget.trials` too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder
+    that keeps what was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
     """
 
     def __init__(
@@ -174,7 +176,20 @@ class Objective:
         if (failures := _count_failures(rows, trial)).all:
             raise optuna.TrialPruned(failures.text)
         values = tuple(self._mean(rows, place) for place in range(len(self.task.objectives)))
+        if self._outdone(trial, failures, values):
+            raise optuna.TrialPruned(failures.text)
         return values[0] if len(values) == 1 else values
+
+    def _outdone(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
+        """Whether a complete trial of the study failed much less and was no worse; see `winner`."""
+        if not failures.n:
+            return False
+        others = trial.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return any(
+            outdone(failures, values, failures_in(other), other.values, self.task.objectives)
+            for other in others
+            if CANDIDATE in other.user_attrs
+        )
 
     def _ask_again(self, trial: optuna.Trial) -> None:
         """Put the baseline back in the queue of a study of ours when it was broken off."""
@@ -279,6 +294,7 @@ class Objective:
         provenance = {
             **self.task.facts,
             "dev": {"winner": dev},
+            "failures": {"dev": {"winner": failures_of(rows).to_json()}},
             "verdict": "not measured",
             "search": {"candidate": candidate.to_json(), "optuna": trial.number},
         }

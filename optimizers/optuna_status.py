@@ -15,6 +15,8 @@ from ragc.optimizers.optuna_folder import Folder
 from ragc.optimizers.sharing import mark
 from ragc.optimizers.storage import NAME, begun
 from ragc.optimizers.task import objective_of
+from ragc.optimizers.telling import failures_in
+from ragc.optimizers.winner import outdone
 from ragc.recipe import Recipe
 
 
@@ -45,7 +47,10 @@ def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> di
 def shown(
     trials: Sequence[FrozenTrial], recipe: Recipe
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """The best complete trial, the first of equals, and where there are several objectives the front."""
+    """The best complete trial, the first of equals, and where there are several objectives the front.
+
+    One that failed in many more questions than another without answering better is neither.
+    """
     whole = [t for t in trials if t.state is TrialState.COMPLETE and CANDIDATE in t.user_attrs]
     if not whole:
         return None, []
@@ -56,8 +61,22 @@ def shown(
         values: Mapping[str, float] = {
             one.metric.id: one.sign * value for one, value in zip(objectives, trial.values, strict=True)
         }
-        return {"trial": trial.number, "values": values, "candidate": trial.user_attrs[CANDIDATE]}
+        return {
+            "trial": trial.number,
+            "values": values,
+            "failures": failures_in(trial).to_json(),
+            "candidate": trial.user_attrs[CANDIDATE],
+        }
 
+    failed = [failures_in(trial) for trial in whole]
+    whole = [
+        trial
+        for trial, own in zip(whole, failed, strict=True)
+        if not any(
+            outdone(own, trial.values, other, beside.values, objectives)
+            for other, beside in zip(failed, whole, strict=True)
+        )
+    ]
     best = max(whole, key=lambda trial: (trial.values[place], -trial.number))
     front: list[FrozenTrial] = []
     if len(objectives) > 1:
@@ -66,3 +85,13 @@ def shown(
         numbers = {trial.number for trial in study.best_trials}
         front = [trial for at, trial in enumerate(whole) if at in numbers]
     return told(best), [told(trial) for trial in front]
+
+
+def failing(trials: Sequence[FrozenTrial]) -> tuple[dict[str, Any], ...]:
+    """As `StudyStatus.failing`: the trials that failed in any question, the greatest share first."""
+    found = [(trial.number, failures_in(trial)) for trial in trials]
+    return tuple(
+        {"trial": number, "failures": failures.to_json()}
+        for number, failures in sorted(found, key=lambda one: -one[1].share)
+        if failures.n
+    )

@@ -19,6 +19,7 @@ from ragc.metrics.power import small_data_note
 from ragc.optimizers.calibration_curve import POINTS
 from ragc.optimizers.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.lacking import require
+from ragc.optimizers.plan_about import Average, average
 from ragc.optimizers.plan_cost import cost_bounds
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.proposal_bounds import proposal_calls
@@ -45,12 +46,14 @@ UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 class Phase:
     """One part of a compile: how many questions it answers, and how many requests it sends at most.
 
-    `requests` is infinite where no bound is known; `calls` are those sent if all replies can be read.
+    `requests` is infinite where no bound is known; `calls` are those sent if all replies can be read, and
+    `about` those if besides candidates take as many calls as on average.
     """
 
     questions: int
     requests: float
     calls: float
+    about: float
 
 
 class _Plan:
@@ -64,26 +67,40 @@ class _Plan:
         self.most = max(bound.most for bound in self.bounds)
         searched = task.space.size or task.recipe.search.instructions
         self.trials = task.trials if searched else 0
+        drawn = average(task, self.trials) if searched else None
+        self.average = drawn or Average(self.most, max(bound.fit for bound in self.bounds), self.trials)
 
     def add(
-        self, name: str, asked: Iterable[Question], times: int, calls: float, *, judged: bool | None = True
+        self,
+        name: str,
+        asked: Iterable[Question],
+        times: int,
+        calls: float,
+        *,
+        judged: bool | None = True,
+        about: tuple[float, float] | None = None,
     ) -> None:
         """Add a phase that answers `asked` so many `times`, each with `calls` typed calls at most.
 
         `judged` says whether the answers are scored by all metrics; None: by the one that earns
-        demonstrations; False: by none.
+        demonstrations; False: by none. `about` are times and calls on average, where they are others.
         """
         questions = tuple(asked)
         if not questions or not times:
             return
         judging = 0.0 if judged is False else self._judging(questions, whole=judged is True)
         made = times * (calls * len(questions) + judging)
-        self._put(name, Phase(len(questions) * times, REQUESTS * made, made))
+        often, mean = about or (times, calls)
+        likely = min(made, often * (mean * len(questions) + judging))
+        self._put(name, Phase(len(questions) * times, REQUESTS * made, made, likely))
 
     def _put(self, name: str, phase: Phase) -> None:
-        known = self.phases.get(name, Phase(0, 0, 0))
+        known = self.phases.get(name, Phase(0, 0, 0, 0))
         self.phases[name] = Phase(
-            known.questions + phase.questions, known.requests + phase.requests, known.calls + phase.calls
+            known.questions + phase.questions,
+            known.requests + phase.requests,
+            known.calls + phase.calls,
+            known.about + phase.about,
         )
 
     def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
@@ -98,7 +115,7 @@ class _Plan:
         """The phases of ragc's own study."""
         task, trials = self.task, self.trials
         self.add("baseline", task.dev, 1, self.baseline)
-        self.add("trials", task.dev, trials, self.most)
+        self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
         if trials and task.space.demos:
             self._demonstrations()
         if task.recipe.search.instructions:
@@ -107,19 +124,24 @@ class _Plan:
         if trials and task.recipe.search.calibrate:
             for part, bound in zip(task.space.parts, self.bounds, strict=True):
                 thresholds = sum(knob.threshold for knob in part.knobs)
-                self.add("calibration", task.dev, thresholds * (2 + POINTS), bound.most)
-                self._fit(bound, thresholds * (2 + POINTS))
+                often = thresholds * (2 + POINTS)
+                mean = min(bound.most, self.average.calls)
+                self.add("calibration", task.dev, often, bound.most, about=(thresholds * 2, mean))
+                self._fit(bound, often, about=thresholds * 2)
         self._fit(self.bounds[0], 1)
         if trials:
-            self._fit(max(self.bounds, key=lambda bound: bound.fit), trials)
+            dearest = max(self.bounds, key=lambda bound: bound.fit)
+            share = self.average.fit / dearest.fit if dearest.fit else 0
+            self._fit(dearest, trials, about=trials * share)
 
-    def _fit(self, bound: PartBound, programs: int) -> None:
-        """What `programs` candidates learn from the train questions."""
+    def _fit(self, bound: PartBound, programs: int, *, about: float | None = None) -> None:
+        """What `programs` candidates learn from the train questions, of which `about` so many do."""
         if bound.fit:
             calls = bound.fit
             judging = self._judging(self.task.train, whole=False) * calls
-            made = programs * (calls * len(self.task.train) + judging)
-            self._put("learning", Phase(programs * len(self.task.train), REQUESTS * made, made))
+            each = calls * len(self.task.train) + judging
+            made, likely = programs * each, (programs if about is None else about) * each
+            self._put("learning", Phase(programs * len(self.task.train), REQUESTS * made, made, likely))
 
     def _demonstrations(self) -> None:
         """The dearest collections that as many trials can need."""
@@ -138,10 +160,11 @@ class _Plan:
             key=lambda one: one[0] * len(one[3]),
             reverse=True,
         )
-        for _, calls, taught, questions in wanted[: self.trials]:
-            self.add("demonstrations", questions, 1, calls, judged=None)
-            if taught:
-                self.add("demonstrations", questions, 1, calls, judged=False)
+        for place, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
+            likely = place < self.average.collections
+            self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
+            if taught:  # mostly a replay of the first answer
+                self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
 
     def _instructions(self, program: str, bound: PartBound) -> None:
         from ragc.optimizers.proposing import READ
@@ -152,7 +175,7 @@ class _Plan:
         calls, requests = proposal_calls(
             self.task.recipe.search.instructions + 1, bound.predictors, len(read), self.task
         )
-        self._put("instructions", Phase(0, requests, calls))
+        self._put("instructions", Phase(0, requests, calls, calls))
 
     def peer(self, name: str) -> None:
         """The phases of a peer."""
@@ -172,17 +195,19 @@ class _Plan:
             from ragc.optimizers.peer_reanchor import settings_most
 
             settings = settings_most(task)
-            self.add("trials", task.train, settings, self.bounds[0].most)
+            self.add(
+                "trials", task.train, settings, self.bounds[0].most, about=(settings, self.average.calls)
+            )
             self._fit(self.bounds[0], settings)
         else:
-            self._put("trials", Phase(0, math.inf, math.inf))
-        self.add("winner", task.dev, 1, self.bounds[0].most)
+            self._put("trials", Phase(0, math.inf, math.inf, math.inf))
+        self.add("winner", task.dev, 1, self.bounds[0].most, about=(1, self.average.calls))
         self._fit(self.bounds[0], 1)
 
     def test(self) -> None:
         """The look at the test split."""
         self.add("test", self.task.test, 1, self.baseline)
-        self.add("test", self.task.test, 1, self.most)
+        self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
 
     @property
     def open_ends(self) -> list[str]:
@@ -203,9 +228,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
 
     `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
     instruction, and a second request for every reply that cannot be read. It is None and `bounded` False
-    where no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read;
-    racing and replay make the real number smaller still. `tokens` and `usd` are upper bounds, `tokens_about`
-    and `seconds` estimates; each is None where it is not known. Raises as a compile does before it sends
+    where no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read,
+    `lm_calls_about` those if besides candidates take as many calls as on average over the search space and
+    racing stops none; replay and programs that end early make the real number smaller still. `tokens` and
+    `usd` are upper bounds, `tokens_about`, `usd_about` and `seconds` estimates for `lm_calls_about`; each is
+    None where it is not known. Raises as a compile does before it sends
     anything.
     """
     require(recipe)
@@ -220,10 +247,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
     requests = chain * sum(phase.requests for phase in plan.phases.values())
     readable = sum(phase.calls for phase in plan.phases.values())
+    about = sum(phase.about for phase in plan.phases.values())
     limit = recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max(bound.reply for bound in plan.bounds)
-    found = cost_bounds(task, most, min(readable, most), _prompt_tokens(task), reply)
+    found = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
     questions = plan.phases.get
     return {
         "program": recipe.program,
@@ -243,9 +271,14 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
         "unbounded_because": plan.open_ends if math.isinf(requests) else [],
         "lm_calls": _whole(most),
         "lm_calls_readable": _whole(min(readable, most)),
+        "lm_calls_about": _whole(min(about, most)),
         **found,
         "phases": {
-            name: {"questions": phase.questions, "lm_calls": _whole(chain * phase.requests)}
+            name: {
+                "questions": phase.questions,
+                "lm_calls": _whole(chain * phase.requests),
+                "lm_calls_about": _whole(phase.about),
+            }
             for name, phase in plan.phases.items()
         },
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},

@@ -10,11 +10,11 @@ from ragc.optimizers.speed import seconds_per_request
 from ragc.optimizers.task import Task
 from ragc.optimizers.teacher_lm import LONGEST_REPLY
 from ragc.targets.base import Target
-from ragc.targets.prices import request_limits
+from ragc.targets.prices import RequestLimits, request_limits
 
 
-def cost_bounds(task: Task, requests: float, readable: float, prompt: int, reply: int) -> dict[str, Any]:
-    """Tokens, dollars and seconds of `requests` requests at most, `readable` of them if replies can be read.
+def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
+    """Tokens, dollars and seconds of `requests` requests at most, and of `about` as many.
 
     `prompt` is about how long a prompt is, `reply` how long a reply may be, both in tokens. Amounts that
     cannot be told are None.
@@ -27,10 +27,11 @@ def cost_bounds(task: Task, requests: float, readable: float, prompt: int, reply
     speed = seconds_per_request(task)
     return {
         "tokens": _times(requests, tokens),
-        "tokens_about": _times(readable, prompt + reply),
+        "tokens_about": _times(about, prompt + reply),
         "usd": _dollars(requests, usd),
+        "usd_about": _dollars(about, _greatest([_likely_usd(limit, prompt, reply) for limit in limits])),
         "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],
-        "seconds": None if speed is None or math.isinf(requests) else round(requests * speed, 1),
+        "seconds": None if speed is None or math.isinf(about) else round(about * speed, 1),
         "seconds_per_call": speed,
     }
 
@@ -47,6 +48,13 @@ def _asked(task: Task) -> Iterator[Target]:
     found = {name: target for name, target in targets.items() if name in used}
     others = (other for target in found.values() for other in task.runtime.gateway.fallbacks.get(target, ()))
     yield from dict.fromkeys((*found.values(), *others))
+
+
+def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
+    """Dollars of a request of `prompt` tokens whose reply is as long as it may be."""
+    if limit.prompt_usd is None or limit.reply_usd is None:
+        return None
+    return prompt * limit.prompt_usd + reply * limit.reply_usd
 
 
 def _greatest(amounts: list[Any]) -> Any:

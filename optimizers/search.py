@@ -18,7 +18,7 @@ from ragc.optimizers.storage import Memory
 from ragc.optimizers.study import Study
 from ragc.optimizers.task import Task
 from ragc.optimizers.trials import Objective, Scores, Tried
-from ragc.optimizers.winner import expected
+from ragc.optimizers.winner import expected, outdone
 from ragc.programs.base import RagProgram
 from ragc.progress import Progress
 
@@ -96,6 +96,11 @@ def nothing_answered(failures: Failures, programs: int) -> NothingAnswered:
     )
 
 
+def _means(task: Task, rows: Sequence[Row]) -> tuple[float, ...]:
+    """The signed means of the objectives."""
+    return tuple(sum(one.of(row.scores) for row in rows) / len(rows) for one in task.objectives)
+
+
 def _unsigned(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
     return {name: objective.sign * value for name, value in values.items()}
 
@@ -129,9 +134,15 @@ async def _by_peer(task: Task, limit: asyncio.Semaphore, progress: Progress) -> 
     budget, notes = "", list(peer.notes)
     try:
         after = await scored(best)
-        if failures_of(after).all:
-            if failures["baseline"].all:
-                raise nothing_answered(failures["baseline"], 2)
+        if failures_of(after).all and failures["baseline"].all:
+            raise nothing_answered(failures["baseline"], 2)
+        if failures_of(after).all or outdone(
+            failures_of(after),
+            _means(task, after),
+            failures["baseline"],
+            _means(task, before),
+            task.objectives,
+        ):
             notes.append(f"the baseline is kept, because of {peer.name}'s choice {failures_of(after).text}")
             progress.note(notes[-1])
             best, after = baseline, before

@@ -239,6 +239,7 @@ def _own(directory: Path) -> StudyStatus:
         "",
         _log(directory),
         after,
+        optuna_status.failing(trials),
     )
 
 

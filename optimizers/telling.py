@@ -68,9 +68,14 @@ def _values(trial: FrozenTrial) -> list[float]:
     return [float(value) for value in trial.user_attrs.get(ESTIMATES, ())]
 
 
-def _answered_nothing(trial: FrozenTrial) -> bool:
+def failures_in(trial: FrozenTrial) -> Failures:
+    """The failures that stand in the attributes of `trial`; none where nothing stands there."""
     kept = trial.user_attrs.get(FAILURES)
-    return kept is not None and Failures.from_json(kept).all
+    return Failures() if kept is None else Failures.from_json(kept)
+
+
+def _answered_nothing(trial: FrozenTrial) -> bool:
+    return failures_in(trial).all
 
 
 def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:

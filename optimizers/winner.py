@@ -14,9 +14,10 @@ Not every trial takes part, neither here nor as a rival in a race or on a front:
 
 - Only those that saw all dev questions.
 - None that failed in all of them, while another answered any.
-- One that failed in a share of them greater than the baseline's by more than `FAILING` only where it still
-  beats the baseline's mean in the first objective of which more is better. Costs do not count for that, since
-  a failed question may well be cheap; in a study of costs alone such a trial is out.
+- One that failed in a share of them greater by more than `FAILING` than the baseline's, or than that of the
+  trial that failed least, only where it still beats that one's mean in the first objective of which more is
+  better, with a failed question at the least that the metric gives. Costs do not count for that, since
+  a failed question may well be cheap; in a study of costs alone such a trial is out, the baseline too.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragc.metrics.failures import Failures
 from ragc.optimizers.racing import beaten
 from ragc.optimizers.trials import Objective, Tried
 
 FAILING = 0.1
-"""A trial that fails in so many more questions than the baseline, as a share, must answer better than it."""
+"""A trial that fails in so many more questions than another, as a share, must answer better than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,31 @@ def taking_part(trials: Sequence[Tried], objectives: Sequence[Objective]) -> lis
     """The trials that may lead or win, as this file says; the first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
     answering = [trial for trial in whole if not trial.failures.all] or whole
-    base = trials[0]
-    place = next((place for place, objective in enumerate(objectives) if objective.sign > 0), None)
+    least = min(answering, key=lambda t: (t.failures.share, t.number != trials[0].number, t.number))
     return [
         trial
         for trial in answering
-        if trial.failures.share <= base.failures.share + FAILING + 1e-9
-        or (place is not None and trial.values[place] > base.values[place])
-    ]
+        if not any(outdone(trial.failures, trial.values, other.failures, other.values, objectives)
+                   for other in (trials[0], least))
+    ]  # fmt: skip
+
+
+def outdone(
+    failures: Failures,
+    values: Sequence[float],
+    other_failures: Failures,
+    other_values: Sequence[float],
+    objectives: Sequence[Objective],
+) -> bool:
+    """Whether what failed so often, with these signed means, failed much more than another for nothing."""
+    if failures.share <= other_failures.share + FAILING + 1e-9:
+        return False
+    place = next((place for place, objective in enumerate(objectives) if objective.sign > 0), None)
+    if place is None:
+        return True
+    worst = min(0.0, (objectives[place].metric.bounds or (0.0, 1.0))[0])
+    mine = values[place] + worst * failures.share
+    return mine <= other_values[place] + worst * other_failures.share
 
 
 def _among_equals(trial: Tried, base: Tried) -> tuple[float, ...]:

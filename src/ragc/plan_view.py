@@ -12,7 +12,9 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
-        known = "no bound known" if phase["lm_calls"] is None else f"{phase['lm_calls']:,}"
+        known = "no bound known"
+        if phase["lm_calls"] is not None:
+            known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
         asked = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
         yield f"  {name:<15} {known}{asked}"
     yield _tokens(plan)
@@ -27,18 +29,21 @@ def _calls(plan: Mapping[str, Any]) -> str:
     if not plan["bounded"]:
         why = "; ".join(plan["unbounded_because"])
         return f"no bound known on LM calls: {why}; set budget.lm_calls"
-    readable = plan["lm_calls_readable"]
-    if readable is None or readable == plan["lm_calls"]:
+    about = plan["lm_calls_about"]
+    if about is None or about == plan["lm_calls"]:
         return f"at most {plan['lm_calls']:,} LM calls"
-    return f"at most {plan['lm_calls']:,} LM calls, {readable:,} if every reply can be read"
+    return (
+        f"about {about:,} LM calls if replies can be read, settings are average and racing stops nothing; "
+        f"at most {plan['lm_calls']:,}"
+    )
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:
     most, about = plan["tokens"], plan["tokens_about"]
-    guess = "" if about is None else f"; about {about:,} if passages are as long as their chunks may be"
+    guess = "" if about is None else f"about {about:,} if passages are as long as their chunks may be; "
     if most is None:
-        return f"tokens: no bound known{guess}"
-    return f"tokens: at most {most:,}, each prompt as long as the context allows{guess}"
+        return f"tokens: {guess}no bound known"
+    return f"tokens: {guess}at most {most:,}, each prompt as long as the context allows"
 
 
 def _money(plan: Mapping[str, Any]) -> str:
@@ -48,7 +53,8 @@ def _money(plan: Mapping[str, Any]) -> str:
         return "cost: no bound known; set budget.usd"
     if not plan["usd"]:
         return "cost: $0.00, no target charges for tokens"
-    return f"cost: at most ${plan['usd']:,.2f} by LiteLLM's prices"
+    guess = "" if plan["usd_about"] is None else f"about ${plan['usd_about']:,.2f}, "
+    return f"cost: {guess}at most ${plan['usd']:,.2f} by LiteLLM's prices"
 
 
 def _time(plan: Mapping[str, Any]) -> str:
@@ -57,7 +63,7 @@ def _time(plan: Mapping[str, Any]) -> str:
     speed = f"{plan['seconds_per_call']:g} s a call, as last measured here"
     if plan["seconds"] is None:
         return f"time: {speed}"
-    return f"time: about {_duration(plan['seconds'])} for all of them, at {speed}"
+    return f"time: about {_duration(plan['seconds'])} for about so many calls, at {speed}"
 
 
 def _duration(seconds: float) -> str:

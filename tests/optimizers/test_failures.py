@@ -193,14 +193,15 @@ def test_a_study_with_a_failing_program_resumes_to_the_same_bytes(run: Run, fold
     assert identical(folder / "whole", folder / "cut")
 
 
-@pytest.mark.parametrize("optimizer", ["random"])
-def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
-    optimizer: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("optimizer", "answered"), [("random", ""), ("random", "number20?")])
+def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
+    optimizer: str, answered: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scripted target answers prompts without demonstrations only."""
+    """The scripted target answers prompts without demonstrations only, or one question beside."""
 
     def reply(request: ChatRequest) -> Any:
-        return {"answer": "red"} if len(request.messages) == 2 else RUBBISH
+        readable = len(request.messages) == 2 or (answered and answered in request.messages[-1].content)
+        return {"answer": "red"} if readable else RUBBISH
 
     from ragc.optimizers import peers
 
@@ -216,7 +217,8 @@ def test_a_peer_that_chose_what_answers_nothing_gives_the_baseline(
     sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
     lines = Lines()
     result = run(sets=sets, target=ScriptedTarget(reply), progress=lines)
-    assert any("; 20 of 20 questions failed: A reply" in what for _, _, what in lines.trials.values())
+    failed = 19 if answered else 20
+    assert any(f"; {failed} of 20 questions failed: A reply" in what for _, _, what in lines.trials.values())
     assert "failed" not in lines.trials[0][2]
     assert result.failures["dev"]["winner"].n == 0
     assert any("the baseline is kept" in note for note in result.program.provenance["search"]["notes"])

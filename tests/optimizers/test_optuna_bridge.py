@@ -13,6 +13,7 @@ from ragc import recipe as recipes
 from ragc.errors import UsageError
 from ragc.optimizers.compiled import load
 from ragc.optimizers.optuna_bridge import Objective, study
+from ragc.optimizers.status import status
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget
@@ -130,3 +131,46 @@ def test_failures_are_told_and_what_answered_nothing_is_pruned(
     assert failures["reasons"][0]["reason"].startswith("A reply does not fit")
     assert made.trials[2].user_attrs["ragc:failures"]["n"] == 1
     assert nothing not in made.best_trials
+
+
+@pytest.mark.parametrize("objectives", ['["-tokens"]', '["em", "-tokens"]'])
+def test_what_fails_in_nearly_all_questions_is_not_the_cheapest(
+    objectives: str, home: Path, folder: Path
+) -> None:
+    """One question is answered even with one passage, so the trial is not one that answered nothing."""
+
+    def reply(request: ChatRequest) -> Any:
+        text = request.messages[-1].content
+        return needs_three(request) if "[3]" in text or "number20?" in text else "%%%"
+
+    score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
+    made = study(score.task.recipe)
+    made.enqueue_trial({"knob.top_k": 1})
+    made.optimize(score, n_trials=3)
+    hardly = made.trials[1]
+    assert hardly.params["knob.top_k"] == 1
+    assert hardly.state == optuna.trial.TrialState.PRUNED
+    assert hardly not in made.best_trials
+    found = status(made.user_attrs["ragc:path"])
+    assert found.failing[0]["trial"] == 1
+    assert any("19 of 20 questions failed" in line for line in found.lines())
+    assert found.best is not None
+    assert found.best["failures"]["n"] == 0
+
+
+def test_a_baseline_that_hardly_answers_is_not_shown_as_the_best(home: Path, folder: Path) -> None:
+    def reply(request: ChatRequest) -> Any:
+        text = request.messages[-1].content
+        return needs_three(request) if "[6]" in text or "number20?" in text else "%%%"
+
+    score = objective(
+        folder, ScriptedTarget(reply), 'search.objectives=["-tokens"]', "search.ranges.top_k=[1, 10]"
+    )
+    made = study(score.task.recipe)
+    made.enqueue_trial({"knob.top_k": 8})
+    made.optimize(score, n_trials=2)
+    found = status(made.user_attrs["ragc:path"])
+    assert found.best is not None
+    assert found.best["trial"] == 1
+    saved = score.save(made.trials[0], folder / "first")
+    assert saved.provenance["failures"]["dev"]["winner"]["n"] == 19

@@ -267,7 +267,9 @@ def test_money_is_bounded_by_the_table_of_prices_or_said_to_be_unknown(
     known = plan("openai/gpt-4o-mini")
     assert known["usd"] > 0
     assert known["tokens"] > known["tokens_about"] > 0
-    assert "cost: at most $" in "\n".join(plan_view.lines(known))
+    assert known["usd"] > known["usd_about"] > 0
+    assert "cost: about $" in "\n".join(plan_view.lines(known))
+    assert ", at most $" in "\n".join(plan_view.lines(known))
     unknown = plan("openai/gpt-that-nobody-has")
     assert (unknown["usd"], unknown["unpriced"]) == (None, ["hosted openai/gpt-that-nobody-has"])
     assert "no price" in "\n".join(plan_view.lines(unknown))
@@ -287,7 +289,9 @@ def test_the_time_is_told_once_the_targets_were_measured(
     run(target=target)
     plan = estimate(recipe)
     assert plan["seconds_per_call"] > 0
-    assert plan["seconds"] == pytest.approx(plan["lm_calls"] * plan["seconds_per_call"], rel=0.01, abs=0.1)
+    assert plan["seconds"] == pytest.approx(
+        plan["lm_calls_about"] * plan["seconds_per_call"], rel=0.01, abs=0.1
+    )
     assert "as last measured here" in "\n".join(plan_view.lines(plan))
     (folder / "home" / "speeds.json").write_text('{"x": [', "utf-8")
     assert estimate(recipe)["seconds"] is None
@@ -319,3 +323,39 @@ def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each
     assert "'judge'" in said
     with pytest.raises(RecipeError):
         compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None))
+
+
+def test_beside_the_bound_stands_what_average_settings_take(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A range whose greatest setting is far above the others makes the bound say little."""
+    sets = ('program="rqrag"', 'search.knobs="all"', "search.demos=0")
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    plan = estimate(recipe)
+    assert plan["lm_calls_about"] < plan["lm_calls_readable"] / 3
+    assert plan == estimate(recipe)
+    override = [text for one in sets for text in ("--set", one)]
+    assert main(["compile", str(folder / "recipe.toml"), "--dry-run", *override]) == 0
+    told = capsys.readouterr().out
+    assert f"about {plan['lm_calls_about']:,} LM calls if replies can be read" in told
+    assert f"at most {plan['lm_calls']:,}" in told
+    fixed = estimate(recipes.load(folder / "recipe.toml", ("search.knobs=[]", "search.demos=0")))
+    assert fixed["lm_calls_about"] == fixed["lm_calls_readable"]
+
+
+@pytest.mark.parametrize("program", ["rqrag", "flare", "selfrag"])
+def test_hosted_programs_that_need_log_probabilities_are_planned_before_anything_is_opened(
+    program: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
+
+    def planned(lacks: str) -> dict[str, Any]:
+        options = f"options={{lacks={lacks}}}"
+        target = f'targets.main={{kind="hosted", model="openai/gpt-4o-mini", {options}}}'
+        sets = (f'program="{program}"', 'search.knobs="all"', target)
+        return estimate(recipes.load(folder / "recipe.toml", sets))
+
+    assert planned("[]")["lm_calls"] > 0
+    if program != "selfrag":
+        with pytest.raises(UsageError, match="log probabilities"):
+            planned('["logprobs"]')

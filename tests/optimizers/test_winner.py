@@ -139,3 +139,34 @@ def test_one_that_fails_much_more_than_the_baseline_must_answer_better_than_it()
     assert winner([base, little], [F1, COST], COST).number == 3
     costs = [replace(trial, values=trial.values[1:]) for trial in (base, cheap, better, little)]
     assert [trial.number for trial in taking_part(costs, [COST])] == [0, 3]
+
+
+def test_what_hardly_answers_wins_no_balance_by_saying_nothing() -> None:
+    """A wrong answer counts -1 there, and a question that failed 0."""
+    score = Objective(metrics.get("crag_score"), 1)
+
+    def scored(number: int, points: list[float], failed: int) -> Tried:
+        rows = tuple({"crag_score": one} for one in points)
+        failures = Failures.among("no JSON" if place < failed else "" for place in range(len(points)))
+        mean = sum(points) / len(points)
+        return Tried(number, Candidate({"top_k": number}), rows, (mean,), True, {}, failures)
+
+    base, silent = scored(0, [-1.0] * 14 + [1.0] * 6, 0), scored(1, [0.0] * 19 + [1.0], 19)
+    assert winner([base, silent], [score], score).number == best([base, silent], [score]).number == 0
+    good = scored(2, [0.0] * 4 + [1.0] * 16, 4)
+    assert winner([base, silent, good], [score], score).number == 2
+
+
+@pytest.mark.parametrize("objectives", [[COST], [COST, F1], [F1, COST]])
+def test_beside_one_that_answers_failing_as_often_as_the_baseline_is_no_excuse(
+    objectives: list[Objective],
+) -> None:
+    places = [[F1, COST].index(objective) for objective in objectives]
+    base, other, sound = (
+        tried(0, [0.0] * 20, 50, failed=19),
+        tried(1, [0.0] * 20, 10, failed=18),
+        tried(2, [0.3] * 20, 500),
+    )
+    trials = [replace(t, values=tuple(t.values[place] for place in places)) for t in (base, other, sound)]
+    assert {winner(trials, objectives, pick).number for pick in objectives} == {2}
+    assert best(trials, objectives).number == 2

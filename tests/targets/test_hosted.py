@@ -374,3 +374,21 @@ def test_building_imports_nothing_heavy() -> None:
     )
     path = os.pathsep.join(p for p in sys.path if p)
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_what_the_table_says_is_known_before_the_target_is_opened() -> None:
+    target = HostedTarget("openai/gpt-4o-mini")
+    assert target.capabilities == {"schema", "logprobs", "seed", "prefix_cache"}
+    assert target.context_tokens == 128000
+    without = HostedTarget("openai/gpt-4o-mini", options=HostedOptions(lacks=("logprobs",)))
+    assert "logprobs" not in without.capabilities
+    nobody = HostedTarget("no-provider-has-this", options=HostedOptions(has=("seed",)))
+    assert nobody.capabilities == {"seed"}
+
+
+def test_a_hosted_target_that_is_only_named_does_not_import_litellm() -> None:
+    program = (
+        "import sys; from ragc.targets.hosted import HostedTarget; HostedTarget('openai/gpt-4o-mini'); "
+        "sys.exit('litellm' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

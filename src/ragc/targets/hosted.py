@@ -1,7 +1,7 @@
 """Any model that LiteLLM knows: hosted services, and proxies in front of them.
 
-LiteLLM takes seconds to import, so that waits for `open`; its price and model tables are the ones
-it ships, and nothing is fetched.
+LiteLLM takes seconds to import, so that waits until something is asked of it; its price and model tables
+are the ones it ships, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ragc.errors import TargetError, UsageError
@@ -33,12 +34,21 @@ _DEFAULTS = HostedOptions()
 _open_targets: set[int] = set()
 
 
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """What LiteLLM's own tables say of a model; nothing of it for an id without a provider."""
+
+    capabilities: frozenset[Capability] = frozenset()
+    context_tokens: int = _UNKNOWN_CONTEXT
+    json_object: bool = False
+
+
 class HostedTarget:
     """Asks the model with LiteLLM id `model`, through `base_url` when one is given.
 
-    `capabilities` and `context_tokens` hold from `open` on. `dropped` names the parameters that the
-    model does not take and that were left out; each is logged once. `priced` turns False when
-    LiteLLM knows no price: those replies count 0 usd.
+    `capabilities` and `context_tokens` come from LiteLLM's tables, opened or not. `dropped` names the
+    parameters that the model does not take and that were left out; each is logged once. `priced` turns
+    False when LiteLLM knows no price: those replies count 0 usd.
     """
 
     def __init__(
@@ -58,8 +68,6 @@ class HostedTarget:
         where = f"@{self.endpoint}" if self.endpoint else ""
         extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
         self.identity = options.identity or f"{model}{where}{extra}"
-        self.capabilities = options.corrected(())
-        self.context_tokens = options.context_tokens or _UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self.dropped: set[str] = set()
         self.priced = True
@@ -68,7 +76,7 @@ class HostedTarget:
         self._retry = Retry(options.tries, options.total, options.patience)
         self._litellm: Any = None
         self._bare = self._provider = ""
-        self._json_object = self._asked = False
+        self._asked = False
         self._takes: dict[tuple[str, str], bool] = {}
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
@@ -76,6 +84,20 @@ class HostedTarget:
 
     def __repr__(self) -> str:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
+
+    @cached_property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the model takes, corrected by what the recipe says; the first look imports LiteLLM."""
+        return self.options.corrected(self._table.capabilities)
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of prompt and reply together."""
+        return self.options.context_tokens or self._table.context_tokens
+
+    @cached_property
+    def _table(self) -> TableEntry:
+        return table_entry(self.model)
 
     async def open(self, progress: Watch | None = None) -> None:
         """Load LiteLLM, find the provider, check key and model as far as can be; no completion is sent.
@@ -86,6 +108,7 @@ class HostedTarget:
         if self._litellm is not None:
             return
         litellm = await asyncio.to_thread(load)
+        await asyncio.to_thread(lambda: self._table)
         try:
             self._bare, self._provider, _, _ = litellm.get_llm_provider(self.model)
         except Exception:
@@ -94,25 +117,6 @@ class HostedTarget:
                 "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
         await self._checked(self._key(litellm))
-        params = litellm.get_supported_openai_params(self._bare, custom_llm_provider=self._provider) or []
-        try:
-            info = litellm.get_model_info(self.model)
-        except Exception:
-            info = {}
-        self._json_object = "response_format" in params
-        able: set[Capability] = set()
-        if "seed" in params:
-            able.add("seed")
-        if "logprobs" in params:
-            able.add("logprobs")
-        if litellm.supports_response_schema(self._bare, custom_llm_provider=self._provider):
-            able.add("schema")
-        if info.get("supports_prompt_caching"):
-            able.add("prefix_cache")
-        options = self.options
-        self.capabilities = options.corrected(able)
-        context = info.get("max_input_tokens") or info.get("max_tokens") or _UNKNOWN_CONTEXT
-        self.context_tokens = options.context_tokens or int(context)
         self._litellm = litellm
         _open_targets.add(id(self))
         closes(self)
@@ -185,7 +189,7 @@ class HostedTarget:
         if request.schema is not None:
             if "schema" in self.capabilities and request.schema.get("properties"):
                 accepted["response_format"] = response_format(request.schema)
-            elif self._json_object:
+            elif self._table.json_object:
                 accepted["response_format"] = {"type": "json_object"}
         return {
             "model": self.model,
@@ -267,3 +271,28 @@ class HostedTarget:
             near = nearest_id(self._litellm, self.model)
             log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
         return 0.0
+
+
+def table_entry(model: str) -> TableEntry:
+    """What LiteLLM's tables say of the id `model`. Nothing is sent."""
+    litellm = load()
+    try:
+        bare, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception:  # LiteLLM raises its own of many kinds; `open` says what is wrong with the id
+        return TableEntry()
+    params = litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or []
+    try:
+        info = litellm.get_model_info(model)
+    except Exception:  # a bare Exception, for a model that is not in the table
+        info = {}
+    able: set[Capability] = set()
+    if "seed" in params:
+        able.add("seed")
+    if "logprobs" in params:
+        able.add("logprobs")
+    if litellm.supports_response_schema(bare, custom_llm_provider=provider):
+        able.add("schema")
+    if info.get("supports_prompt_caching"):
+        able.add("prefix_cache")
+    context = info.get("max_input_tokens") or info.get("max_tokens") or _UNKNOWN_CONTEXT
+    return TableEntry(frozenset(able), int(context), "response_format" in params)
