@@ -44,7 +44,7 @@ from ragc.targets.wire import Unreadable, error_message, read_json, read_replies
 from ragc.testing import ScriptedTarget
 from tests.targets.conftest import only_our_key
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import Answer, serving
+from tests.targets.fault_server import Answer, said, serving
 
 __all__ = ["only_our_key"]
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
@@ -246,6 +246,16 @@ JUNK = {
 def test_what_is_no_http_is_tried_again_and_then_one_sentence(kind: str, junk: bytes) -> None:
     with pytest.raises(TargetUnavailable, match="tried 2 times"):
         asked(kind, Answer(junk, raw=True), restart_s=0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_takes_no_prompt_and_no_key_elsewhere(kind: str, status: int) -> None:
+    with serving(lambda asked: said("Lima")) as elsewhere:
+        moved = (("Location", f"{elsewhere.url}/chat/completions"),)
+        with pytest.raises(TargetError, match=f"answered {status}"):
+            asked(kind, Answer(b"", status=status, headers=moved))
+        assert not elsewhere.asked
 
 
 ZEROS = 300 * 2**20
