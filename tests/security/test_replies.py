@@ -440,6 +440,30 @@ def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path
     assert loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
 
 
+class Counted(ScriptedTarget):
+    """Answers after a turn of the loop and counts."""
+
+    sent = 0
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """The one reply."""
+        self.sent += 1
+        await asyncio.sleep(0.01)
+        return Reply("Lima", usage=Usage(3, 1))
+
+
+def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path: Path) -> None:
+    target, store = Counted(lambda request: Reply("")), CallStore(tmp_path)
+    gateway = Gateway(store)
+    store.put(request_key(target, ASK), '{"text": 1}')
+
+    async def go() -> list[Reply]:
+        return await asyncio.gather(*(gateway.complete(target, ASK) for _ in range(64)))
+
+    assert {reply.text for reply in loop.run(go())} == {"Lima"}
+    assert target.sent == 1
+
+
 @pytest.mark.parametrize(
     "reply",
     [
