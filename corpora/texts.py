@@ -34,8 +34,13 @@ _SAMPLED = 200
 _SAMPLED_CHARACTERS = 1 << 18
 _EXCEL = re.compile(r'"?sep=([^"\r\n\x00])"?\s*', re.IGNORECASE)
 _NAME_IT = 'save it as UTF-8, or name its encoding where the fields are named, as in encoding = "cp1251"'
+_ZEROS = (
+    "begins with zero bytes among letters, as UTF-16 without a byte-order mark does; save it as UTF-8, or "
+    'name its encoding where the fields are named, as in encoding = "utf-16-le"'
+)
 # What cp1252 makes of letters of Central European encodings: signs inside words.
 _SIGNS = re.compile(r"[A-Za-z][¹³¿¥£¯±¼½¾¢¶][A-Za-z]")
+_RETURN = re.compile(r"\r(?!\n)")
 _RUN = re.compile(r"[^\x00-\x7f]{4}")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -62,6 +67,8 @@ def decoded(
     Raises Stop where it cannot be read.
     """
     marked = next((name for mark, name in MARKS if start.startswith(mark)), "")
+    if not encoding and not marked and b"\0" in start:
+        raise Stop(broken(_ZEROS))
     if encoding == "utf-8" or (not encoding and marked in ("", "utf-8")):
         return _found(numbered, label, alone="utf-8" in (encoding, marked))
     name = encoding or marked
@@ -114,7 +121,8 @@ def _western(line: bytes) -> str | None:
 
 def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, longest: int) -> Iterator[str]:
     """The lines of `stream` in an encoding whose lines cannot be cut as bytes."""
-    rest, number = "", 0
+    begun: list[str] = []  # the line that has no end yet, in pieces
+    length, number, first = 0, 0, True
     while True:
         block = stream.read(_BLOCK)
         try:
@@ -122,22 +130,35 @@ def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, lo
             text.encode(
                 "utf-8"
             )  # halves of surrogate pairs, which some encodings can spell, are no characters
-            rest += text
         except (UnicodeError, ValueError) as error:
             reason = " ".join(str(error).split())[:120]
             raise Stop(broken(f"not {name}: {reason}; {_NAME_IT}", f"line {number + 1}")) from None
-        if not number:
-            rest = rest.removeprefix("\ufeff")
-        *lines, rest = rest.split("\n")
+        if first and text:
+            text, first = text.removeprefix("\ufeff"), False
+        *lines, rest = text.split("\n")
         for line in lines:
             number += 1
-            yield f"{line}\n"
-        if len(rest) > longest:
+            yield f"{''.join(begun)}{line}\n"
+            begun, length = [], 0
+        begun.append(rest)
+        length += len(rest)
+        if length > longest:
             raise Stop(broken(f"is longer than {longest // 2**20} MiB", f"line {number + 1}"))
         if not block:
-            if rest:
-                yield rest
+            if length:
+                yield "".join(begun)
             return
+
+
+def lines_of(lines: Iterator[str]) -> Iterator[str]:
+    """`lines`, also cut where one holds a carriage return alone, as programs for old Macs end lines."""
+    for line in lines:
+        start = 0
+        for end in _RETURN.finditer(line) if "\r" in line else ():
+            yield line[start : end.end()]
+            start = end.end()
+        if start < len(line):
+            yield line[start:]
 
 
 def separated(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterator[str], str, int]:

@@ -139,44 +139,49 @@ class CallStore:
         if self._keeper is not None:
             await self._keeper.keep(key, text)
 
-    async def fetch(self, key: str, call: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
+    async def fetch(
+        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
+    ) -> tuple[str, bool]:
         """The text under `key`, made by `call` when absent, and whether it was replayed.
 
+        A text that is kept there and does not fit, such as another version's, counts as absent.
         Any number of callers at once make one call; with a shared keeper, so do several processes. It
         goes on when its callers are cancelled, so that a request once sent is kept. To be awaited on the
         process's loop.
         """
         near = self._keeper is None or self._keeper.near
         found = self.get(key) if near else self._memory.get(key)
-        if found is not None:
+        if found is not None and fits(found):
             return found, True
         task = self._flying.get(key)
         first = task is None
         if task is None:
-            task = asyncio.ensure_future(self._make(key, call))
+            task = asyncio.ensure_future(self._make(key, call, fits))
             self._flying[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))
         text, replayed = await asyncio.shield(task)
         return text, replayed or not first
 
-    async def _make(self, key: str, call: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
+    async def _make(
+        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
+    ) -> tuple[str, bool]:
         """The text under `key`, found with a keeper that is not near, or made."""
         keeper = self._keeper
         if keeper is None:
             text, replayed = await call(), False
         else:
-            text, replayed = await self._found_or_made(keeper, key, call)
+            text, replayed = await self._found_or_made(keeper, key, call, fits)
         self._remember(key, text)
         return text, replayed
 
     async def _found_or_made(
-        self, keeper: Keeper, key: str, call: Callable[[], Awaitable[str]]
+        self, keeper: Keeper, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
     ) -> tuple[str, bool]:
         found = None if keeper.near else await keeper.find(key)
-        if found is not None:
+        if found is not None and fits(found):
             return found, True
         async with keeper.alone(key) as made:
-            if made is not None:
+            if made is not None and fits(made):
                 return made, True
             text = await call()
             await keeper.keep(key, text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ SELECT rowid, key, value FROM Cache
 WHERE rowid > ? AND tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
 ORDER BY rowid LIMIT ?
 """
+_AUDITED = """
+SELECT key, value, tag, raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
+AND typeof(tag) = 'text' AND (expire_time IS NULL OR expire_time > ?) FROM Cache
+"""
+"""Every row, and whether diskcache reads it as a text under a text."""
 _GIVE_DIGEST = """
 UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
 """
@@ -209,9 +215,9 @@ def audit(directory: Path, step: Callable[[int], None]) -> Audit:
             if found != "ok":
                 return Audit(0, 0, " ".join(str(found).split()))
             opened.text_factory = bytes
-            for key, text, tag in opened.execute("SELECT key, value, tag FROM Cache"):
+            for key, text, tag, read in opened.execute(_AUDITED, (time.time(),)):
                 rows += 1
-                damaged += tag != _digest_of(key, text)
+                damaged += not read or tag != _digest_of(key, text)
                 if rows % 1000 == 0:
                     step(1000)
     except sqlite3.Error as error:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import logging
+import time
 import zipfile
 from io import StringIO
 from pathlib import Path
@@ -237,3 +238,51 @@ def test_what_holds_no_rows_is_answered_with_what_does(
         assert problem.startswith(named)
         assert "JSON lines, JSON, CSV, TSV or Parquet" in problem
         assert '{"id": "1", "title": "", "text": "..."}' in problem
+
+
+@pytest.mark.parametrize("encoding", ["", "cp1252", "mac_roman"])
+def test_lines_that_end_as_on_an_old_mac(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "mac.csv"
+    path.write_bytes(table(";", "\n").replace("\n", "\r").encode(encoding or "utf-8"))
+    found = list(rows(path, encoding=encoding))
+    assert [list(row.values.values()) for row in found][1:] == RECORDS[1:]
+    assert found[0].values["Frage"] == "Wie heißt die\rHauptstadt?"
+    assert [row.place for row in found] == ["line 3", "line 4", "line 5"]
+
+
+def test_utf_16_without_a_mark_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bcp.csv"
+    path.write_bytes(table(",").encode("utf-16-le"))
+    (problem,) = problems(path)
+    assert 'encoding = "utf-16-le"' in problem
+    found = [list(row.values.values()) for row in rows(path, encoding="utf-16-le")]
+    assert found == RECORDS
+
+
+def test_null_of_a_database_and_lines_of_spaces_say_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "dump.tsv"
+    path.write_text(
+        "   \nid\tquestion\tanswers\tquery_time\n1\tWho?\tAda\t\\N\n \t\n2\tWhy?\t\\N\t\\N\n", "utf-8"
+    )
+    (question,), left_out = fields.read_questions(path, fields={})
+    assert (question.answers, question.query_time) == (("Ada",), "")
+    assert len(left_out) == 1
+
+
+def test_the_width_of_a_table_costs_no_square_of_it(tmp_path: Path) -> None:
+    path, names = tmp_path / "wide.csv", [f"c{n}" for n in range(200_000)]
+    path.write_text(f"{','.join(names)}\n{','.join(names)}\n", "utf-8")
+    began = time.process_time()
+    (row,) = rows(path)
+    assert len(row.values) == len(names)
+    assert time.process_time() - began < 20  # a comparison of each with each takes ten minutes
+
+
+def test_a_long_line_of_two_bytes_a_letter_costs_no_square_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    text = "id,question\r\n1," + "x" * (48 * 2**20) + "\r\n"
+    path.write_bytes(text.encode("utf-16"))
+    began = time.process_time()
+    (row,) = rows(path, delimiter=",")
+    assert len(row.values["question"]) == 48 * 2**20
+    assert time.process_time() - began < 8  # joining it block by block takes ten seconds and more

@@ -205,3 +205,25 @@ def test_an_audit_counts_damaged_rows_and_changes_nothing(whole: Path, copies: P
     assert (folder / "cache.db").read_bytes() == before
     (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
     assert audit(folder, steps.append).broken
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "mode = 4",
+        "mode = 3, filename = 'x.val'",
+        "raw = 0",
+        "value = CAST(value AS BLOB)",
+        "tag = CAST(tag AS BLOB)",
+        "key = CAST(key AS BLOB)",
+        "expire_time = 1",
+    ],
+)
+def test_what_the_store_does_not_read_counts_as_damaged(whole: Path, copies: Path, change: str) -> None:
+    folder = fresh(whole, copies)
+    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
+        rows.execute(f"UPDATE Cache SET {change}")
+    store = CallStore(folder)
+    assert not any(store.get(key) for key in REPLIES)
+    found = store.audit()
+    assert (found.rows, found.damaged) == (80, 80)

@@ -44,7 +44,7 @@ from ragc.targets.wire import Unreadable, error_message, read_json, read_replies
 from ragc.testing import ScriptedTarget
 from tests.targets.conftest import only_our_key
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import Answer, serving
+from tests.targets.fault_server import Answer, said, serving
 
 __all__ = ["only_our_key"]
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
@@ -248,6 +248,16 @@ def test_what_is_no_http_is_tried_again_and_then_one_sentence(kind: str, junk: b
         asked(kind, Answer(junk, raw=True), restart_s=0.0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_takes_no_prompt_and_no_key_elsewhere(kind: str, status: int) -> None:
+    with serving(lambda asked: said("Lima")) as elsewhere:
+        moved = (("Location", f"{elsewhere.url}/chat/completions"),)
+        with pytest.raises(TargetError, match=f"answered {status}"):
+            asked(kind, Answer(b"", status=status, headers=moved))
+        assert not elsewhere.asked
+
+
 ZEROS = 300 * 2**20
 CAP = 100_000
 
@@ -428,6 +438,30 @@ def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path
     assert spent.sent == 1
     assert spent.tokens > 0
     assert loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
+
+
+class Counted(ScriptedTarget):
+    """Answers after a turn of the loop and counts."""
+
+    sent = 0
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """The one reply."""
+        self.sent += 1
+        await asyncio.sleep(0.01)
+        return Reply("Lima", usage=Usage(3, 1))
+
+
+def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path: Path) -> None:
+    target, store = Counted(lambda request: Reply("")), CallStore(tmp_path)
+    gateway = Gateway(store)
+    store.put(request_key(target, ASK), '{"text": 1}')
+
+    async def go() -> list[Reply]:
+        return await asyncio.gather(*(gateway.complete(target, ASK) for _ in range(64)))
+
+    assert {reply.text for reply in loop.run(go())} == {"Lima"}
+    assert target.sent == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,10 @@ import asyncio
 import ipaddress
 import json
 import logging
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -88,6 +91,16 @@ def test_what_an_engine_says_is_cleaned_and_bounded(tmp_path: Any) -> None:
         (first.passage.id + first.passage.title + first.passage.text).encode()
         assert "\x1b" not in first.passage.title
         assert second.passage.text == "about cats"
+
+
+@pytest.mark.parametrize("bad", ["{}", "[1]", '[["a", "b"]]', '[["a", "b", null]]', "no JSON", "[" * 100_000])
+def test_a_stored_row_that_is_no_search_is_searched_again(tmp_path: Path, bad: str) -> None:
+    right = searched(GOOD, store=CallStore(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "cache.db")) as rows:
+        ((key,),) = rows.execute("SELECT key FROM Cache")
+    CallStore(tmp_path).put(key, bad)
+    assert searched(GOOD, store=CallStore(tmp_path)) == right
+    assert CallStore(tmp_path).get(key) != bad
 
 
 @pytest.mark.parametrize("bad", [Found(3, "B", "b"), Found("http://b.example/", None, "b"), None, "text"])  # type: ignore[arg-type]

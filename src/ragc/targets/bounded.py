@@ -110,7 +110,7 @@ _limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
 
 @contextmanager
 def limited(limit: Limit) -> Iterator[None]:
-    """Inside, transports that were `bound` read no reply beyond `limit`."""
+    """Inside, transports that were `bound` read no reply beyond `limit`, and lead nowhere else."""
     token = _limit.set(limit)
     try:
         yield
@@ -119,7 +119,11 @@ def limited(limit: Limit) -> Iterator[None]:
 
 
 def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
-    """Let `transport`, a class of a library's, keep to the context's limit; without one nothing changes."""
+    """Let `transport`, a class of a library's, keep to the context's limit; without one nothing changes.
+
+    Within one a redirect says no longer where to: a library would send the prompt there, and the keys that
+    stand in headers of a provider's own.
+    """
     handle: Any = transport.handle_async_request
     if getattr(handle, "keeps_limit", False):
         return
@@ -133,6 +137,8 @@ def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
         request.headers["accept-encoding"] = PACKED
         response = await handle(self, request)
         packed = response.headers.pop("content-encoding", "")
+        if response.has_redirect_location:
+            del response.headers["location"]
         response.stream = _Kept(response.stream, packed, limit)
         return response
 

@@ -156,11 +156,15 @@ class Gateway:
             self._settle(key, reply)  # whoever asked may be gone by now, and it was paid for all the same
             return canonical(reply.to_json())
 
-        text, replayed = await self.store.fetch(key, call)
-        reply = _read(text)
-        if reply is None:  # damaged, or not ours: it counts as absent
-            text, replayed = await call(), False
-            self.store.put(key, text)
+        reply: Reply | None = None
+
+        def fits(text: str) -> bool:
+            nonlocal reply
+            reply = _read(text)
+            return reply is not None
+
+        text, replayed = await self.store.fetch(key, call, fits)
+        if reply is None:  # it came just now
             reply = Reply.from_json(json.loads(text))
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
