@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.loopback import MODEL, Loopback
+from ragc import console_watch
 from tests.optimizers.colours import write_data
 
 RECIPE = """
@@ -95,7 +96,8 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     asked = "ask", "recipe.toml", "What colour is thing number7?"
     status, out, err = ragc(folder, *asked)
     assert status == 1
-    assert "A: none" in out
+    assert out.splitlines()[-1] == "A: none"
+    assert UNREADABLE not in out
     assert err.startswith(f"ragc: The question has no answer: {UNREADABLE}")
     status, out, err = ragc(folder, *asked, "--json")
     assert status == 1
@@ -163,3 +165,33 @@ def test_small_data_is_named_before_anything_is_sent(folder: Path, server: Loopb
     assert nothing in err.splitlines()[0]
     assert "The baseline is kept" in out
     assert "changed by 0.000" not in out
+
+
+def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server: Loopback) -> None:
+    compiling = "compile", "recipe.toml", "--out"
+    tight, roomy = ("--set", "budget.lm_calls=30"), ("--set", "budget.lm_calls=5000")
+    _, out, err = ragc(folder, *compiling, "mine", *tight)
+    assert "budget.lm_calls" in out + err
+    before = server.log.requests
+    status, _, err = ragc(folder, *compiling, "mine", *roomy, "--set", "concurrency=2", "--resume")
+    assert status == 0, err
+    sent = server.log.requests - before
+    assert sent > 0
+    whole = ragc(folder, *compiling, "whole", *roomy, "--set", "concurrency=2")
+    assert whole[0] == 0
+    assert server.log.requests == before + sent
+    for name in ("program.json", "provenance.json", "recipe.toml"):
+        assert (folder / "mine" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+    assert "lm_calls = 5000" in (folder / "mine" / "recipe.toml").read_text("utf-8")
+    status, _, err = ragc(folder, *compiling, "mine", "--resume", "--set", "seed=9", "--set", "budget.usd=1")
+    assert status == 2
+    assert "(- seed = 0; + seed = 9)" in err
+
+
+def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    with console_watch.watching() as progress:
+        progress.phase("index dense", 12_000, "passages")
+        progress.phase("answering dev", 1)
+        progress.phase("opening the model", None)
+    found = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert found == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]

@@ -129,7 +129,7 @@ def answered(row: Row, *, trace: bool) -> None:
         text = " ".join(passage.text.split())
         lines([f"[{number}] {passage.title} ({passage.id})"])
         screen.show([f"    {text[:240]}{'…' if len(text) > 240 else ''}"], hang=0)
-    lines([f"A: {row.prediction if row.prediction is not None else f'none ({row.failure})'}"])
+    lines([f"A: {row.prediction if row.prediction is not None else 'none'}"])
     if row.question.answers:
         lines([f"   gold: {' | '.join(row.question.answers)}"])
 

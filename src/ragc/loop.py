@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: threading.Thread | None = None
 _holders: WeakSet[Closable] = WeakSet()
+_orphans: deque[Callable[[], Awaitable[object]]] = deque()
+_closing: set[asyncio.Task[None]] = set()
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -50,6 +53,35 @@ def get() -> asyncio.AbstractEventLoop:
 def closes(holder: Closable) -> None:
     """Let `release` close the connections of `holder`, which is not kept alive by this."""
     _holders.add(holder)
+
+
+def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
+    """Let `close`, of connections on the process's loop, be awaited when `owner` is collected.
+
+    `owner` may be part of a cycle, which is collected at any time and on any thread. `close` must not refer
+    to it. What is returned takes `close` back.
+    """
+    finalizer = finalize(owner, _orphan, close)
+    finalizer.atexit = False  # `release` was here before, and the loop may be gone
+    return finalizer.detach
+
+
+def _orphan(close: Callable[[], Awaitable[object]]) -> None:
+    _orphans.append(close)
+    with suppress(RuntimeError, AttributeError):  # there is no loop, and so nothing that is open on it
+        _loop.call_soon_threadsafe(_begin_closing)  # type: ignore[union-attr]
+
+
+def _begin_closing() -> None:
+    task = asyncio.get_running_loop().create_task(_close_orphans())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def _close_orphans() -> None:
+    while _orphans:
+        with suppress(Exception):
+            await _orphans.popleft()()
 
 
 def release(patience_s: float = PATIENCE_S) -> None:
@@ -74,6 +106,7 @@ async def _release() -> None:
     for holder in list(_holders):
         with suppress(Exception):
             await holder.aclose()
+    await _close_orphans()
     await asyncio.sleep(0)  # transports close in the next turn
 
 
