@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,53 @@ def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None
         progress.phase("opening the model", None)
     found = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
     assert found == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
+
+
+LOST = """
+import sys, time
+from ragc import api, cli, loop
+
+class Late:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def plan(*args, **more):
+    loop.get()
+    Late()
+    time.sleep(20)
+
+api.plan = plan
+sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
+"""
+
+
+def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
+    assert "Exception ignored" not in done.stderr
+    assert time.monotonic() - began < 18
+
+
+def test_what_a_command_would_pass_over_is_refused(folder: Path) -> None:
+    (folder / "thesis.txt").write_text("five years of work", "utf-8")
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--dry-run", "--out", "thesis.txt")
+    assert (status, out) == (2, "")
+    assert "thesis.txt exists and is not a compiled program" in err
+    for words in (("--set", "seed=1"), ("--again",)):
+        status, _, err = ragc(folder, "doctor", "--quick", *words)
+        assert status == 2
+        assert "name the recipe" in err
+    assert ragc(folder, "doctor", "--quick", "")[0] == 2
+    status, _, err = ragc(folder, "export", "mine", "--to", "python", "--out", "x.py", "--set", "seed=1")
+    assert status == 2
+    assert "--questions N" in err
+
+
+def test_an_index_command_with_nothing_to_build_says_so(folder: Path) -> None:
+    assert ragc(folder, "index", "recipe.toml")[1].startswith("There is nothing to build")

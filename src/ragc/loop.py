@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import signal
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 PATIENCE_S = 5.0
 """How long the end of a process waits for connections to close."""
+
+_MOMENT_S = 0.05
 
 
 class Closable(Protocol):
@@ -35,6 +38,7 @@ _thread: threading.Thread | None = None
 _holders: WeakSet[Closable] = WeakSet()
 _orphans: deque[Callable[[], Awaitable[object]]] = deque()
 _closing: set[asyncio.Task[None]] = set()
+_interrupts: list[asyncio.TimerHandle] = []
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -84,6 +88,25 @@ async def _close_orphans() -> None:
             await _orphans.popleft()()
 
 
+def interrupt_again() -> None:
+    """Interrupt the main thread a moment from now, unless `release` comes first.
+
+    For an interrupt that was lost in a destructor, where Python raises nothing; it takes no lock.
+    """
+    with suppress(RuntimeError, AttributeError):
+        _loop.call_soon_threadsafe(_interrupt_soon)  # type: ignore[union-attr]
+
+
+def _interrupt_soon() -> None:
+    _interrupts.append(asyncio.get_running_loop().call_later(_MOMENT_S, _interrupt))
+
+
+def _interrupt() -> None:
+    # A signal wakes the main thread from a wait; `interrupt_main` would not.
+    if main := threading.main_thread().ident:
+        signal.pthread_kill(main, signal.SIGINT)
+
+
 def release(patience_s: float = PATIENCE_S) -> None:
     """Give up what is in flight on the process's loop and close all connections; the loop goes on.
 
@@ -98,6 +121,8 @@ def release(patience_s: float = PATIENCE_S) -> None:
 
 
 async def _release() -> None:
+    while _interrupts:
+        _interrupts.pop().cancel()
     flying = asyncio.all_tasks() - {asyncio.current_task()}
     for task in flying:
         task.cancel()

@@ -230,12 +230,12 @@ class World:
         assert status == "0", output
         status, output = run(["eval", "compiled", "--split", "dev", "--out", "rows.jsonl"], 120)
         assert status == "0", output
-        shutil.copytree(self.work, self.fresh, dirs_exist_ok=True)
+        shutil.copytree(self.work, self.fresh, dirs_exist_ok=True, symlinks=True)
         for name, text in FOREIGN.items():
             path = self.fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-        shutil.copytree(folder / "home" / "studies", folder / "studies")
+        shutil.copytree(folder / "home" / "studies", folder / "studies", symlinks=True)
 
     def _rows(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
         (self.fresh / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -250,7 +250,7 @@ class World:
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.fresh, self.work, symlinks=True)
         shutil.rmtree(self.studies, ignore_errors=True)
-        shutil.copytree(self.folder / "studies", self.studies)
+        shutil.copytree(self.folder / "studies", self.studies, symlinks=True)
         os.chdir(self.work)
 
     def harmed(self, but: Path | None = None) -> list[str]:
@@ -428,7 +428,7 @@ def arguments_case(world: World, draw: random.Random) -> tuple[list[str], bool, 
                 argv.insert(at, draw.choice(NASTY_TEXTS))
             case 2:
                 level = draw.choice((bytes_changed, tokens_changed))
-                argv[at] = level(argv[at].encode("utf-8", "surrogateescape"), draw).decode(
+                argv[at] = level(argv[at].encode("utf-8", "surrogatepass"), draw).decode(
                     "utf-8", "surrogateescape"
                 )
             case 3:
