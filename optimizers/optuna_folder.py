@@ -42,8 +42,8 @@ class Folder:
     def of(cls, recipe: Recipe, *, name: str = "", file: str | Path = "") -> Folder:
         """The folder for `recipe`, read from the recipe `file`; nothing is written.
 
-        A `name` stands for the recipe file, whatever it says; without one every change of what the recipe
-        says is another study, apart from what `Recipe.identity` leaves out. Raises UsageError for a name that cannot be a file's.
+        A `name` stands for the recipe file, whatever it says; without one every change of the recipe's
+        `identity` is another study. Raises UsageError for a name that cannot be a file's.
         """
         if name and not _NAME.fullmatch(name):
             raise UsageError(
