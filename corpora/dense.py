@@ -154,7 +154,7 @@ class DenseSource:
         if kept := self.build():
             rows = _Rows(passages, mapped(kept.path / _ORDER), mapped(kept.path / _STARTS))
             return rows, DenseIndex.open(kept.path, self.settings, rows=len(rows))
-        self._progress.phase("index dense", len(passages))
+        self._progress.phase("index dense", len(passages), "passages")
         return self._made(passages, self._progress.step)
 
     def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:

@@ -112,7 +112,7 @@ def open_or_build(
             return IndexFolder(path, size, built=False)
         if path.exists():
             told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
-        told.phase(f"index {kind}", total)
+        told.phase(f"index {kind}", total, "passages")
         return IndexFolder(path, _built(path, about, build, told.step), built=True)
     finally:
         lock.release()

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from ragc import heap, inputs, loop
 from ragc.activity import doing
 from ragc.counters import Counters, counting
-from ragc.errors import BudgetExhausted, UsageError
+from ragc.errors import BudgetExhausted, RecipeError, UsageError
 from ragc.fingerprint import digest, pretty
 from ragc.metrics.failures import Failures
 from ragc.metrics.power import small_data_note
@@ -33,7 +33,16 @@ from ragc.optimizers.lacking import require
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.proof import compare, intervals, summaries
 from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import clear, forget, ledger_of, mark, note, refuse_shared, store_address
+from ragc.optimizers.sharing import (
+    clear,
+    forget,
+    ledger_of,
+    mark,
+    note,
+    recipe_in,
+    refuse_shared,
+    store_address,
+)
 from ragc.optimizers.speed import note_speed
 from ragc.optimizers.study import storing
 from ragc.optimizers.task import Task, prepare
@@ -152,7 +161,7 @@ def compile(
 
 @contextmanager
 def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
-    """The study's directory, locked; a changed recipe is refused on resume.
+    """The study's directory, locked; a recipe of another identity is refused on resume.
 
     A study that keeps nothing cannot be resumed, and its directory is removed at the end, whatever ends it.
     """
@@ -182,10 +191,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
             forget(directory)
             clear(directory)
-        elif (before := inputs.read_text(written, errors="replace")) != text and digest(text) != mark(
-            directory
-        ).get("recipe"):
-            change = difference(before, text)
+        elif change := _change(directory, recipe):
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
                 "--resume out to begin anew."
@@ -209,6 +215,21 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             with suppress(OSError):
                 clear(directory)
         lock.release()
+
+
+def _change(directory: Path, recipe: Recipe) -> str:
+    """What makes `recipe` another one than that of the study in `directory`; "" for nothing.
+
+    A budget, for one, may be raised. Raises ArtefactError where the study's recipe is damaged.
+    """
+    text = recipe.to_toml()
+    before = inputs.read_text(directory / "recipe.toml", errors="replace")
+    if before == text or digest(text) == mark(directory).get("recipe"):
+        return ""
+    try:
+        return difference(recipe_in(directory).identity(), recipe.identity())
+    except RecipeError:  # written by a ragc of other keys
+        return difference(before, text)
 
 
 def difference(before: str, after: str) -> str:

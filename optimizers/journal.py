@@ -48,7 +48,8 @@ class Journal:
     def ends(self, chosen: Tried, trials: int, spent: str) -> None:
         """The search is over."""
         ended = f"{spent} " if spent else ""
-        self._write([f"{ended}Searched {trials} trials; trial {chosen.number} wins: {self._values(chosen)}"])
+        searched = f"{trials - 1} trial{'' if trials == 2 else 's'} and the baseline"
+        self._write([f"{ended}Searched {searched}; trial {chosen.number} wins: {self._values(chosen)}"])
 
     def _values(self, trial: Tried) -> str:
         pairs = zip(self._task.objectives, trial.values, strict=True)

@@ -34,7 +34,7 @@ from ragc.optimizers.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.evaluation import Row, evaluate, failures_of
 from ragc.optimizers.heats import looks, shuffled
 from ragc.optimizers.making import Maker
-from ragc.optimizers.optuna_folder import Folder, text_of
+from ragc.optimizers.optuna_folder import Folder
 from ragc.optimizers.proof import intervals, summaries
 from ragc.optimizers.sharing import facts_differ
 from ragc.optimizers.space import Candidate
@@ -220,10 +220,10 @@ class Objective:
             )
         mine = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
         if RECIPE not in kept:
-            study.set_user_attr(RECIPE, digest(text_of(self.task.recipe)))
+            study.set_user_attr(RECIPE, digest(self.task.recipe.identity()))
             study.set_user_attr(INPUTS, mine)
             return
-        if kept[RECIPE] != digest(text_of(self.task.recipe)):
+        if kept[RECIPE] != digest(self.task.recipe.identity()):
             raise UsageError(
                 f"The study {study.study_name!r} was begun with another recipe, or other overrides of it; "
                 "undo the change, or give the study another name."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,18 +22,13 @@ from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.fingerprint import digest
 from ragc.optimizers.sharing import mark, note
 from ragc.paths import cache_home
-from ragc.recipe import Budget, Recipe
+from ragc.recipe import Recipe
 
 PREFIX = "optuna-"
 """What the names of these folders begin with."""
 
 RECIPE = "recipe.toml"
 _NAME = re.compile(r"[\w.-]{1,80}")
-
-
-def text_of(recipe: Recipe) -> str:
-    """What makes a study of `recipe` the same study: all but its budget, which may be raised to go on."""
-    return replace(recipe, budget=Budget()).to_toml()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +42,8 @@ class Folder:
     def of(cls, recipe: Recipe, *, name: str = "", file: str | Path = "") -> Folder:
         """The folder for `recipe`, read from the recipe `file`; nothing is written.
 
-        A `name` stands for the recipe file, whatever it says; without one every change of what the recipe
-        says, its budget apart, is another study. Raises UsageError for a name that cannot be a file's.
+        A `name` stands for the recipe file, whatever it says; without one every change of the recipe's
+        `identity` is another study. Raises UsageError for a name that cannot be a file's.
         """
         if name and not _NAME.fullmatch(name):
             raise UsageError(
@@ -56,7 +51,7 @@ class Folder:
             )
         stem = re.sub(r"[^\w.-]", "_", Path(file).stem)[:60] or recipe.program
         base = str(recipe.base.resolve())
-        marked = digest([name, base, stem] if name else [text_of(recipe), base, stem])[:12]
+        marked = digest([name, base, stem] if name else [recipe.identity(), base, stem])[:12]
         return cls(
             cache_home() / "studies" / f"{PREFIX}{name or stem}-{marked}", name or f"{stem}-{marked[:8]}"
         )
@@ -74,7 +69,7 @@ class Folder:
 
     def _claim(self, recipe: Recipe, file: str | Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        begun, text = self.path / "begun.toml", text_of(recipe)
+        begun, text = self.path / "begun.toml", recipe.identity()
         if begun.exists() and begun.read_text("utf-8") != text:
             from ragc.optimizers.compile import difference
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.loopback import MODEL, Loopback
+from ragc import console_watch
 from tests.optimizers.colours import write_data
 
 RECIPE = """
@@ -95,7 +97,8 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     asked = "ask", "recipe.toml", "What colour is thing number7?"
     status, out, err = ragc(folder, *asked)
     assert status == 1
-    assert "A: none" in out
+    assert out.splitlines()[-1] == "A: none"
+    assert UNREADABLE not in out
     assert err.startswith(f"ragc: The question has no answer: {UNREADABLE}")
     status, out, err = ragc(folder, *asked, "--json")
     assert status == 1
@@ -163,3 +166,83 @@ def test_small_data_is_named_before_anything_is_sent(folder: Path, server: Loopb
     assert nothing in err.splitlines()[0]
     assert "The baseline is kept" in out
     assert "changed by 0.000" not in out
+
+
+def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server: Loopback) -> None:
+    compiling = "compile", "recipe.toml", "--out"
+    tight, roomy = ("--set", "budget.lm_calls=30"), ("--set", "budget.lm_calls=5000")
+    _, out, err = ragc(folder, *compiling, "mine", *tight)
+    assert "budget.lm_calls" in out + err
+    before = server.log.requests
+    status, _, err = ragc(folder, *compiling, "mine", *roomy, "--set", "concurrency=2", "--resume")
+    assert status == 0, err
+    sent = server.log.requests - before
+    assert sent > 0
+    whole = ragc(folder, *compiling, "whole", *roomy, "--set", "concurrency=2")
+    assert whole[0] == 0
+    assert server.log.requests == before + sent
+    for name in ("program.json", "provenance.json", "recipe.toml"):
+        assert (folder / "mine" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+    assert "lm_calls = 5000" in (folder / "mine" / "recipe.toml").read_text("utf-8")
+    status, _, err = ragc(folder, *compiling, "mine", "--resume", "--set", "seed=9", "--set", "budget.usd=1")
+    assert status == 2
+    assert "(- seed = 0; + seed = 9)" in err
+
+
+def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    with console_watch.watching() as progress:
+        progress.phase("index dense", 12_000, "passages")
+        progress.phase("answering dev", 1)
+        progress.phase("opening the model", None)
+    found = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert found == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
+
+
+LOST = """
+import sys, time
+from ragc import api, cli, loop
+
+class Late:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def plan(*args, **more):
+    loop.get()
+    Late()
+    time.sleep(20)
+
+api.plan = plan
+sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
+"""
+
+
+def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
+    assert "Exception ignored" not in done.stderr
+    assert time.monotonic() - began < 18
+
+
+def test_what_a_command_would_pass_over_is_refused(folder: Path) -> None:
+    (folder / "thesis.txt").write_text("five years of work", "utf-8")
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--dry-run", "--out", "thesis.txt")
+    assert (status, out) == (2, "")
+    assert "thesis.txt exists and is not a compiled program" in err
+    for words in (("--set", "seed=1"), ("--again",)):
+        status, _, err = ragc(folder, "doctor", "--quick", *words)
+        assert status == 2
+        assert "name the recipe" in err
+    assert ragc(folder, "doctor", "--quick", "")[0] == 2
+    status, _, err = ragc(folder, "export", "mine", "--to", "python", "--out", "x.py", "--set", "seed=1")
+    assert status == 2
+    assert "--questions N" in err
+
+
+def test_an_index_command_with_nothing_to_build_says_so(folder: Path) -> None:
+    assert ragc(folder, "index", "recipe.toml")[1].startswith("There is nothing to build")

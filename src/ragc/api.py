@@ -44,12 +44,19 @@ def compile(
     return compiling.compile(resolved, target, resume=resume, progress=progress or compiling.SILENT)
 
 
-def plan(recipe: str | Path, *, sets: Sequence[str] = ()) -> dict[str, Any]:
-    """Check everything about the recipe and estimate what compiling it sends at most; sends nothing."""
+def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:
+    """Check everything about the recipe and estimate what compiling it sends at most; sends nothing.
+
+    Whether a compiled program may be written to `out` is checked too, where it is given.
+    """
+    from ragc.optimizers.compiled import refuse_foreign
     from ragc.optimizers.plan import estimate
     from ragc.recipe import load as read
 
-    return estimate(read(recipe, sets))
+    read_recipe = read(recipe, sets)
+    if out is not None:
+        refuse_foreign(Path(out))
+    return estimate(read_recipe)
 
 
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:

@@ -148,7 +148,7 @@ def _how(args: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    with failures.streams():
+    with failures.streams(), failures.interrupts():
         if sys.stdout is None:
             console.error(
                 "stdout is closed, and results are written there; open it, or lead it to /dev/null."
@@ -169,7 +169,8 @@ def _main(argv: Sequence[str] | None) -> int:
         status = _run(args)
     finally:
         if loop := sys.modules.get("ragc.loop"):  # a command that asked nothing has none
-            loop.release()
+            with failures.uninterrupted():
+                loop.release()
     return 1 if _undelivered() else status
 
 
@@ -187,7 +188,8 @@ def _run(args: argparse.Namespace) -> int:
             if args.command == "compile"
             else ""
         )
-        console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
+        with failures.uninterrupted():
+            console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
         return 130
     except BrokenPipeError:
         return 0
@@ -215,7 +217,7 @@ def _compile(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        found = api.plan(args.recipe, sets=args.sets)
+        found = api.plan(args.recipe, sets=args.sets, out=args.out)
         _emit(found) if args.json else console.plan(found)
         return 0
     with console_watch.watching() as progress:
@@ -278,6 +280,8 @@ def _export(args: argparse.Namespace) -> int:
             args.check, formats
         )
         return 0
+    if args.sets and not args.questions:
+        raise UsageError("--set is for the recipe that answers --questions N; name N, or leave --set out.")
     if not args.out:
         raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
     with console_watch.watching() as progress:
@@ -326,7 +330,7 @@ def _index(args: argparse.Namespace) -> int:
 
     with console_watch.watching() as progress:
         rows = api.index(args.recipe, sets=args.sets, progress=progress)
-    _emit(rows) if args.json else console.table(rows)
+    _emit(rows) if args.json else console.indexed(rows)
     return 0
 
 
@@ -351,9 +355,13 @@ def _list(args: argparse.Namespace) -> int:
 def _doctor(args: argparse.Namespace) -> int:
     from ragc import api, doctor
 
+    if args.recipe is None and (args.sets or args.again):
+        raise UsageError(
+            "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
+        )
     with console_watch.watching() as progress:
         checks = doctor.examine(quick=args.quick, progress=progress)
-    if args.recipe:
+    if args.recipe is not None:
         checks.append(api.examine_recipe(args.recipe, sets=args.sets))
         checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
     _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)

@@ -33,6 +33,11 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
     screen.show(listed, hang=min(width, 28) + 2)
 
 
+def indexed(rows: Sequence[dict[str, Any]]) -> None:
+    """The indexes of a recipe's program, or that there are none to build."""
+    table(rows) if rows else lines(["There is nothing to build: no source of this recipe keeps an index."])
+
+
 def _range(row: dict[str, Any]) -> str:
     if "default" not in row:
         return ""
@@ -90,12 +95,12 @@ def exported(found: Exported) -> None:
         sys.stdout.write(f"{id:<14} {path}\n")
         if len(found.written) == 1:
             sys.stdout.writelines(f"    {line}\n" for line in found.loading.get(id, ()))
-        sys.stdout.writelines(f"{'':<14} {hint}\n" for hint in found.hints.get(id, ()))
+        screen.show((f"{'':<14} {hint}" for hint in found.hints.get(id, ())), hang=0)
     if len(found.written) > 1:
         folder = next(iter(found.written.values())).parent
         sys.stdout.write(f"How each is loaded: {folder / 'README.md'}\n")
     for id, why in found.refused.items():
-        sys.stdout.write(f"{id:<14} left out: {why}\n")
+        screen.show([f"{id:<14} left out: {why}"], hang=15)
 
 
 def lines(found: Iterable[str]) -> None:
@@ -129,7 +134,7 @@ def answered(row: Row, *, trace: bool) -> None:
         text = " ".join(passage.text.split())
         lines([f"[{number}] {passage.title} ({passage.id})"])
         screen.show([f"    {text[:240]}{'…' if len(text) > 240 else ''}"], hang=0)
-    lines([f"A: {row.prediction if row.prediction is not None else f'none ({row.failure})'}"])
+    lines([f"A: {row.prediction if row.prediction is not None else 'none'}"])
     if row.question.answers:
         lines([f"   gold: {' | '.join(row.question.answers)}"])
 

@@ -38,9 +38,9 @@ class Lines:
             sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
             sys.stderr.flush()
 
-    def phase(self, name: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """One line as the phase begins."""
-        self._say(name if total is None else f"{name}: {total} questions")
+        self._say(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
 
     def step(self, n: int = 1) -> None:
         """Nothing is said of single steps."""
@@ -91,7 +91,7 @@ class Bars:
         self._best = self._name = ""
         self._live.start()
 
-    def phase(self, name: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """A new bar replaces the last one."""
         if self._task is not None:
             self._live.remove_task(self._task)

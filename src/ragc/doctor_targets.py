@@ -78,6 +78,7 @@ def _verdict(name: str, target: Target, lacks: tuple[Capability, ...], found: Fo
     more = [cap for cap in _in_order(found.able - target.capabilities - set(lacks)) if cap in _USED]
     if false:
         told = f"it does not do {', '.join(false)}: add lacks = {_toml(false)} to its options"
+        listed = f"it does {listed}"
     elif more:
         told = f"ready; it can do more: add has = {_toml(more)} to its options"
     else:

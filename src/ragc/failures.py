@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sqlite3
 import sys
 import traceback
@@ -181,6 +182,42 @@ def streams() -> Iterator[None]:
         for stream in (sys.stdout, sys.stderr):
             if refusal(stream):
                 _silence(stream)
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Let Ctrl-C end the command wherever it strikes, and print nothing of its own.
+
+    Python cannot raise in a destructor or in the callback of a weak reference: it prints a traceback and
+    goes on, as if no key had been pressed.
+    """
+    usual = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            usual(lost)
+        elif held := sys.modules.get("ragc.loop"):
+            held.interrupt_again()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Pass over further interrupts while what one ended is put away, which takes a few seconds at most."""
+    try:
+        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread, which alone is interrupted
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def refusal(stream: Any) -> OSError | None:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import signal
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
 """How long the end of a process waits for connections to close."""
+
+_MOMENT_S = 0.05
 
 
 class Closable(Protocol):
@@ -32,6 +36,9 @@ _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: threading.Thread | None = None
 _holders: WeakSet[Closable] = WeakSet()
+_orphans: deque[Callable[[], Awaitable[object]]] = deque()
+_closing: set[asyncio.Task[None]] = set()
+_interrupts: list[asyncio.TimerHandle] = []
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -52,6 +59,54 @@ def closes(holder: Closable) -> None:
     _holders.add(holder)
 
 
+def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
+    """Let `close`, of connections on the process's loop, be awaited when `owner` is collected.
+
+    `owner` may be part of a cycle, which is collected at any time and on any thread. `close` must not refer
+    to it. What is returned takes `close` back.
+    """
+    finalizer = finalize(owner, _orphan, close)
+    finalizer.atexit = False  # `release` was here before, and the loop may be gone
+    return finalizer.detach
+
+
+def _orphan(close: Callable[[], Awaitable[object]]) -> None:
+    _orphans.append(close)
+    with suppress(RuntimeError, AttributeError):  # there is no loop, and so nothing that is open on it
+        _loop.call_soon_threadsafe(_begin_closing)  # type: ignore[union-attr]
+
+
+def _begin_closing() -> None:
+    task = asyncio.get_running_loop().create_task(_close_orphans())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def _close_orphans() -> None:
+    while _orphans:
+        with suppress(Exception):
+            await _orphans.popleft()()
+
+
+def interrupt_again() -> None:
+    """Interrupt the main thread a moment from now, unless `release` comes first.
+
+    For an interrupt that was lost in a destructor, where Python raises nothing; it takes no lock.
+    """
+    with suppress(RuntimeError, AttributeError):
+        _loop.call_soon_threadsafe(_interrupt_soon)  # type: ignore[union-attr]
+
+
+def _interrupt_soon() -> None:
+    _interrupts.append(asyncio.get_running_loop().call_later(_MOMENT_S, _interrupt))
+
+
+def _interrupt() -> None:
+    # A signal wakes the main thread from a wait; `interrupt_main` would not.
+    if main := threading.main_thread().ident:
+        signal.pthread_kill(main, signal.SIGINT)
+
+
 def release(patience_s: float = PATIENCE_S) -> None:
     """Give up what is in flight on the process's loop and close all connections; the loop goes on.
 
@@ -66,6 +121,8 @@ def release(patience_s: float = PATIENCE_S) -> None:
 
 
 async def _release() -> None:
+    while _interrupts:
+        _interrupts.pop().cancel()
     flying = asyncio.all_tasks() - {asyncio.current_task()}
     for task in flying:
         task.cancel()
@@ -74,6 +131,7 @@ async def _release() -> None:
     for holder in list(_holders):
         with suppress(Exception):
             await holder.aclose()
+    await _close_orphans()
     await asyncio.sleep(0)  # transports close in the next turn
 
 

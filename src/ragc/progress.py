@@ -30,8 +30,8 @@ def listening(note: Callable[[str], None]) -> Iterator[None]:
 class Progress(Protocol):
     """Told of phases, of single steps in them, and of finished trials. Calls must be cheap."""
 
-    def phase(self, name: str, total: int | None) -> None:
-        """Work called `name` begins; it has `total` steps, None when unknown."""
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
+        """Work called `name` begins; it has `total` steps, each one of `unit`, None when unknown."""
         ...
 
     def step(self, n: int = 1) -> None:
@@ -58,7 +58,7 @@ class Progress(Protocol):
 class Silent:
     """A watcher that ignores everything."""
 
-    def phase(self, name: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Ignored."""
 
     def step(self, n: int = 1) -> None:

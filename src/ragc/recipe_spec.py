@@ -182,6 +182,14 @@ class Recipe:
             narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
         )
 
+    def identity(self) -> str:
+        """The text that a study of this recipe goes by: all but what may change when the study goes on.
+
+        That are the budget, the number of questions in flight, and whether the study is kept.
+        """
+        study = replace(self.study, keep=True)
+        return replace(self, budget=Budget(), concurrency=None, study=study).to_toml()
+
     def to_toml(self) -> str:
         """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
         search = {

@@ -213,7 +213,7 @@ def test_many_first_searches_embed_the_passages_once() -> None:
     told: list[tuple[str, int | None] | int] = []
 
     class Told(Silent):
-        def phase(self, name: str, total: int | None) -> None:
+        def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
             told.append((name, total))
 
         def step(self, n: int = 1) -> None:

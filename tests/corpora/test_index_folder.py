@@ -47,7 +47,7 @@ class Told(Silent):
         self.said: list[object] = []
         self.noted = threading.Event()
 
-    def phase(self, name: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         self.said.append((name, total))
 
     def step(self, n: int = 1) -> None:

@@ -228,12 +228,14 @@ class World:
         os.chdir(self.work)
         status, output = run(["compile", "recipe.toml", "--out", "compiled"], 120)
         assert status == "0", output
-        shutil.copytree(self.work, self.fresh, dirs_exist_ok=True)
+        status, output = run(["eval", "compiled", "--split", "dev", "--out", "rows.jsonl"], 120)
+        assert status == "0", output
+        shutil.copytree(self.work, self.fresh, dirs_exist_ok=True, symlinks=True)
         for name, text in FOREIGN.items():
             path = self.fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-        shutil.copytree(folder / "home" / "studies", folder / "studies")
+        shutil.copytree(folder / "home" / "studies", folder / "studies", symlinks=True)
 
     def _rows(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
         (self.fresh / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -248,7 +250,7 @@ class World:
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.fresh, self.work, symlinks=True)
         shutil.rmtree(self.studies, ignore_errors=True)
-        shutil.copytree(self.folder / "studies", self.studies)
+        shutil.copytree(self.folder / "studies", self.studies, symlinks=True)
         os.chdir(self.work)
 
     def harmed(self, but: Path | None = None) -> list[str]:
@@ -382,6 +384,36 @@ COMMANDS: tuple[list[str], ...] = (
     ["list", "programs", "--json"],
     ["trust", "compiled", "--yes"],
     ["doctor", "recipe.toml"],
+    ["eval", "rows.jsonl", "compiled", "--by", "em"],
+    ["eval", "recipe.toml", "--split", "dev", "--out", "compiled/program.json"],
+    ["eval", "compiled", "--split", "dev", "--base", ".", "--trust-targets", "--trust-code"],
+    ["export", "compiled", "--to", "all", "--out", "all", "--force"],
+    ["export", "compiled", "--to", "langchain", "--out", "other", "--force", "--questions", "2"],
+    ["export", "compiled", "--to", "python", "--out", "compiled/program.json", "--force"],
+    ["export", "compiled", "--to", "jinja2", "--out", "compiled", "--force", "--base", "."],
+    ["trust", "compiled", "--base", ".", "--json"],
+    ["study", "worker", "127.0.0.1:1", "--trials", "1"],
+    ["study", "status", "recipe.toml", "--json", "--trust-targets"],
+    ["doctor", "--quick", "--json"],
+    ["doctor", "recipe.toml", "--again", "--set", "targets.main.lacks=[]"],
+    ["compile", "recipe.toml", "--out", "compiled", "--resume", "--set", "budget.lm_calls=500"],
+    ["compile", "recipe.toml", "--out", "mine", "--set", "study.keep=false"],
+)
+
+
+OVERRIDDEN = (
+    *(
+        "knobs.top_k",
+        "data.dev",
+        "seed",
+        "budget.usd",
+        "x.y",
+        "data.questions",
+        "data.fields.id",
+        "concurrency",
+    ),
+    *("study.storage", "study.keep", "sources.local.corpus", "targets.main.base_url", "metrics.report"),
+    *("search.ranges.top_k", "prompts.answer", "targets.main.options", "search.objectives"),
 )
 
 
@@ -396,7 +428,9 @@ def arguments_case(world: World, draw: random.Random) -> tuple[list[str], bool, 
                 argv.insert(at, draw.choice(NASTY_TEXTS))
             case 2:
                 level = draw.choice((bytes_changed, tokens_changed))
-                argv[at] = level(argv[at].encode(), draw).decode("utf-8", "surrogateescape")
+                argv[at] = level(argv[at].encode("utf-8", "surrogatepass"), draw).decode(
+                    "utf-8", "surrogateescape"
+                )
             case 3:
                 argv[at] = draw.choice(
                     (
@@ -409,16 +443,39 @@ def arguments_case(world: World, draw: random.Random) -> tuple[list[str], bool, 
                         "..",
                         "missing",
                         "/dev/full",
+                        "rows.jsonl",
+                        "compiled/program.json",
+                        "compiled/notes.txt",
+                        "compiled/prompts",
+                        "questions.jsonl",
                     )
                 )
             case 4:
-                key = draw.choice(("knobs.top_k", "data.dev", "seed", "budget.usd", "x.y"))
+                key = draw.choice(OVERRIDDEN)
                 argv += ["--set", f"{key}={nasty_value(draw)!s:.80}"]
             case _:
                 argv += [
                     "--out",
                     draw.choice(
-                        ("other", "thesis.txt", "out", "out/x", ".", "..", "compiled", "a" * 300, "x\x00y")
+                        (
+                            *(
+                                "other",
+                                "thesis.txt",
+                                "out",
+                                "out/x",
+                                ".",
+                                "..",
+                                "compiled",
+                                "a" * 300,
+                                "x\x00y",
+                            ),
+                            *(
+                                "compiled/prompts/mine.md",
+                                "compiled/prompts",
+                                "questions.jsonl",
+                                "recipe.toml",
+                            ),
+                        )
                     ),
                 ]
     return argv, True, None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
 import httpx
 import pytest
 
+from benchmarks.loopback import Loopback
 from ragc.targets.connections import refused
 from ragc.targets.pool import Pool, Response
 
@@ -109,3 +112,33 @@ def test_nobody_at_the_other_end_is_an_error_of_connecting() -> None:
     with pytest.raises(httpx.HTTPError) as caught:
         asyncio.run(go())
     assert refused(caught.value)
+
+
+DROPPED = """
+import gc, sys, threading
+import httpx
+from ragc import loop
+from ragc.targets.pool import Pool
+
+pool = Pool(httpx.URL(sys.argv[1]), httpx.Timeout(5), 2, dict)
+loop.run(pool.send("POST", "/chat/completions", b"{}"))
+cycle = [pool]
+cycle.append(cycle)
+del pool, cycle
+gc.collect()
+loop.release()
+assert not loop._orphans
+"""
+
+
+def test_connections_of_a_pool_that_was_dropped_in_a_cycle_are_closed() -> None:
+    with Loopback(latency_s=0.0) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", DROPPED, server.url],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import httpx
 from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
-from ragc.loop import closes
+from ragc.loop import closes, closes_after, inside
 from ragc.targets.bounded import MOST_BYTES, PACKED, body, parts_of
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -56,6 +56,7 @@ class Pool:
         self._addresses: dict[str, URL] = {}
         self._open: aiohttp.ClientSession | httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._forget_closing: Callable[[], object] = lambda: None
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
         """The whole response, whatever its status. Raises httpx's errors, of them TooLarge."""
@@ -76,7 +77,8 @@ class Pool:
         held, self._open = self._open, None
         if held is None or self._loop is not asyncio.get_running_loop():
             return
-        await (held.aclose() if isinstance(held, httpx.AsyncClient) else held.close())
+        await _closer(held)()
+        self._forget_closing()
 
     def _address(self, path: str) -> URL:
         found = self._addresses.get(path)
@@ -95,6 +97,8 @@ class Pool:
                 headers["authorization"] = f"Basic {b64encode(known).decode()}"
             self._open, self._loop = self._made(headers), loop
             closes(self)
+            if inside():
+                self._forget_closing = closes_after(self, _closer(self._open))
         return self._open
 
     def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
@@ -117,6 +121,10 @@ class Pool:
             trust_env=False,
             auto_decompress=False,
         )
+
+
+def _closer(held: aiohttp.ClientSession | httpx.AsyncClient) -> Callable[[], Awaitable[None]]:
+    return held.aclose if isinstance(held, httpx.AsyncClient) else held.close
 
 
 @contextmanager
