@@ -289,16 +289,19 @@ def test_devices_in_a_compiled_program_are_not_read(
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("compile", "x" * 300),
-        ("compile", "recipe.toml", "--set", b"targets.main.model=\xff"),
-        ("compile", "recipe.toml", "--set", "prompts.answer=/"),
-        ("compile", "recipe.toml", "--set", "data.questions=" + "x" * 300),
-        ("ask", "recipe.toml/x", "What?"),
-        ("eval", "loop"),
-        ("study", "status", "x" * 300),
-        ("export", "recipe.toml", "--check", "x" * 300),
-    ],
+    cases(
+        [
+            ("compile", "x" * 300),
+            ("compile", "recipe.toml", "--set", b"targets.main.model=\xff"),
+            ("compile", "recipe.toml", "--set", "prompts.answer=/"),
+            ("compile", "recipe.toml", "--set", "data.questions=" + "x" * 300),
+            ("ask", "recipe.toml/x", "What?"),
+            ("eval", "loop"),
+            ("study", "status", "x" * 300),
+            ("export", "recipe.toml", "--check", "x" * 300),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_an_impossible_path_is_one_sentence_of_use(

@@ -17,6 +17,7 @@ from ragc.cli import main
 from ragc.errors import Untrusted, UsageError
 from ragc.optimizers import trust_record
 from ragc.optimizers.compiled import load
+from tests.examples import cases
 from tests.security.foreign import (
     QUESTION,
     RECIPE,
@@ -262,12 +263,15 @@ def test_a_question_opens_no_judge(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("ask", "{d}", QUESTION),
-        ("eval", "{d}"),
-        ("eval", "{d}", "{d}"),
-        ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
-    ],
+    cases(
+        [
+            ("ask", "{d}", QUESTION),
+            ("eval", "{d}"),
+            ("eval", "{d}", "{d}"),
+            ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
+        ],
+        2,
+    ),
 )
 def test_no_command_sends_a_variable_away_or_starts_a_program(
     words: tuple[str, ...], tmp_path: Path, server: Recorded
