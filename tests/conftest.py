@@ -33,16 +33,15 @@ settings.load_profile("ci" if THOROUGH else "local")
 
 
 class Apart(LoadScopeScheduling):
-    """Where tests run in several workers, one takes all that are integration: models fill a machine.
+    """Where tests run in several workers, a file stays in one: what its tests share is made once.
 
-    Those of exports start no model; each of their files stays in one worker.
+    One worker takes all that are integration, as models fill a machine; those of exports start no model.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if not file.startswith("tests/integration/"):
-            return nodeid
-        return file if "/test_exports_" in file else "integration"
+        alone = file.startswith("tests/integration/") and "/test_exports_" not in file
+        return "integration" if alone else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
