@@ -239,7 +239,8 @@ def questions() -> tuple[Question, ...]:
         row = json.loads(line)
         gold: dict[str, None] = {}
         for quote in row["evidence"]:
-            ids = [pid for pid, text in corpus.items() if f" {normalise(quote)} " in text]
+            words = f" {normalise(quote)} "
+            ids = [pid for pid, text in corpus.items() if words in text]
             gold.update(dict.fromkeys(ids))
             if not ids:
                 problems.append(f"line {number}: {row['id']}: Python {python_version()} never says {quote!r}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,25 +14,34 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.examples import THOROUGH, examples
+
+# Tests start many processes: each would compile all modules anew where the environment forbids bytecode.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
+
+# A shell lets what it runs in the background ignore interrupts; so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # LiteLLM reads this when it is imported, and would fetch prices otherwise.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
 
-settings.register_profile("local", deadline=None)
+settings.register_profile("local", deadline=None, max_examples=examples(100))
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+settings.load_profile("ci" if THOROUGH else "local")
 
 
 class Apart(LoadScopeScheduling):
-    """Where tests run in several workers, one takes all that are integration: models fill a machine.
+    """Where tests run in several workers, a file stays in one: what its tests share is made once.
 
-    Those of exports start no model; each of their files stays in one worker.
+    One worker takes all that are integration, as models fill a machine; those of exports start no model.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if not file.startswith("tests/integration/"):
-            return nodeid
-        return file if "/test_exports_" in file else "integration"
+        alone = file.startswith("tests/integration/") and "/test_exports_" not in file
+        return "integration" if alone else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:

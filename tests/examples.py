@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 THOROUGH = bool(os.environ.get("CI"))
 
@@ -10,3 +14,11 @@ THOROUGH = bool(os.environ.get("CI"))
 def examples(full: int) -> int:
     """`full` examples of a property, or a fifth of them, at least 2."""
     return full if THOROUGH else max(2, full // 5)
+
+
+def cases(every: Iterable[T], quick: int) -> tuple[T, ...]:
+    """All of `every`, or `quick` of them, spread evenly from the first to the last."""
+    listed = tuple(every)
+    if THOROUGH or quick >= len(listed):
+        return listed
+    return tuple(listed[number * (len(listed) - 1) // max(1, quick - 1)] for number in range(quick))

@@ -96,7 +96,6 @@ def library() -> Iterator[Path]:
 
 
 FILES = tuple(library())
-every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 @cache
@@ -120,6 +119,11 @@ def called(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.func.id
 
 
+def place(path: Path, *found: object) -> str:
+    """`path` in the repository, and what was found there."""
+    return " ".join([str(path.relative_to(ROOT)), *map(str, found)])
+
+
 def is_allowed(room: str, name: str) -> bool:
     """Whether a file in `room` may import the dotted `name`."""
     top, _, rest = name.removeprefix("ragc.").partition(".")
@@ -129,15 +133,16 @@ def is_allowed(room: str, name: str) -> bool:
     return any(f"{target}.{rest}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[room])
 
 
-@every_file
-def test_imports_point_one_way(path: Path) -> None:
-    room = room_of(path)
-    names = [(line, name) for line, name in imported(path) if name.startswith("ragc.")]
-    if room == "surface":
-        bad = [f"line {line}: {name}" for line, name in names if name.startswith("ragc.experiments")]
-    else:
-        bad = [f"line {line}: {name}" for line, name in names if not is_allowed(room, name)]
-    assert not bad, f"{room} may import {', '.join(('ground', *MAY_IMPORT.get(room, ())))}"
+def test_imports_point_one_way() -> None:
+    bad = []
+    for path in FILES:
+        room = room_of(path)
+        for line, name in imported(path):
+            if not name.startswith("ragc."):
+                continue
+            if name.startswith("ragc.experiments") if room == "surface" else not is_allowed(room, name):
+                bad.append(place(path, line, f"{name}, in room {room}"))
+    assert bad == [], f"rooms may import the ground and {MAY_IMPORT}"
 
 
 def test_the_rule_of_imports_itself() -> None:
@@ -150,29 +155,35 @@ def test_the_rule_of_imports_itself() -> None:
     assert not is_allowed("programs", "ragc.cli.main")
 
 
-@every_file
-def test_a_file_is_short_and_says_what_it_is(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= LONGEST
-    assert ast.get_docstring(tree(path))
+def test_every_file_is_short() -> None:
+    sizes = {path: len(path.read_text("utf-8").splitlines()) for path in FILES}
+    assert [place(path, lines) for path, lines in sizes.items() if lines > LONGEST] == []
 
 
-@every_file
-def test_imports_are_absolute(path: Path) -> None:
-    relative = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom) and node.level]
-    assert [node.lineno for node in relative] == []
+def test_every_file_says_what_it_is() -> None:
+    assert [place(path) for path in FILES if not ast.get_docstring(tree(path))] == []
 
 
-@every_file
-def test_only_the_command_line_prints(path: Path) -> None:
-    if path.name not in ("cli.py", "console.py"):
-        assert [line for line, name in called(path) if name == "print"] == []
+def test_imports_are_absolute() -> None:
+    relative = [
+        place(path, node.lineno)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
 
 
-@every_file
-def test_nothing_that_is_read_can_run_code(path: Path) -> None:
+def test_only_the_command_line_prints() -> None:
+    silent = [path for path in FILES if path.name not in ("cli.py", "console.py")]
+    assert [place(path, line) for path in silent for line, name in called(path) if name == "print"] == []
+
+
+def test_nothing_that_is_read_can_run_code() -> None:
     unsafe = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
-    assert [(line, name) for line, name in imported(path) if name.partition(".")[0] in unsafe] == []
-    assert [(line, name) for line, name in called(path) if name in ("eval", "exec")] == []
+    bad = [(path, *at) for path in FILES for at in imported(path) if at[1].partition(".")[0] in unsafe]
+    bad += [(path, *at) for path in FILES for at in called(path) if at[1] in ("eval", "exec")]
+    assert [place(*at) for at in bad] == []
 
 
 def test_all_names_of_the_package_are_listed_and_real() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import optuna
 
-    from ragc.doctor import Check
+    from ragc.doctor_check import Check
     from ragc.doctor_targets import TargetCheck
     from ragc.exports.base import Exported
     from ragc.metrics.run_report import RunComparison

@@ -92,6 +92,7 @@ def located(out: str | Path) -> Path:
             raise ValueError
     except ValueError:
         raise UsageError(f"{text!r} cannot be the path of a file: it is empty, or not plain text.") from None
+    path = Path(text)
     try:
         path = Path(os.path.realpath(text))
         path.lstat()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.readers import read_corpus, read_questions
 from ragc.errors import DataError
+from tests.examples import examples
 
 pa: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -117,7 +118,7 @@ def test_a_truncated_file_is_refused(folder: Path) -> None:
         assert problems(path)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_damaged_values_are_an_error_or_leave_records(folder: Path, data: st.DataObject) -> None:
     path = written(folder, GOOD)

@@ -16,6 +16,7 @@ from ragc.corpora.source import Source
 from ragc.corpora.terms import analyze, query_terms
 from ragc.errors import DataError, UsageError
 from ragc.records import Hit, Passage
+from tests.examples import examples
 
 CATS = (Passage("p1", "Cat", "cat sat mat"), Passage("p2", "Dog", "dog sat"), Passage("p3", "", "bird"))
 WORDS = st.sampled_from(["ape", "bee", "cat", "dog", "elk", "the", "of"])
@@ -51,7 +52,7 @@ def test_a_score_is_the_one_computed_by_hand() -> None:
     assert found(Bm25Source(CATS), "cat cat")[0].score == pytest.approx(2 * by_hand, abs=1e-5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     CORPORA,
     st.lists(WORDS, max_size=5),

@@ -13,6 +13,7 @@ from ragc.corpora import tokens
 from ragc.corpora.chunking import chunk
 from ragc.errors import UsageError
 from ragc.records import Passage
+from tests.examples import examples
 
 PIECES = st.sampled_from(
     ["word ", "Sentence ends. ", "New\nline", "\n\n", "\n \n\t", "naïve", "汉字也是文字。", "👩‍👩‍👧",
@@ -26,7 +27,7 @@ def cut(text: str, size: int, overlap: float = 0.0) -> tuple[Passage, ...]:
     return chunk(Passage("p", "Title", text), size, overlap)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TEXTS, st.integers(1, 40), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99]))
 def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
     chunks = cut(text, size, overlap)

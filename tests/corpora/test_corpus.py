@@ -20,6 +20,7 @@ from ragc.corpora.corpus import Corpus, HeldCorpus, StoredCorpus, drawn, read
 from ragc.corpora.id_order import order, ranks
 from ragc.errors import DataError
 from ragc.records import Passage
+from tests.examples import examples
 
 TEXTS = st.text(max_size=40)
 WORD = st.sampled_from(["ape", "Bee", "cat.", "猫", "the", "\n\n", "élan"])
@@ -47,7 +48,9 @@ def stored(folder: Path, passages: tuple[Passage, ...]) -> StoredCorpus:
     return made
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(passages=PASSAGES, size=st.integers(1, 12), overlap=st.sampled_from([0.0, 0.3]))
 def test_both_give_the_same_passages_cuts_and_samples(
     passages: tuple[Passage, ...], size: int, overlap: float, tmp_path_factory: pytest.TempPathFactory
@@ -67,7 +70,9 @@ def test_both_give_the_same_passages_cuts_and_samples(
         cut[len(cut)]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     passages=PASSAGES, query=WORDS, k=st.integers(1, 9), size=st.none() | st.integers(1, 12),
     setting=st.sampled_from([(0.9, 0.4), (0.0, 1.0)]),

@@ -24,6 +24,7 @@ from ragc.corpora.source import Source
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.progress import Silent
 from ragc.records import Hit, Passage
+from tests.examples import examples
 
 pytest.importorskip("faiss")
 WORDS = st.sampled_from(["ape", "bee", "cat", "dog"])
@@ -75,7 +76,7 @@ def varied(n: int, seed: int = 0) -> list[Passage]:
     return [Passage(f"p{at:04}", "", " ".join(f"w{pick.randrange(60)}" for _ in range(8))) for at in range(n)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(TEXTS, st.lists(WORDS, min_size=1, max_size=3), st.integers(1, 50), st.sampled_from(["flat", "hnsw"]))
 def test_order_is_that_of_all_inner_products_with_ties_by_id(
     texts: list[str], query: list[str], k: int, kind: Any

@@ -24,7 +24,7 @@ from ragc.corpora.embedders import DEFAULT, make, passage_text, traits
 from ragc.errors import SourceError, UsageError
 from ragc.progress import Silent
 from ragc.records import Passage
-from ragc.wheels import Packed, by_pip
+from ragc.wheels import Deadline, Packed, by_pip
 from ragc.wheels_index import PipSettings
 
 needs_onnx = pytest.mark.skipif(
@@ -239,7 +239,7 @@ def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: 
     with pytest.raises(SourceError, match="pip: No matching distribution"):
         fetch([replace(packed, **OTHER)], tmp_path / "none")
     part = tmp_path / "part"
-    by_pip(packed, part, lambda done, total: None, PipSettings())
+    by_pip(packed, part, lambda done, total: None, PipSettings(), Deadline(1))
     assert part.read_bytes() == (served / packed.wheel).read_bytes()
 
 

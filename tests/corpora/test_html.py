@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora import html
 from ragc.errors import UsageError
+from tests.examples import examples
 
 pytest.importorskip("trafilatura")
 
@@ -149,7 +150,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(PIECES | st.text(max_size=8), max_size=30))
 def test_any_string_gives_clean_text(pieces: list[str]) -> None:
     for found in (html.markdown("".join(pieces)), html.plain("".join(pieces))):

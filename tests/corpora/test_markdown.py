@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora import markdown
 from ragc.corpora.markdown import Block, Outline, blocks, heading_path
+from tests.examples import examples
 
 PIECES = st.sampled_from(
     ["# One\n", "### Three\n", "Set\n===\n", "- item\n", "  - inner\n", "1. first\n", "| a | b |\n",
@@ -61,7 +62,7 @@ Set [up](http://example.org)
 """
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TEXTS)
 def test_blocks_of_any_text_are_exact_nested_and_complete(text: str) -> None:
     found = blocks(text)

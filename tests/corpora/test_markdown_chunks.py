@@ -17,6 +17,7 @@ from ragc.corpora.markdown import Outline, blocks
 from ragc.corpora.markdown_chunks import chunk_markdown
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
+from tests.examples import examples
 
 CRAG = Path(__file__).resolve().parents[3] / "shared" / "data" / "crag" / "dev_data.jsonl.bz2"
 PIECES = st.sampled_from(
@@ -53,7 +54,7 @@ def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
     return [part.text for part in chunks]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(TEXTS, st.integers(1, 40), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99]))
 def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
     chunks = chunk_markdown(Passage("p", "Title", text), size, overlap)
@@ -133,7 +134,7 @@ def test_a_block_too_long_is_cut_as_plain_text_is() -> None:
     assert found[-1].endswith(f"# Next\n\n{SENTENCE.strip()}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(1, 12), min_size=2, max_size=20), st.data())
 def test_a_heading_never_ends_a_chunk(lengths: list[int], data: st.DataObject) -> None:
     parts: list[str] = []

@@ -30,7 +30,7 @@ from ragc.records import Passage
 from ragc.targets.base import Reply
 from ragc.targets.wire import request_body
 from ragc.testing import ListSource, ScriptedTarget
-from tests.examples import examples
+from tests.examples import cases, examples
 from tests.exports.common import CALM, NASTY, inputs_for, made, programs, sent, with_demos
 
 slow = settings(suppress_health_check=CALM, deadline=None)
@@ -231,7 +231,7 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("id", "knobs"), WHOLE)
 @pytest.mark.parametrize(
-    "said", ["yes", "It is [1]. So [2, 7] it is [9].", "I do not know!", "Invalid question.", ""]
+    "said", cases(["yes", "I do not know!", "It is [1]. So [2, 7] it is [9].", "Invalid question.", ""], 3)
 )
 def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], said: str) -> None:
     note = {"passage": 1, "note": "it is", "kind": "answers"}
@@ -246,16 +246,16 @@ def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any]
 
 
 @every
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
 def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_path: Path) -> None:
     text = source(exported(made(entry, layout=layout)))
     assert text == source(exported(made(entry, layout=layout)))
-    ast.parse(text, feature_version=(3, 9))
+    tree = ast.parse(text, feature_version=(3, 9))
     assert text.endswith("\n")
     assert not re.search(r"[ \t]\n|\n\n\n\n|ragc", text)
     modules = {
         n.names[0].name if isinstance(n, ast.Import) else n.module
-        for n in ast.walk(ast.parse(text))
+        for n in ast.walk(tree)
         if isinstance(n, ast.Import | ast.ImportFrom)
     }
     assert {str(name).partition(".")[0] for name in modules} <= sys.stdlib_module_names

@@ -19,7 +19,7 @@ from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.shared_knobs import LAYOUTS
 from ragc.testing import Filling, ScriptedTarget
-from tests.examples import examples
+from tests.examples import cases, examples
 from tests.exports.common import CALM, inputs_for, made, sent, texts, value_of, with_demos
 
 slow = settings(max_examples=examples(4), suppress_health_check=CALM)
@@ -43,7 +43,7 @@ def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
     return call, prompt_of("typed", call, "")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 @slow
 @given(data=st.data())

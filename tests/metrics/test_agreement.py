@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ragc.errors import DataError, UsageError
 from ragc.metrics.agreement import Agreement, Judged, agreement, read_judged
+from tests.examples import examples
 
 NQ301 = Path(__file__).resolve().parents[3] / "shared" / "data" / "judged" / "openqa_eval"
 
@@ -79,7 +80,7 @@ def test_an_unreadable_verdict_counts_as_not_correct_and_is_counted() -> None:
 counts = st.tuples(*[st.integers(0, 30)] * 4).filter(any)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(counts, st.integers(0, 5))
 def test_bounds_order_and_json(cells: tuple[int, int, int, int], seed: int) -> None:
     given_rows = rows(*cells)
@@ -96,7 +97,7 @@ def test_bounds_order_and_json(cells: tuple[int, int, int, int], seed: int) -> N
     assert (said["kappa"] is None) == (found.kappa is None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(counts)
 def test_kappa_is_symmetric_and_swapping_sides_swaps_precision_and_recall(
     cells: tuple[int, int, int, int],

@@ -16,6 +16,7 @@ from ragc.metrics.adjusting import by_holm, holm, max_t
 from ragc.metrics.comparison import Comparison, Scored, against, all_pairs
 from ragc.metrics.contrasts import Contrast, judge
 from ragc.metrics.significance import paired
+from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
 tables = st.integers(2, 4).flatmap(
@@ -52,7 +53,7 @@ def test_holm_lies_between_the_single_p_and_bonferroni_and_keeps_the_order(p: li
         lambda rows: all(any(row[c] for row in rows) for c in range(3))
     )
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_few_questions_are_flipped_exactly(rows: list[tuple[float, float, float]]) -> None:
     """Westfall and Young's steps, computed one sign pattern at a time."""
     table = np.array(rows)
@@ -75,7 +76,7 @@ def test_few_questions_are_flipped_exactly(rows: list[tuple[float, float, float]
 
 
 @given(tables)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
     table: list[list[float]],
 ) -> None:
@@ -95,7 +96,7 @@ def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
 
 
 @given(tables, st.randoms(use_true_random=False))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_order_of_questions_does_not_matter(table: list[list[float]], chance: random.Random) -> None:
     def shuffled(one: Scored) -> Scored:
         items = list(one.scores.items())

@@ -13,6 +13,7 @@ from scipy import stats
 from ragc.errors import UsageError
 from ragc.metrics import get
 from ragc.metrics.significance import mean_ci, paired, power_note, smallest_provable, summarise, verdict
+from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 1.0])
 pairs = st.lists(st.tuples(shares, shares), min_size=1, max_size=30)
@@ -44,7 +45,7 @@ def test_counts_have_no_upper_bound_and_equal_ones_still_have_a_width() -> None:
 
 
 @given(st.lists(shares, min_size=1, max_size=40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_an_interval_holds_its_mean_lies_in_bounds_and_ignores_order(scores: list[float]) -> None:
     interval = mean_ci(scores, seed=3)
     assert 0 <= interval.low <= interval.mean <= interval.high <= 1
@@ -55,7 +56,7 @@ def test_an_interval_holds_its_mean_lies_in_bounds_and_ignores_order(scores: lis
 
 
 @given(pairs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_interval_p_and_verdict_of_a_pair_agree(scores: list[tuple[float, float]]) -> None:
     a, b = zip(*scores, strict=True)
     result = paired(a, b, seed=1)
@@ -68,7 +69,7 @@ def test_interval_p_and_verdict_of_a_pair_agree(scores: list[tuple[float, float]
 
 
 @given(pairs)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_swapping_the_systems_turns_the_comparison_round(scores: list[tuple[float, float]]) -> None:
     a, b = zip(*scores, strict=True)
     there, back = paired(a, b, seed=1), paired(b, a, seed=1)
@@ -77,7 +78,7 @@ def test_swapping_the_systems_turns_the_comparison_round(scores: list[tuple[floa
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_few_differences_are_tested_exactly(gaps: list[float]) -> None:
     signs = product((-1, 1), repeat=len(gaps))
     sums = [abs(sum(sign * gap for sign, gap in zip(row, gaps, strict=True))) for row in signs]
@@ -113,7 +114,7 @@ def scipy_p(gaps: list[float]) -> float:
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=2, max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_few_differences_have_the_p_that_scipy_enumerates(gaps: list[float]) -> None:
     result = paired([max(-g, 0.0) for g in gaps], [max(g, 0.0) for g in gaps], seed=0)
     assert result.p == pytest.approx(scipy_p(gaps))

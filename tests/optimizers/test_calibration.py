@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ragc.optimizers.calibration import Fit, dealt, fit
 from ragc.optimizers.calibration_curve import Curve, Gated, agrees, evaluated, exact, spaced
+from tests.examples import examples
 
 KNOWN = [
     Gated("a", 0.9, low=1, high=0, present=1),  # right when it passes
@@ -185,7 +186,7 @@ def test_outcomes_that_never_change_keep_the_present_value(
 
 
 @given(st.sets(st.text(max_size=5), min_size=1, max_size=30), st.integers(1, 6))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_folds_share_out_all_questions_evenly_by_id(ids: set[str], parts: int) -> None:
     made = dealt(sorted(ids), parts)
     assert sorted(id for part in made for id in part) == sorted(ids)

@@ -36,6 +36,7 @@ from ragc.recipe_spec import DEMO_KINDS
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, Run, colour_of, needs_demos, write_data
 
 SPACE = Space(
@@ -119,7 +120,7 @@ def test_judgement_calls_are_shown_balanced_by_what_they_decided(folder: Path) -
 DRAWN = st.lists(st.sampled_from("abc"), max_size=14)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(DRAWN, st.integers(0, 3), st.integers(0, 9))
 def test_labels_differ_by_one_at_most_unless_one_ran_out(labels: list[str], number: int, size: int) -> None:
     found = [Demonstration({"n": n}, 1.0, label) for n, label in enumerate(labels)]
@@ -234,7 +235,7 @@ def test_what_cannot_be_searched_is_told_by_its_line(folder: Path, setting: str,
         recipes.load(folder / "recipe.toml", (setting,))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000))
 def test_kinds_are_suggested_again_as_they_were(seed: int) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))

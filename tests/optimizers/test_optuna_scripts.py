@@ -27,6 +27,7 @@ from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.compiled import load
 from ragc.optimizers.optuna_bridge import BASELINE, PATH
 from ragc.optimizers.status import status
+from tests.examples import cases
 from tests.optimizers.colours import RECIPE, write_data
 
 ROOT = Path(__file__).parents[2]
@@ -226,7 +227,7 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize(("how", "jobs"), [("SIGINT", 1), ("SIGKILL", 1), ("SIGKILL", 2)])
+@pytest.mark.parametrize(("how", "jobs"), cases([("SIGINT", 1), ("SIGKILL", 1), ("SIGKILL", 2)], 2))
 def test_after_an_interrupt_the_baseline_is_asked_again(
     project: Path, server: Loopback, how: str, jobs: int
 ) -> None:

@@ -27,6 +27,7 @@ from ragc.progress import Silent
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import examples
 from tests.optimizers.colours import Run, colour_of, needs_demos
 
 KIND = method("self_eval").knobs
@@ -52,7 +53,7 @@ def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> 
     return Maker(task, Memory(), asyncio.Semaphore(8), Silent())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000))
 def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
     first = drawn(seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragc.errors import UsageError
 from ragc.optimizers.racing import RISK, prospect, standing
+from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 
@@ -51,7 +52,7 @@ def test_costs_race_negated_without_a_bound_on_how_dear_they_may_be() -> None:
 
 
 @given(st.lists(st.tuples(shares, shares), min_size=1, max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_chance_is_one_and_is_sure_of_what_is_certain(scores: list[tuple[float, float]]) -> None:
     trial, incumbent = (list(side) for side in zip(*scores, strict=True))
     said = [prospect(trial[:seen], incumbent) for seen in range(len(trial) + 1)]
@@ -63,7 +64,7 @@ def test_the_chance_is_one_and_is_sure_of_what_is_certain(scores: list[tuple[flo
 
 
 @given(st.lists(st.tuples(shares, shares), min_size=2, max_size=60), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_better_answer_never_lowers_a_small_chance(
     scores: list[tuple[float, float]], data: st.DataObject
 ) -> None:

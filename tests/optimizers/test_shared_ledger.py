@@ -17,6 +17,7 @@ from ragc.errors import BudgetExhausted, StoreError
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.shared_ledger import SharedLedger
 from ragc.recipe import Budget
+from tests.examples import examples
 from tests.optimizers.redis_server import MISSING, PROGRAM, serving
 
 pytest.importorskip("redis", reason="redis-py is not installed (extra redis)")
@@ -86,7 +87,7 @@ def do(ledger: StudyLedger, step: tuple[str, str, int]) -> str:
 
 
 @example([("reserve", "a", 0), ("settle", "a", 0)], Budget())  # Lua writes the negative of 0 as "-0"
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.tuples(

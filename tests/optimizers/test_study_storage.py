@@ -10,11 +10,10 @@ from typing import Any
 import optuna
 import pytest
 from filelock import FileLock
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
 from ragc.errors import StoreError, TargetUnavailable
 from ragc.optimizers import compile as compiling
+from ragc.optimizers import study_file
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -160,7 +159,7 @@ def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle
     run: Run, folder: Path
 ) -> None:
     cut_off(run)
-    storage = JournalStorage(JournalFileBackend(str(journal(folder))))
+    storage = study_file.journal(journal(folder).parent)
     optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
     run("out", resume=True)
     run("whole", store=CallStore(None))

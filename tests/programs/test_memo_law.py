@@ -26,6 +26,7 @@ from ragc.recipe import Budget
 from ragc.store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, TokenLogprob, Usage
 from ragc.testing import ScriptedTarget
+from tests.examples import examples
 
 
 class Part(pydantic.BaseModel):
@@ -117,7 +118,7 @@ def asked(call: RagPredict, inputs: dict[str, Any]) -> tuple[Told, float]:
     return loop.run(work())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(SETTINGS, st.lists(CALLS, min_size=1, max_size=4))
 def test_results_cost_and_trace_are_equal_with_and_without_it(
     setting: Setting, calls: list[dict[str, Any]]

@@ -19,6 +19,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.store import CallStore
 from ragc.testing import ListSource, ScriptedTarget
+from tests.examples import examples
 
 ASKED = ("Which film won?", "Which song won?", "Who wrote the old song?", "How far is the moon?")
 DEMOS = [{"question": text, "passages": ["p"], "answer": f"a{n}"} for n, text in enumerate(ASKED)]
@@ -102,7 +103,7 @@ def test_no_export_can_say_it_and_the_error_says_what_to_do() -> None:
     assert exported(made(0)).prompts[0].demos == 4
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=12))
 def test_every_demonstration_has_one_place_and_a_repeated_question_comes_first(
     texts: list[str], question: str

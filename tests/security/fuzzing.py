@@ -178,7 +178,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    server: Server
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
     timeout = 10
 
     def handle(self) -> None:

@@ -16,9 +16,10 @@ from ragc.errors import StoreError
 from ragc.fingerprint import canonical, digest
 from ragc.store import CallStore
 from ragc.store_disk import audit
+from tests.examples import THOROUGH
 
 SEED = 20_261_122
-FLIPS = 200
+FLIPS = 200 if THOROUGH else 50
 REPLIES = {
     digest(f"request {n}"): canonical(
         {"text": f"Answer {n}: " + "Zürich, Köln. " * (n % 90), "usage": [n, 7]}

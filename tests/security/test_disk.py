@@ -18,6 +18,7 @@ from benchmarks.loopback import Loopback
 from benchmarks.loopback_world import reply
 from ragc.cli import main
 from ragc.optimizers.compiled import load
+from tests.examples import cases
 from tests.security.command_line import (
     NOISE,
     command,
@@ -58,7 +59,7 @@ def filled(folder: Path, leave: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("leave", [0, 130_000, 180_000])
+@pytest.mark.parametrize("leave", cases([130_000, 0, 180_000], 1))
 def test_a_full_cache_is_one_sentence_and_what_was_answered_is_replayed(
     leave: int, server: Loopback, tmp_path: Path
 ) -> None:
@@ -288,16 +289,19 @@ def test_devices_in_a_compiled_program_are_not_read(
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("compile", "x" * 300),
-        ("compile", "recipe.toml", "--set", b"targets.main.model=\xff"),
-        ("compile", "recipe.toml", "--set", "prompts.answer=/"),
-        ("compile", "recipe.toml", "--set", "data.questions=" + "x" * 300),
-        ("ask", "recipe.toml/x", "What?"),
-        ("eval", "loop"),
-        ("study", "status", "x" * 300),
-        ("export", "recipe.toml", "--check", "x" * 300),
-    ],
+    cases(
+        [
+            ("compile", "x" * 300),
+            ("compile", "recipe.toml", "--set", b"targets.main.model=\xff"),
+            ("compile", "recipe.toml", "--set", "prompts.answer=/"),
+            ("compile", "recipe.toml", "--set", "data.questions=" + "x" * 300),
+            ("ask", "recipe.toml/x", "What?"),
+            ("eval", "loop"),
+            ("study", "status", "x" * 300),
+            ("export", "recipe.toml", "--check", "x" * 300),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_an_impossible_path_is_one_sentence_of_use(
@@ -312,7 +316,9 @@ def test_an_impossible_path_is_one_sentence_of_use(
     assert server.log.requests == sent
 
 
-@pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor", "--quick")])
+@pytest.mark.parametrize(
+    "arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor", "--quick")]
+)
 def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

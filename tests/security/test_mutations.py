@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import THOROUGH
 from tests.security.fuzzing import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
-COUNT = 300 if os.environ.get("CI") else 30
+COUNT = 300 if THOROUGH else 15
 SEED = 20261122
 
 
@@ -41,4 +42,4 @@ def test_damage_ends_in_one_sentence(subject: str, tmp_path: Path) -> None:
     assert report["faults"] == [], "\n\n".join(report["faults"][:5])
     assert report["runs"] == COUNT
     assert report["parsed"] >= COUNT / 3
-    assert report["interrupted"] <= COUNT / 20
+    assert report["interrupted"] <= max(1, COUNT / 20)

@@ -20,6 +20,7 @@ from ragc.optimizers import trust_record
 from ragc.optimizers.compiled import load
 from ragc.optimizers.opened import open_program
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.security.foreign import (
     QUESTION,
     RECIPE,
@@ -279,12 +280,15 @@ def test_a_question_opens_no_judge(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("ask", "{d}", QUESTION),
-        ("eval", "{d}"),
-        ("eval", "{d}", "{d}"),
-        ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
-    ],
+    cases(
+        [
+            ("ask", "{d}", QUESTION),
+            ("eval", "{d}"),
+            ("eval", "{d}", "{d}"),
+            ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
+        ],
+        2,
+    ),
 )
 def test_no_command_sends_a_variable_away_or_starts_a_program(
     words: tuple[str, ...], tmp_path: Path, server: Recorded

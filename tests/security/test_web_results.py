@@ -26,6 +26,7 @@ from ragc.corpora.web import LONGEST_TITLE, WebSource
 from ragc.errors import SourceError
 from ragc.records import Question
 from ragc.store import CallStore
+from tests.examples import examples
 
 GOOD = Found("http://a.example/", "A", "about cats")
 
@@ -117,7 +118,7 @@ def test_rows_of_the_library_that_are_no_results_are_passed_over() -> None:
             results(garbage)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(url=st.text(st.characters(), max_size=60).map(lambda rest: f"http://{rest}") | st.text(max_size=40))
 def test_any_text_as_a_url_is_taken_apart_or_one_error(url: str) -> None:
     try:
@@ -181,7 +182,7 @@ def test_addresses_of_everyone_are_fit(address: str) -> None:
     assert unfit(address) == ""
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(address=st.ip_addresses())
 def test_nothing_that_python_calls_private_is_fit(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
@@ -227,7 +228,7 @@ ASKED = {
 }
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), domain=st.sampled_from(sorted(ASKED)), nba=st.booleans())
 def test_an_api_may_answer_anything(data: Any, domain: str, nba: bool) -> None:
     """Names are known, so that what is looked up with them is reached; all else is of any type."""

@@ -23,6 +23,7 @@ from ragc.targets.engine import as_lm
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.options import VllmOptions
 from ragc.targets.vllm import VllmTarget
+from tests.examples import examples
 
 URL = "http://127.0.0.1:8000/v1"
 ASK = ChatRequest((Message("user", "Name a colour."),), sampling=Sampling(temperature=0.7, seed=100))
@@ -95,7 +96,7 @@ def test_what_is_no_run_of_one_request_travels_apart() -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 5))
 def test_every_draw_has_the_reply_that_it_has_alone(numbers: list[int], most: int) -> None:
     sent: list[int] = []

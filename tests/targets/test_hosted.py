@@ -251,7 +251,7 @@ def test_a_silent_server_times_out() -> None:
 
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        target = HostedTarget("openai/gpt-4o-mini", url, HostedOptions(timeout_s=0.2, total_s=30.0))
+        target = HostedTarget("openai/gpt-4o-mini", url, HostedOptions(timeout_s=0.2, tries=2))
         try:
             await target.complete(ASK)
         finally:

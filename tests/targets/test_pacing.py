@@ -12,6 +12,7 @@ from ragc.targets.guard import Guards
 from ragc.targets.options import VllmOptions
 from ragc.targets.pacing import WINDOW_S, Window
 from ragc.targets.retry import Passing, Retry, retried
+from tests.examples import examples
 
 
 class Time:
@@ -33,7 +34,7 @@ ARRIVALS = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 7.0, 45.0]), st.integer
 
 
 @given(ARRIVALS, st.integers(0, 5), st.integers(0, 100), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_window_holds_more_than_the_limits(
     arrivals: list[tuple[float, int]], requests: int, tokens: int, halved: bool
 ) -> None:

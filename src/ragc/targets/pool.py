@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import aiohttp
 import httpx
+from aiohttp.http_exceptions import HttpProcessingError
 from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
@@ -132,5 +133,5 @@ def _of_httpx() -> Iterator[None]:
     """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
     try:
         yield
-    except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
+    except (aiohttp.ClientError, HttpProcessingError, ValueError) as error:
         raise httpx.RemoteProtocolError("it sent no HTTP reply") from error

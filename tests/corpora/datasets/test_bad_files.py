@@ -18,6 +18,7 @@ from ragc.corpora import rows as module
 from ragc.corpora.datasets.base import Loaded
 from ragc.corpora.readers import content_fingerprint, read_corpus
 from ragc.errors import DataError
+from tests.examples import examples
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
@@ -94,7 +95,7 @@ def test_a_truncated_file_is_an_error_or_ends_at_a_whole_row(folder: Path, name:
             assert found.questions == whole.questions[: len(found.questions)], end
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_damaged_bytes_are_an_error_or_leave_records(
