@@ -154,7 +154,8 @@ def test_a_model_beside_it_is_not_another_of_that_name_elsewhere(written: str, t
     opened = open_program(directory, questions=False, targets={"main": ScriptedTarget([])})
     source = opened.task.runtime.sources["local"]
     assert isinstance(source, RerankedSource)
-    assert getattr(source.reranker, "embedder", source.reranker).folder == model.resolve()
+    loaded: Any = getattr(source.reranker, "embedder", source.reranker)
+    assert loaded.folder == model.resolve()
 
 
 @pytest.mark.parametrize("shape", TARGETS)

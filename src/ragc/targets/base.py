@@ -142,15 +142,23 @@ class Target(Protocol):
 
     `name` is for people (`embedded SmolLM2-135M-Instruct`). `identity` is what the call store
     keys on: it says what answers (model id and a fingerprint of the weights, or the base URL),
-    not where it listens. `context_tokens` bounds prompt plus reply. `concurrency` is how many
-    requests it answers at once without queueing. `__deepcopy__` returns the target itself.
+    not where it listens. `concurrency` is how many requests it answers at once without queueing.
+    `__deepcopy__` returns the target itself.
     """
 
     name: str
     model: str
-    capabilities: frozenset[Capability]
-    context_tokens: int
     concurrency: int
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of prompt and reply together."""
+        ...
 
     @property
     def identity(self) -> str:
