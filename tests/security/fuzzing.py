@@ -162,13 +162,16 @@ def http(body: bytes) -> bytes:
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Speaks as much of OpenAI's API as is needed; `damage` changes the bytes of a whole response."""
+    """Speaks as much of OpenAI's API as is needed; `damage` changes the bytes of a whole response.
+
+    A damaged one ends its connection, so that a client sees the end of a body that is shorter than it said.
+    """
 
     daemon_threads = allow_reuse_address = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.damage: Callable[[bytes], bytes] = lambda response: response
+        self.damage: Callable[[bytes], bytes] | None = None
         self.answer = '{"answer": "red"}'
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -190,10 +193,11 @@ class _Handler(socketserver.StreamRequestHandler):
                     if name.strip().lower() == b"content-length":
                         length = int(value)
                 self.rfile.read(length)
-                if head.startswith(b"POST"):
-                    self.wfile.write(self.server.damage(http(completion(self.server.answer))))
-                    return  # a client sees the end of a body that is shorter than it said
-                self.wfile.write(http(MODELS))
+                response = http(completion(self.server.answer) if head.startswith(b"POST") else MODELS)
+                if head.startswith(b"POST") and self.server.damage:
+                    self.wfile.write(self.server.damage(response))
+                    return
+                self.wfile.write(response)
 
 
 class World:
@@ -573,7 +577,7 @@ def fuzz(
     sys.addaudithook(warden)
     for number in range(count):
         world.renew()
-        server.damage = lambda response: response
+        server.damage = None
         draw = random.Random(f"{seed} {subject} {number}")
         argv, parsed, damaged = SUBJECTS[subject](world, draw)
         warden.attempts.clear()
