@@ -15,9 +15,9 @@ import time
 
 import embedded
 
-from ragc.targets import embedded_slots
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.targets.embedded import slots
+from ragc.targets.embedded.target import EmbeddedTarget
 
 
 def text(seed: str, words: int) -> str:
@@ -58,8 +58,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=12)
     given = parser.parse_args()
     seconds = {}
-    for name, least in (("shared", embedded_slots.LONG), ("each slot", sys.maxsize)):
-        embedded_slots.LONG = least
+    for name, least in (("shared", slots.LONG), ("each slot", sys.maxsize)):
+        slots.LONG = least
         seconds[name], computed = asyncio.run(measure(given.words, given.questions))
         print(f"{name:>10}: {seconds[name]:6.1f} s, {computed} tokens computed", flush=True)
     print(f"{seconds['each slot'] / seconds['shared']:.2f} times as fast")

@@ -28,7 +28,8 @@ from benchmarks.loopback_world import luck, reply, write_data
 from benchmarks.study import ALIGNING, JUDGING, RECIPE, machine
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.store import CallStore
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 
 STUDIES = {
     "theta": ("slimplm", "judge_threshold", JUDGING),
@@ -91,7 +92,7 @@ def run(
     store = CallStore(folder / "store")
     made = compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", store=store)
     log = server.log
-    tried = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text("utf-8"))
+    tried = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
     dev = made.program.provenance["dev"]["winner"]["em"]["mean"]
     first = next(t["number"] for t in tried if t["complete"] and t["values"][0] >= dev - 1e-9)
     threshold = float(made.program.state.knobs[knob])

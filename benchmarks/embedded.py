@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.embedded import EmbeddedTarget
-from ragc.targets.embedded_machine import cores
+from ragc.targets.embedded.server import cores
+from ragc.targets.embedded.target import EmbeddedTarget
 
 SYSTEM = "You answer questions from the passages that are given, in a few words. " * 5
 WORDS = [

@@ -22,14 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc import loop, recipe
-from ragc.metrics.agreement import Agreement, agreement, read_judged
-from ragc.metrics.assessing import Assessing, Assessor
-from ragc.metrics.crag_judging import CragAssessor
-from ragc.metrics.judging import JudgeAssessor
-from ragc.metrics.outcome import Outcome
-from ragc.optimizers.compile import open_store
-from ragc.programs.predict import RagPredict
+from ragc import recipe
+from ragc.core import event_loop
+from ragc.metrics.base import Assessing, Assessor, Outcome
+from ragc.metrics.crag import CragAssessor
+from ragc.metrics.judge import JudgeAssessor
+from ragc.metrics.reports.judge_agreement import Agreement, agreement, read_judged
+from ragc.optimizers.distributed.study_address import open_store
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.targets import build as build_target
 from ragc.targets.base import Sampling, Target
@@ -117,7 +117,7 @@ def main() -> None:
     rows = labelled(asked.folder)
     if asked.rows:
         rows = random.Random(SEED).sample(rows, min(asked.rows, len(rows)))
-    found = loop.run(judged(target, judge, rows))
+    found = event_loop.run(judged(target, judge, rows))
     asked.out.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
     by = Counter(row["judge"]["by"] for row in found)
     print(f"{judge.backend}\ndecided by {', '.join(f'{name} {n}' for name, n in by.most_common())}")

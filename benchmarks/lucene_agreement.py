@@ -14,10 +14,10 @@ import asyncio
 import math
 from pathlib import Path
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.lucene import LuceneSource
-from ragc.corpora.lucene_index import ANALYZERS
-from ragc.corpora.readers import read_corpus, read_questions
+from ragc.corpora.files.records import read_corpus, read_questions
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.lucene.index import ANALYZERS
+from ragc.corpora.sources.lucene.source import LuceneSource
 
 TIE = 1e-5
 

@@ -18,11 +18,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragc import loop, recipe
+from ragc import recipe
+from ragc.core import event_loop
 from ragc.errors import RagcError
-from ragc.optimizers.compile import open_store
-from ragc.optimizers.evaluation import Row, evaluate, means
-from ragc.optimizers.fitting import fit
+from ragc.optimizers.answering import Row, evaluate, means
+from ragc.optimizers.demos.fit import fit
+from ragc.optimizers.distributed.study_address import open_store
 from ragc.optimizers.task import Task, prepare
 from ragc.programs import METHODS, method
 
@@ -85,7 +86,7 @@ def main() -> None:
                 print(f"| {' | '.join(head)} |\n| {' | '.join('---' for _ in head)} |", flush=True)
                 headed = True
             begun = time.perf_counter()
-            rows = loop.run(answered(task, SMALL.get(name, {}) if asked.small else {}, asked.questions))
+            rows = event_loop.run(answered(task, SMALL.get(name, {}) if asked.small else {}, asked.questions))
         except RagcError as error:
             print(f"| {name} | {' '.join(str(error).split())} |", flush=True)
             continue

@@ -23,14 +23,14 @@ import dspy
 
 from benchmarks.loopback import MODEL, Loopback
 from benchmarks.loopback_world import write_data
-from ragc import loop
 from ragc import recipe as recipes
+from ragc.core import event_loop
 from ragc.metrics import score
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.opened import open_program
-from ragc.optimizers.opened import score as scored
+from ragc.optimizers.results.evaluate import open_program
+from ragc.optimizers.results.evaluate import score as scored
 from ragc.optimizers.task import prepare
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 
 TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
 ASKED = 600
@@ -100,7 +100,7 @@ def plain(optimizer: str, url: str, folder: Path) -> float:
     task = prepare(recipes.load(folder / "recipe.toml"), store=CallStore(None))
     search = task.runtime.source("local").search
     asked = (*task.train, *task.dev)
-    hits = {q.question: loop.run(search(q.question, 3)) for q in asked}
+    hits = {q.question: event_loop.run(search(q.question, 3)) for q in asked}
     passages = {q: [f"{hit.passage.title}\n{hit.passage.text}" for hit in found] for q, found in hits.items()}
     examples = [
         dspy.Example(question=q.question, answer=q.answers[0], answers=q.answers).with_inputs("question")

@@ -25,16 +25,16 @@ from typing import Any
 
 import dspy
 
-from ragc import loop
-from ragc.optimizers.opened import Opened, open_program
+from ragc.core import event_loop
+from ragc.optimizers.results.evaluate import Opened, open_program
 from ragc.programs.base import RagProgram, shown
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply
 from ragc.targets.options import VllmOptions
-from ragc.targets.vllm import VllmTarget
-from ragc.targets.vllm_metrics import CACHED, LOOKED_UP, gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import CACHED, LOOKED_UP, gained, prefix_tokens
+from ragc.targets.vllm.target import VllmTarget
 
 PART = 10
 PATIENT = VllmOptions(timeout_s=900.0)
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--compare", type=int, default=40)
     parser.add_argument("--in-flight", type=int, default=8)
-    loop.run(run(parser.parse_args()))
+    event_loop.run(run(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from scipy import stats
 
 from benchmarks.racing_betting import hopeless as betting
 from ragc.metrics import score
-from ragc.optimizers.racing import prospect
+from ragc.optimizers.search.racing import prospect
 
 Pair = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[np.random.Generator, int], Pair]

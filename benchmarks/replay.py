@@ -29,13 +29,13 @@ import dspy
 import numpy as np
 from dspy import lm15
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.programs import trace
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.signatures.answers import ShortAnswer
-from ragc.store import CallStore
+from ragc.signatures.answer import ShortAnswer
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import ScriptedTarget
 
@@ -172,7 +172,7 @@ def main() -> None:
     print(f"{machine()}, Python {platform.python_version()}, dspy {dspy.__version__}")
     print(f"{questions} questions; microseconds a call")
     with tempfile.TemporaryDirectory() as folder:
-        loop.run(run(questions, Path(folder)))
+        event_loop.run(run(questions, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -63,13 +63,12 @@ class Ours:
             import ragc.corpora.lucene
         else:
             import bm25s  # noqa: F401
-
             import ragc.corpora.bm25  # noqa: F401
 
     def read(self) -> None:
         """Take the passages from the corpus file."""
-        from ragc.corpora.corpus import HeldCorpus, read
-        from ragc.corpora.readers import read_corpus
+        from ragc.corpora.files.records import read_corpus
+        from ragc.corpora.storage.corpus import HeldCorpus, read
 
         if self.kind == "bm25 memory":
             self.corpus = HeldCorpus(read_corpus(self.corpus_file))
@@ -105,11 +104,11 @@ class Ours:
 
     def _make(self) -> None:
         if self.kind == "lucene":
-            from ragc.corpora.lucene import LuceneSource
+            from ragc.corpora.sources.lucene.source import LuceneSource
 
             self.source = LuceneSource(self.corpus, home=self.home)
         else:
-            from ragc.corpora.bm25 import Bm25Source
+            from ragc.corpora.sources.bm25 import Bm25Source
 
             self.source = Bm25Source(self.corpus, home=self.home)
 

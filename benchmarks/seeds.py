@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.study import machine
 from ragc import recipe as recipes
-from ragc.metrics.significance import mean_ci, paired, verdict
+from ragc.metrics.stats.intervals import mean_ci, paired, verdict
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.opened import open_program, score
-from ragc.store import CallStore
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.store.call_store import CallStore
 
 DEMO = Path(__file__).resolve().parents[1] / "experiments" / "demo.toml"
 

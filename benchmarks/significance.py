@@ -20,9 +20,8 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from ragc.metrics.adjusting import holm
-from ragc.metrics.contrasts import Contrast, Judged, judge
-from ragc.metrics.significance import mean_ci, paired, smallest_provable, verdict
+from ragc.metrics.stats.intervals import mean_ci, paired, smallest_provable, verdict
+from ragc.metrics.stats.multiple import Contrast, Judged, holm, judge
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Ends = Callable[[np.ndarray, int], tuple[float, float]]

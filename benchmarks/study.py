@@ -25,7 +25,8 @@ from benchmarks.loopback_log import Log
 from benchmarks.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.store import CallStore
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 
 STUDIES = {
     "theta": ('program = "slimplm"', '"judge_threshold"'),
@@ -108,7 +109,7 @@ def run(name: str, server: Started, folder: Path, trials: int, dev: int) -> Foun
     store = CallStore(folder / "store")
     made = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=store)
     seconds = time.monotonic() - began
-    tried = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text("utf-8"))
+    tried = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
     full = sum(trial["counters"]["lm_calls"] / len(trial["scores"]) * dev for trial in tried)
     asked = sum(trial["counters"]["lm_calls"] for trial in tried)
     search = made.program.provenance["search"]

@@ -112,7 +112,7 @@ def dspy_with(engine: str) -> Callable[[str], Call]:
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
         import dspy
 
-        from ragc.signatures.answers import ShortAnswer
+        from ragc.signatures.answer import ShortAnswer
 
         dspy.configure(disable_history=True)
         call = dspy.Predict(ShortAnswer)
@@ -131,12 +131,12 @@ def dspy_with(engine: str) -> Callable[[str], Call]:
 
 def ours(url: str) -> Call:
     """A typed call of ragc's."""
-    from ragc.programs.predict import RagPredict
+    from ragc.programs.calls.predict import RagPredict
     from ragc.programs.runtime import Runtime
-    from ragc.signatures.answers import ShortAnswer
-    from ragc.store import CallStore
+    from ragc.signatures.answer import ShortAnswer
+    from ragc.store.call_store import CallStore
     from ragc.targets.options import VllmOptions
-    from ragc.targets.vllm import VllmTarget
+    from ragc.targets.vllm.target import VllmTarget
 
     target = VllmTarget(url, MODEL, VllmOptions(concurrency=256))
     call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(None)))
@@ -260,9 +260,9 @@ def main() -> None:
 
 def on_loop(work: Any) -> Any:
     """What `work` gives, on the loop on which ragc sends."""
-    from ragc import loop
+    from ragc.core import event_loop
 
-    return loop.run(work)
+    return event_loop.run(work)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from ragc.core.digest import sealed, unsealed
 from ragc.errors import BudgetExhausted, StoreError
-from ragc.fingerprint import sealed, unsealed
 from ragc.recipe import Budget
 from ragc.targets.gateway import Ledger
 

@@ -7,55 +7,51 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import ndiff
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc import heap, inputs, loop
-from ragc.activity import doing
-from ragc.counters import Counters, counting
+from ragc.core import event_loop, garbage, inputs
+from ragc.core.activity import doing
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest, pretty
+from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, RecipeError, UsageError
-from ragc.fingerprint import digest, pretty
 from ragc.metrics.failures import Failures
-from ragc.metrics.power import small_data_note
-from ragc.metrics.significance import Interval
-from ragc.optimizers.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.evaluation import Row, evaluate, failures_of
-from ragc.optimizers.lacking import require
-from ragc.optimizers.prompts import check_programs
-from ragc.optimizers.proof import compare, intervals, summaries
-from ragc.optimizers.search import Found, search
-from ragc.optimizers.sharing import (
+from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.power import small_data_note
+from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.distributed.study_address import (
     clear,
     forget,
     ledger_of,
     mark,
     note,
+    open_store,
     recipe_in,
     refuse_shared,
-    store_address,
 )
-from ragc.optimizers.speed import note_speed
-from ragc.optimizers.study import storing
+from ragc.optimizers.plan.speed import note_speed
+from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.requirements import require
+from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
+from ragc.optimizers.results.verdict import compare, intervals, summaries
+from ragc.optimizers.search.driver import Found, search
+from ragc.optimizers.search.storage import difference, study_directory
+from ragc.optimizers.search.study import storing
 from ragc.optimizers.task import Task, prepare
-from ragc.paths import cache_home
-from ragc.progress import Progress, Silent, listening
 from ragc.recipe import Recipe
-from ragc.recipe_study import StudySpec
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.vllm_metrics import gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import gained, prefix_tokens
 
 SILENT = Silent()
-HERE = StudySpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +106,6 @@ def _as_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[s
     }
 
 
-def open_store(spec: StudySpec = HERE) -> CallStore:
-    """The call store of this user: on the server that RAGC_STORE or `spec` names, else in a folder.
-
-    In memory alone, and unbounded there, when `spec` keeps nothing. Raises UsageError for an address that
-    cannot be used, StoreError when the store cannot be opened.
-    """
-    refuse_shared(spec)
-    if not spec.keep:
-        return CallStore(None, memory=sys.maxsize)
-    return CallStore.at(store_address(spec), cache_home() / "store")
-
-
-def study_directory(out: Path) -> Path:
-    """Where the study of the compiled program at `out` keeps its state."""
-    return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
-
-
 def compile(
     recipe: Recipe,
     out: str | Path,
@@ -153,8 +132,8 @@ def compile(
         charges = directory / "charges.jsonl"
         task = prepare(recipe, store=kept, charges=charges, ledger=ledger, targets=targets)
         try:
-            with storing(directory), heap.settled():
-                return loop.run(_compile(task, target, directory, progress))
+            with storing(directory), garbage.settled():
+                return event_loop.run(_compile(task, target, directory, progress))
         finally:
             task.ledger.close()
 
@@ -211,7 +190,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
     finally:
         if not keep:
-            loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
+            event_loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
             with suppress(OSError):
                 clear(directory)
         lock.release()
@@ -230,13 +209,6 @@ def _change(directory: Path, recipe: Recipe) -> str:
         return difference(recipe_in(directory).identity(), recipe.identity())
     except RecipeError:  # written by a ragc of other keys
         return difference(before, text)
-
-
-def difference(before: str, after: str) -> str:
-    """The lines that are gone (-) and new (+), three of them at most."""
-    lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
-    changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]
-    return "; ".join(changed[:3]) + (f"; and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:

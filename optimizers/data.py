@@ -2,26 +2,38 @@
 
 A data set with a name of its own is read from its official files. The passages that come with its
 questions are the corpus where the recipe names none.
+
+Questions of another domain, whose demonstrations a study may show in the place of its own.
+
+RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5). There
+the domain is told of each question; here the other domain is a question file that the recipe names.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ragc.corpora import datasets, fields, hub, pydocs
-from ragc.corpora.corpus import Corpus, corpus_of
-from ragc.corpora.corpus import read as read_corpus
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora import datasets
+from ragc.corpora.datasets import pydocs
 from ragc.corpora.datasets.base import Loaded
-from ragc.corpora.readers import read_questions
-from ragc.corpora.splits import check_disjoint, draw
-from ragc.corpora.where import keep
+from ragc.corpora.files import hub, mapping
+from ragc.corpora.files.filters import keep
+from ragc.corpora.files.records import read_questions
+from ragc.corpora.files.splits import check_disjoint, draw
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.storage.corpus import Corpus, corpus_of
+from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import DataError, UsageError
-from ragc.fingerprint import digest
-from ragc.progress import Progress
-from ragc.recipe import Recipe, SourceSpec
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Data, Recipe, SourceSpec
 from ragc.records import Question
+from ragc.store.call_store import CallStore
 
 SPLITS = ("train", "dev", "test")
 
@@ -68,11 +80,11 @@ class RecipeData:
     def _corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
         if hub.is_address(path):
             read = hub.HubRows(path, self.recipe.base)
-            found, self._skipped[path] = fields.passages_of(read, path, fields=named)
+            found, self._skipped[path] = mapping.passages_of(read, path, fields=named)
             self._commits |= {path: read.revision} if read.revision else {}
             return corpus_of(found)
         if path and named:
-            found, self._skipped[path] = fields.read_corpus(self.recipe.path(path), fields=named)
+            found, self._skipped[path] = mapping.read_corpus(self.recipe.path(path), fields=named)
             return corpus_of(found)
         if path:
             return read_corpus(self.recipe.path(path), progress=self._progress)
@@ -124,7 +136,7 @@ class RecipeData:
         if self.data.dataset in datasets.FILES:
             found = tuple(_known(question, known) for question in self._read(path).questions)
             return self._kept(found, path)
-        if hub.is_address(path) or self.data.fields or fields.is_table(self.recipe.path(path)):
+        if hub.is_address(path) or self.data.fields or mapping.is_table(self.recipe.path(path)):
             return self._mapped(path, known, numbered)
         return self._kept(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 
@@ -137,10 +149,10 @@ class RecipeData:
             "numbered": numbered,
         }
         if not hub.is_address(path):
-            found, self._skipped[path] = fields.read_questions(self.recipe.path(path), **how)
+            found, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
             return found
         read = hub.HubRows(path, self.recipe.base)
-        found, self._skipped[path] = fields.questions_of(read, path, **how)
+        found, self._skipped[path] = mapping.questions_of(read, path, **how)
         self._commits |= {path: read.revision} if read.revision else {}
         return found
 
@@ -164,3 +176,47 @@ def _known(question: Question, known: Known) -> Question:
     gold = tuple(name for name in question.gold_ids if name in known)
     context = tuple(name for name in question.context_ids if name in known)
     return replace(question, gold_ids=gold, context_ids=context)
+
+
+MOST = 60
+"""Questions drawn from the file where the recipe draws no train questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherDomain:
+    """The questions, and the runtime whose sources hold their passages."""
+
+    questions: tuple[Question, ...]
+    runtime: Runtime
+
+
+def other_domain(
+    recipe: Recipe,
+    runtime: Runtime,
+    splits: dict[str, tuple[Question, ...]],
+    *,
+    store: CallStore,
+    progress: Progress | None = None,
+) -> OtherDomain | None:
+    """What `data.cross_domain` of `recipe` names, as many questions as there are for training.
+
+    None where it names nothing. Its sources are those of `runtime`, or of the same kinds over
+    `data.cross_domain_corpus`. Raises DataError for a file that holds no question or shares one with
+    `splits`.
+    """
+    path, corpus = recipe.data.cross_domain, recipe.data.cross_domain_corpus
+    if not path:
+        return None
+    own = replace(recipe, data=Data(questions=path, corpus=corpus))
+    data = RecipeData(own, progress)
+    specs = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES and corpus}
+    bare = {name: replace(spec, corpus="", fields={}) for name, spec in specs.items()}
+    corpora = {name: data.corpus(spec) for name, spec in bare.items()}
+    questions = list(data.pool(Known(corpora.values())))
+    if not questions:
+        raise DataError(path, ["it holds no question of another domain"])
+    random.Random(f"cross-domain {recipe.seed}").shuffle(questions)
+    kept = tuple(questions[: len(splits.get("train", ())) or MOST])
+    check_disjoint({**splits, "cross_domain": kept})
+    sources = {name: build_source(own, spec, corpora[name], store) for name, spec in bare.items()}
+    return OtherDomain(kept, runtime.searching(sources))

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragc.corpora.index_folder import IndexFolder
-from ragc.optimizers.compile import open_store
+from ragc.core.progress import Progress, Silent
+from ragc.corpora.storage.index_cache import IndexFolder
+from ragc.optimizers.distributed.study_address import open_store
 from ragc.optimizers.task import prepare
 from ragc.programs.runtime import Runtime
-from ragc.progress import Progress, Silent
 from ragc.recipe import Recipe
 
 SILENT = Silent()

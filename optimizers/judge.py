@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import Sampling
 

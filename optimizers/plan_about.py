@@ -13,7 +13,7 @@ import optuna
 from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
-from ragc.optimizers.suggest import suggest
+from ragc.optimizers.search.sampler import suggest
 from ragc.optimizers.task import Task
 
 DRAWN = 48

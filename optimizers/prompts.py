@@ -21,7 +21,7 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.exports.imported import imported
+    from ragc.prompts.load import imported
 
     problems = []
     for name, file in recipe.prompts.items():
@@ -49,7 +49,7 @@ def fingerprints(recipe: Recipe) -> dict[str, str]:
 
     Raises DataError for what is no file of a prompt's size.
     """
-    from ragc.exports.imported import contents
+    from ragc.prompts.load import contents
 
     return {
         name: hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]

@@ -1,4 +1,7 @@
-"""The search space: declared knobs, demonstrations, instructions, targets and programs, and a point in it."""
+"""The search space: declared knobs, demonstrations, instructions, targets and programs, and a point in it.
+
+What a recipe lets vary: the search space of each of its programs, on the runtime of a task.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragc.fingerprint import digest
+from ragc.core.digest import digest
+from ragc.errors import UsageError
+from ragc.optimizers.demos.pool import label_field
+from ragc.programs import Method
+from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Knobs, Value
-from ragc.recipe_spec import FILLED, NEAREST
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
+from ragc.recipe.models import BALANCED, FILLED, NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +28,7 @@ class Candidate:
     number `demo_set`, by every predictor but those in `own_demos`, which show a number and a set of their
     own: (count, set) by predictor. `instructions` are numbers of instruction candidates by predictor; a
     predictor that is not named keeps its own. `targets` says which target plays a role, where not the role's
-    own. `program` is "" where the study has one program. `demo_kind` is one of `ragc.recipe_spec.DEMO_KINDS`;
+    own. `program` is "" where the study has one program. `demo_kind` is one of `recipe.models.DEMO_KINDS`;
     the nearest are chosen from the whole pool, which has one set.
     """
 
@@ -247,3 +256,44 @@ def worded(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "
 def _shown(count: int, number: int, kind: str) -> str:
     """So many demonstrations of a kind, and the set that they are of."""
     return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"
+
+
+DEMO_SETS = 4
+"""Orderings of the demonstration pool that a study may choose from."""
+
+
+def spaces(recipe: Recipe, runtime: Runtime) -> Spaces:
+    """What `recipe` lets vary in programs on `runtime`. Raises UsageError as `Method.build` does."""
+    several = len(recipe.methods) > 1
+    parts = tuple(_space(recipe, chosen, runtime, chosen.id if several else "") for chosen in recipe.methods)
+    return Spaces(parts, recipe.search.targets)
+
+
+def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Space:
+    space = Space(
+        recipe.space(chosen),
+        chosen.knobs,
+        fixed=recipe.fixed(chosen),
+        demos=recipe.search.demos,
+        demo_sets=DEMO_SETS,
+        program=program,
+    )
+    if not space.demos:
+        return space
+    built = chosen.build(runtime, recipe.fixed(chosen))
+    names = tuple(name for name, _ in built.named_predictors())
+    own = names if len(names) > 1 else ()
+    return replace(space, demo_kinds=_kinds(recipe, built), predictors=own)
+
+
+def _kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:
+    """The kinds of demonstrations that `program` can show."""
+    kinds = recipe.search.demo_kinds
+    if BALANCED not in kinds or any(label_field(call.signature) for call in program.predictors()):
+        return kinds
+    if rest := tuple(kind for kind in kinds if kind != BALANCED):
+        return rest
+    raise UsageError(
+        f"search.demo_kinds = [{BALANCED!r}] balances the labels of judgement calls, and "
+        f"{program.method.id!r} has none whose output is one of a few labels; name another kind."
+    )

@@ -10,33 +10,30 @@ from pathlib import Path
 from typing import Any
 
 from ragc import metrics
-from ragc.corpora.source import Source
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.corpora.sources.build import build as build_source
 from ragc.errors import UsageError
-from ragc.fingerprint import digest
-from ragc.metrics import Metric, assessors
-from ragc.metrics.assessing import families
+from ragc.metrics import Metric, scoring
+from ragc.metrics.base import Objective, families
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger, StudyLedger
-from ragc.optimizers.cross_domain import OtherDomain, other_domain
-from ragc.optimizers.data import Known, RecipeData
+from ragc.optimizers.data import Known, OtherDomain, RecipeData, other_domain
 from ragc.optimizers.judge import Judge
-from ragc.optimizers.lacking import require
 from ragc.optimizers.prompts import fingerprints
-from ragc.optimizers.sources import SEARCHES_PASSAGES
-from ragc.optimizers.sources import build as build_source
-from ragc.optimizers.space import Spaces
-from ragc.optimizers.trials import Objective
-from ragc.optimizers.varying import spaces
+from ragc.optimizers.requirements import require
+from ragc.optimizers.space import Spaces, spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
-from ragc.progress import Progress
 from ragc.recipe import Recipe
-from ragc.recipe_spec import CROSS
+from ragc.recipe.models import CROSS
 from ragc.records import Question
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
-from ragc.targets.fallbacks import names_of
+from ragc.targets.gateway import names_of
 from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
@@ -190,7 +187,7 @@ def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store:
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
-    found = assessors.make(families(tuple(whole)), settings, ask, store=store)
+    found = scoring.make(families(tuple(whole)), settings, ask, store=store)
     return Scorer(tuple(whole), found)
 
 

@@ -6,8 +6,16 @@ Importing this package is quick: DSPy is imported only when a method is built.
 from __future__ import annotations
 
 from ragc.errors import UnknownName
+from ragc.programs.baselines import BASELINES
+from ragc.programs.ggatrieval import METHOD as GGATRIEVAL
 from ragc.programs.method import Method
-from ragc.programs.methods import METHODS
+from ragc.programs.prefrag import METHOD as PREFRAG
+from ragc.programs.ragx import METHOD as RAGX
+from ragc.programs.rqrag import METHOD as RQRAG
+from ragc.programs.slimplm import METHOD as SLIMPLM
+
+METHODS: tuple[Method, ...] = (*BASELINES[:2], PREFRAG, RAGX, GGATRIEVAL, RQRAG, SLIMPLM, *BASELINES[2:])
+"""Every program, in the order of all listings: two plain baselines, the five methods, the other baselines."""
 
 
 def table() -> str:

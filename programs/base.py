@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
 
-from ragc import counters, loop
-from ragc.corpora.given import current_question
-from ragc.corpora.neutral import neutral
-from ragc.counters import Counters
+from ragc.core import counters, event_loop
+from ragc.core.counters import Counters
+from ragc.core.text import neutral
+from ragc.corpora.sources.given import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import Knobs
-from ragc.programs.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
-from ragc.signatures.answers import FORMATS, reasoned, worded
-from ragc.signatures.cited import within
+from ragc.signatures.answer import FORMATS, reasoned, within, worded
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
-    from ragc.corpora.source import Source
+    from ragc.corpora.sources.base import Source
     from ragc.metrics.scoring import Scorer
     from ragc.programs.method import Method
 
@@ -165,11 +164,11 @@ class RagProgram(dspy.Module):
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Answer and wait; safe in any number of threads."""
-        return loop.run(self._recorded(self.aforward, inputs))
+        return event_loop.run(self._recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answer; may be awaited on any loop."""
-        return await loop.bridge(self._recorded(super().acall, inputs))
+        return await event_loop.bridge(self._recorded(super().acall, inputs))
 
     async def _recorded(
         self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]

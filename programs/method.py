@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragc.programs.flow import Step
 from ragc.programs.knobs import Knobs, Value
 from ragc.targets.base import Capability, Role
 
@@ -24,7 +25,8 @@ class Method:
     `may_use` are roles and sources that some settings need, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
     values of `demo_shape` (knobs that change the typed calls themselves, beside `answer_format`) taken
-    from the setting they are meant for.
+    from the setting they are meant for. `flow` is the control flow under
+    all settings of the knobs; empty for a program whose calls have no order that is known.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Method:
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shape: tuple[str, ...] = ()
+    flow: tuple[Step, ...] = ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """The program on `runtime` with `knobs` over the defaults.

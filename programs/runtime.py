@@ -6,12 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ragc.corpora.source import Source
+from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
-from ragc.targets.fallbacks import chains, check_contexts
-from ragc.targets.gateway import Gateway, Ledger
+from ragc.targets.gateway import Gateway, Ledger, chains, check_contexts
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method

@@ -2,6 +2,11 @@
 
 Each event has its place: its number, or the number of its branch and its number there. Concurrent
 branches are numbered before they start, so the order never depends on which of them finishes first.
+
+Gates: decisions that compare a score with a threshold knob, recorded so that the knob can be fitted.
+
+A knob declared with `threshold=True` is used in no other way, and every comparison with it passes through
+here: the trace then holds, by the knob's name, what each question's scores were, and which way they went.
 """
 
 from __future__ import annotations
@@ -265,3 +270,29 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
         if isinstance(result, ParseFailure):
             raise result
     return [result for result in results if not isinstance(result, ParseFailure)]
+
+
+DIGITS = 6
+"""Decimals of a score that count. Scores that differ by less go the same way."""
+
+
+def reaches(knob: str, score: float, threshold: float) -> bool:
+    """Whether `score` is at least the `threshold` that the knob called `knob` sets."""
+    score = round(score, DIGITS)
+    return _noted(knob, score, score >= _plain(threshold))
+
+
+def exceeds(knob: str, score: float, threshold: float) -> bool:
+    """Whether `score` is greater than the `threshold` that the knob called `knob` sets."""
+    score = round(score, DIGITS)
+    return _noted(knob, score, score > _plain(threshold))
+
+
+def _plain(threshold: float) -> float:
+    """`threshold` without what adding up steps leaves behind; finer than scores, so it parts any two."""
+    return round(threshold, DIGITS + 3)
+
+
+def _noted(knob: str, score: float, passed: bool) -> bool:
+    record(Gate(knob, score, passed))
+    return passed

@@ -2,14 +2,21 @@
 
 `ClaimSplit` takes an answer apart into claims with a query each, `ClaimKnown` judges one of them, and
 `QuestionSplit` makes queries from the question alone.
+
+What a small proxy model decides, and the two answers it decides between (SlimPLM, sections 3.1 and 3.2).
+
+`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls (Table 9). The
+proxy's answer is called `heuristic_answer`, so that it is never taken for the answer.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import dspy
 from pydantic import BaseModel, Field
+
+from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, worded
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -65,3 +72,54 @@ class ClaimKnown(dspy.Signature):
     query: str = dspy.InputField()
     claim: str = dspy.InputField()
     known: Literal["yes", "no"] = dspy.OutputField()
+
+
+Percent = Literal[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+
+
+class ProxyAnswer(dspy.Signature):
+    """Answer the question and state the facts that the answer rests on."""
+
+    question: str = dspy.InputField()
+    heuristic_answer: str = dspy.OutputField(desc="one to three full sentences")
+
+
+class JudgeKnown(dspy.Signature):
+    """Say whether the question can be answered without a search, judging by a first answer to it.
+
+    It cannot when that answer is vague, evasive, contradicts itself or looks made up.
+    """
+
+    question: str = dspy.InputField()
+    heuristic_answer: str = dspy.InputField()
+    known: Literal["yes", "no"] = dspy.OutputField()
+
+
+class KnowingAnswer(dspy.Signature):
+    """Answer the question from the passages and from what you know in as few words as possible."""
+
+    question: str = dspy.InputField()
+    passages: list[str] = dspy.InputField()
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+
+
+def judged(signature: Any, by: str) -> Any:
+    """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
+    if by != "confidence":
+        return signature
+    sure = dspy.OutputField(desc="how sure you are, in percent, that no search is needed")
+    return signature.delete("known").append("confidence", sure, Percent)
+
+
+def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
+    """The answering calls for an answer format, without passages and with them, before they are worded.
+
+    Marks of passages say that these support the answer, so `cited` leaves no room for own knowledge, and
+    without passages it is a paragraph.
+    """
+    if answer_format == "cited":
+        return worded(ClosedBookAnswer, "long"), ShortAnswer
+    read = KnowingAnswer if own_knowledge else ShortAnswer
+    if answer_format == "long":
+        read = read.with_instructions(f"{read.instructions}\n\nLeave out what you are not sure of.")
+    return ClosedBookAnswer, read

@@ -23,7 +23,7 @@ import httpx
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
-from ragc.wheels_index import Link, PipSettings, list_files, pip_settings
+from ragc.downloads.package_index import Link, PipSettings, list_files, pip_settings
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "constraints.txt"

@@ -1,101 +1,115 @@
-"""Imports point one way, files stay small, and some things are never done."""
+"""Imports point one way and in no circle, folders stay small, and some things are never done."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import ragc
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {
-    "targets": ROOT / "src/ragc/targets",
-    "metrics": ROOT / "src/ragc/metrics",
-    "exports": ROOT / "src/ragc/exports",
-    "signatures": ROOT / "signatures",
-    "corpora.datasets": ROOT / "corpora/datasets",
-    "corpora": ROOT / "corpora",
-    "programs": ROOT / "programs",
-    "optimizers": ROOT / "optimizers",
-    "experiments": ROOT / "experiments",
-}
+LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
+"""Folders at the top that are packages of ragc, by way of links in src/ragc."""
 
-# Single modules of src/ragc: the ground that every room stands on, and what reads recipes. All others
-# (command line, public API, test engine) stand above the rooms, and no room imports them.
-GROUND = (
-    "activity",
-    "counters",
-    "errors",
-    "extras",
-    "fingerprint",
-    "heap",
-    "inputs",
-    "loop",
-    "masking",
-    "outputs",
-    "paths",
-    "progress",
-    "records",
-    "store",
-    "store_redis",
-    "store_disk",
-    "terminal",
-    "toml_text",
-    "version",
-    "wheels",
-    "wheels_index",
+ORDER = (
+    ("errors", "records", "version"),
+    ("core",),
+    ("store",),
+    ("downloads",),
+    ("signatures",),
+    ("corpora",),
+    ("targets",),
+    ("metrics",),
+    ("programs",),
+    ("prompts",),
+    ("recipe",),
+    ("optimizers",),
+    ("exports",),
+    ("doctor", "testing"),
+    ("api",),
+    ("",),
+    ("cli",),
+    ("__main__", "experiments"),
 )
-RECIPE = (
-    "recipe",
-    "recipe_budget",
-    "recipe_lines",
-    "recipe_read",
-    "recipe_search",
-    "recipe_secrets",
-    "recipe_spec",
-    "recipe_study",
-    "recipe_table",
-    "recipe_targets",
+"""From the ground up: a part may import those before it, and its own; "" is `ragc` itself."""
+
+LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
+APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store"), ("signatures", "downloads")}
+"""Pairs that do not import each other, whatever their order."""
+
+KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("ragc.corpora.sources.build", "ragc.recipe"),
+    }
 )
+"""Imports against the order that are still there: importer and imported."""
 
-MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "ground": (),
-    "targets": (),
-    "signatures": (),
-    "corpora": (),
-    "corpora.datasets": ("corpora",),
-    "metrics": ("targets", "signatures"),
-    "programs": ("signatures", "corpora", "targets", "metrics"),
-    "recipe": ("programs", "signatures", "corpora", "targets", "metrics"),
-    "optimizers": ("recipe", "programs", "signatures", "corpora", "targets", "metrics", "exports.imported"),
-    "exports": ("optimizers", "programs", "signatures", "corpora", "targets", "metrics"),
-}
-LONGEST = 400
+KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
+    frozenset(
+        {
+            "ragc.corpora.embed.base",
+            "ragc.corpora.embed.minilm",
+            "ragc.corpora.embed.onnx",
+            "ragc.corpora.embed.sentence_transformers",
+        }
+    ),
+    frozenset(
+        {
+            "ragc.corpora.rerank.base",
+            "ragc.corpora.rerank.cross_encoder",
+            "ragc.corpora.rerank.embedding",
+        }
+    ),
+    frozenset(
+        {
+            "ragc.metrics.entailment.base",
+            "ragc.metrics.entailment.judge",
+            "ragc.metrics.entailment.nli",
+            "ragc.metrics.entailment.onnx",
+            "ragc.metrics.entailment.transformers",
+        }
+    ),
+    frozenset(
+        {
+            "ragc.optimizers.demos.fit",
+            "ragc.optimizers.distributed.study_address",
+            "ragc.optimizers.plan.speed",
+            "ragc.optimizers.requirements",
+            "ragc.optimizers.results.compiled",
+            "ragc.optimizers.results.evaluate",
+            "ragc.optimizers.results.resolve",
+            "ragc.optimizers.results.session",
+            "ragc.optimizers.results.verdict",
+            "ragc.optimizers.task",
+        }
+    ),
+)
+"""Modules that still import each other in a circle."""
+
+MOST = 20
+"""Modules and packages in one folder; `__init__.py`, links and data are not counted."""
 
 
-def room_of(path: Path) -> str:
-    """The room that the file `path` belongs to."""
-    for room, folder in FOLDERS.items():
-        if folder in path.parents:
-            return room
-    return "ground" if path.stem in GROUND else "recipe" if path.stem in RECIPE else "surface"
+def module_of(path: Path) -> str:
+    """The dotted name of the file `path`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "src" else ("ragc", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def library() -> Iterator[Path]:
-    """Every Python file of the package, experiments left out, each where it really stands."""
-    yield from sorted((ROOT / "src/ragc").glob("*.py"))
-    for room, folder in FOLDERS.items():
-        if room != "experiments":
-            yield from sorted(folder.glob("*.py"))
+    """Every Python file of the package, where it really stands."""
+    for folder in (ROOT / "src/ragc", *(ROOT / name for name in LINKED)):
+        for path in sorted(folder.rglob("*.py")):
+            if not any(parent.is_symlink() for parent in path.parents):
+                yield path
 
 
-FILES = tuple(library())
+FILES: Mapping[str, Path] = {module_of(path): path for path in library()}
 
 
 @cache
@@ -103,13 +117,72 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """The line and dotted name of everything that `path` imports."""
-    for node in ast.walk(tree(path)):
+def part_of(module: str) -> str:
+    """The package or single module of ragc that `module` belongs to; "" for `ragc` itself."""
+    return module.removeprefix("ragc").removeprefix(".").partition(".")[0]
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def walked(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below `node`, those left out that only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            yield from (inner for other in child.orelse for inner in (other, *walked(other)))  # type: ignore[attr-defined]
+            continue
+        yield child
+        yield from walked(child)
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The modules of ragc that `path` imports, late imports counted."""
+    names: set[str] = set()
+    for node in walked(tree(path)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {
+                full if (full := f"{node.module}.{alias.name}") in FILES else node.module
+                for alias in node.names
+            }
+    return frozenset(names & FILES.keys())
+
+
+def is_allowed(importer: str, name: str) -> bool:
+    """Whether the module `importer` may import the module `name`."""
+    mine, other = part_of(importer), part_of(name)
+    return mine == other or ((mine, other) not in APART and LEVEL[other] < LEVEL[mine])
+
+
+def circles() -> list[frozenset[str]]:
+    """Groups of modules each of which reaches all others of its group (Tarjan's components)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[frozenset[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(imported(FILES[module])):
+            if other not in index:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            group = frozenset(stack[stack.index(module) :])
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                groups.append(group)
+
+    for module in FILES:
+        if module not in index:
+            visit(module)
+    return groups
 
 
 def called(path: Path) -> Iterator[tuple[int, str]]:
@@ -119,55 +192,53 @@ def called(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.func.id
 
 
-def place(path: Path, *found: object) -> str:
-    """`path` in the repository, and what was found there."""
-    return " ".join([str(path.relative_to(ROOT)), *map(str, found)])
-
-
-def is_allowed(room: str, name: str) -> bool:
-    """Whether a file in `room` may import the dotted `name`."""
-    top, _, rest = name.removeprefix("ragc.").partition(".")
-    target = "ground" if top in GROUND else "recipe" if top in RECIPE else top
-    if target in ("ground", room) or target in MAY_IMPORT[room]:
-        return True
-    return any(f"{target}.{rest}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[room])
+def test_every_part_has_its_place_in_the_order() -> None:
+    assert {part_of(module) for module in FILES} == LEVEL.keys()
 
 
 def test_imports_point_one_way() -> None:
-    bad = []
-    for path in FILES:
-        room = room_of(path)
-        for line, name in imported(path):
-            if not name.startswith("ragc."):
-                continue
-            if name.startswith("ragc.experiments") if room == "surface" else not is_allowed(room, name):
-                bad.append(place(path, line, f"{name}, in room {room}"))
-    assert bad == [], f"rooms may import the ground and {MAY_IMPORT}"
+    wrong = {
+        (module, name)
+        for module, path in FILES.items()
+        for name in imported(path)
+        if not is_allowed(module, name)
+    }
+    assert sorted(wrong - KNOWN_WRONG) == []
+    assert sorted(KNOWN_WRONG - wrong) == []  # mended: take it off the list
+
+
+def test_no_circle_is_new() -> None:
+    there = set(circles())
+    assert sorted(map(sorted, there - set(KNOWN_CIRCLES))) == []
+    assert sorted(map(sorted, set(KNOWN_CIRCLES) - there)) == []  # mended: take it off the list
 
 
 def test_the_rule_of_imports_itself() -> None:
-    assert is_allowed("exports", "ragc.optimizers.compiled.CompiledProgram")
-    assert is_allowed("optimizers", "ragc.exports.imported.imported")
-    assert not is_allowed("optimizers", "ragc.exports.base.export")
-    assert is_allowed("targets", "ragc.errors.RagcError")
-    assert not is_allowed("targets", "ragc.programs")
-    assert not is_allowed("corpora", "ragc.recipe.load")
-    assert not is_allowed("programs", "ragc.cli.main")
+    assert is_allowed("ragc.exports.derive", "ragc.optimizers.results.compiled")
+    assert not is_allowed("ragc.optimizers.prompts", "ragc.exports.write")
+    assert not is_allowed("ragc.targets.gateway", "ragc.corpora.sources.base")
+    assert not is_allowed("ragc.corpora.sources.base", "ragc.recipe.load")
+    assert not is_allowed("ragc.programs.base", "ragc.cli.main")
 
 
-def test_every_file_is_short() -> None:
-    sizes = {path: len(path.read_text("utf-8").splitlines()) for path in FILES}
-    assert [place(path, lines) for path, lines in sizes.items() if lines > LONGEST] == []
+def test_a_folder_holds_few_modules_and_packages() -> None:
+    crowded = {}
+    for folder in {path.parent for path in FILES.values()}:
+        held = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        held += [path.parent for path in folder.glob("*/__init__.py") if not path.parent.is_symlink()]
+        if len(held) > MOST:
+            crowded[str(folder.relative_to(ROOT))] = len(held)
+    assert crowded == {}
 
 
-def test_every_file_says_what_it_is() -> None:
-    assert [place(path) for path in FILES if not ast.get_docstring(tree(path))] == []
+def test_a_file_says_what_it_is() -> None:
+    assert [module for module, path in FILES.items() if not ast.get_docstring(tree(path))] == []
 
 
 def test_imports_are_absolute() -> None:
     relative = [
-        place(path, node.lineno)
-        for path in FILES
+        (module, node.lineno)
+        for module, path in FILES.items()
         for node in ast.walk(tree(path))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
@@ -175,15 +246,23 @@ def test_imports_are_absolute() -> None:
 
 
 def test_only_the_command_line_prints() -> None:
-    silent = [path for path in FILES if path.name not in ("cli.py", "console.py")]
-    assert [place(path, line) for path in silent for line, name in called(path) if name == "print"] == []
+    prints = [
+        (module, line)
+        for module, path in FILES.items()
+        for line, name in called(path)
+        if name == "print" and part_of(module) not in ("cli", "experiments")
+    ]
+    assert prints == []
 
 
 def test_nothing_that_is_read_can_run_code() -> None:
     unsafe = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
-    bad = [(path, *at) for path in FILES for at in imported(path) if at[1].partition(".")[0] in unsafe]
-    bad += [(path, *at) for path in FILES for at in called(path) if at[1] in ("eval", "exec")]
-    assert [place(*at) for at in bad] == []
+    for path in FILES.values():
+        for node in ast.walk(tree(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in names} & unsafe, path
+        assert [(line, name) for line, name in called(path) if name in ("eval", "exec")] == [], path
 
 
 def test_all_names_of_the_package_are_listed_and_real() -> None:
@@ -199,16 +278,11 @@ def is_own(value: object) -> bool:
     return not isinstance(value, ModuleType) and getattr(value, "__module__", "").startswith("ragc")
 
 
-def test_every_room_is_packaged_and_linked() -> None:
+def test_every_package_is_listed_and_every_folder_linked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    assert set(project["tool"]["setuptools"]["packages"]) == {"ragc", *(f"ragc.{room}" for room in FOLDERS)}
-    for room, folder in FOLDERS.items():
-        assert (ROOT / "src/ragc" / room.replace(".", "/")).resolve() == folder
+    packages = {module for module, path in FILES.items() if path.name == "__init__.py"}
+    assert set(project["tool"]["setuptools"]["packages"]) == packages
+    assert {path.parent for path in FILES.values()} == {FILES[name].parent for name in packages}
+    for name in LINKED:
+        assert (ROOT / "src/ragc" / name).resolve() == ROOT / name
     assert project["project"]["version"] == ragc.__version__
-
-
-@pytest.mark.parametrize("room", FOLDERS)
-def test_a_room_is_flat_and_a_package(room: str) -> None:
-    assert (FOLDERS[room] / "__init__.py").is_file()
-    rooms = set(FOLDERS.values())
-    assert [path for path in FOLDERS[room].rglob("*.py") if path.parent not in rooms] == []

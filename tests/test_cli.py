@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.cli import main
+from ragc.cli.main import main
 
 QUESTION = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
 RECIPE = """

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from ragc import cli, loop
-from ragc.corpora import corpus as corpora
-from ragc.corpora import index_folder
-from ragc.corpora.bm25 import Bm25Source
-from ragc.optimizers import compile as compiling
-from ragc.store import CallStore
+from ragc.cli import main
+from ragc.core import event_loop
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.storage import corpus as corpora
+from ragc.corpora.storage import index_cache
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from tests.optimizers.colours import begun, written
 
 
@@ -29,13 +30,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     begun(folder)("out", store=store, sets=("search.demos=0", "search.trials=2"))
     store.close()
     monkeypatch.setattr(corpora, "STORED_FROM", 1)
-    loop.run(Bm25Source(corpora.read(folder / "corpus.jsonl")).search("red", 3))
+    event_loop.run(Bm25Source(corpora.read(folder / "corpus.jsonl")).search("red", 3))
     return place
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     capsys.readouterr()
-    code = cli.main(["doctor", "--json", *options])
+    code = main.main(["doctor", "--json", *options])
     found: dict[str, list[dict[str, Any]]] = {}
     for check in json.loads(capsys.readouterr().out):
         found.setdefault(check["id"], []).append(check)
@@ -71,7 +72,7 @@ def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
     content = bytearray(postings.read_bytes())
     content[-1] ^= 1
     postings.write_bytes(content)
-    directory = compiling.study_directory(home.parent / "out")
+    directory = study_directory(home.parent / "out")
     charges = directory / "charges.jsonl"
     charges.write_bytes(charges.read_bytes().replace(b'"tokens": ', b'"tokens": 1', 1))
     before = snapshot(home)
@@ -95,7 +96,7 @@ def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
 def test_rot_in_a_large_index_must_be_deleted(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_folder, "SMALL", 0)
+    monkeypatch.setattr(index_cache, "SMALL", 0)
     (postings,) = home.rglob("data.csc.index.npy")
     content = bytearray(postings.read_bytes())
     content[-1] ^= 1
@@ -132,7 +133,7 @@ def test_a_store_that_cannot_be_used_fails(
     "name", ["study.journal", "recipe.toml", "study.json", "best/program.json", "trials.json"]
 )
 def test_each_file_of_a_study_is_looked_at(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    directory = compiling.study_directory(home.parent / "out")
+    directory = study_directory(home.parent / "out")
     content = bytearray((directory / name).read_bytes())
     content[len(content) // 2] ^= 128
     (directory / name).write_bytes(content)
@@ -142,7 +143,7 @@ def test_each_file_of_a_study_is_looked_at(home: Path, capsys: pytest.CaptureFix
 
 
 def test_weights_that_are_damaged_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ragc.targets.weights import SMOLLM2
+    from ragc.targets.embedded.weights import SMOLLM2
 
     file = home / "weights" / SMOLLM2.name
     file.parent.mkdir()

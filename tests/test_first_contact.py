@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.loopback import MODEL, Loopback
-from ragc import console_watch
+from ragc.cli import progress as console_watch
 from tests.optimizers.colours import write_data
 
 RECIPE = """
@@ -200,7 +200,9 @@ def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None
 
 LOST = """
 import sys, time
-from ragc import api, cli, loop
+from ragc import api
+from ragc.cli import main as cli
+from ragc.core import event_loop as loop
 
 class Late:
     def __del__(self):

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ragc.wheels_index import Link
+from ragc.downloads.package_index import Link
 from tests.lock import HEAD, MARKS, entry, pins_of, usable
 
 ROOT = Path(__file__).parents[1]

@@ -17,10 +17,10 @@ from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
-from ragc.recipe_lines import Keys, locate
-from ragc.recipe_spec import narrowed
+from ragc.recipe.lines import Keys, locate
+from ragc.recipe.models import narrowed
+from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role, TargetSpec
-from ragc.toml_text import document
 
 WHOLE = """\
 program = "vanilla"

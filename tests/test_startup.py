@@ -13,7 +13,7 @@ HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp")
 
 PROGRAM = """\
 import sys
-from ragc.cli import main
+from ragc.cli.main import main
 try:
     status = main(sys.argv[1:])
 except SystemExit as stop:

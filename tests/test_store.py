@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ragc import loop
+from ragc.core import event_loop
 from ragc.errors import StoreError, UsageError
-from ragc.store import CallStore
-from ragc.store_redis import _bytes, _text
+from ragc.store.call_store import CallStore
+from ragc.store.redis import _bytes, _text
 
 
 def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
 
         return list(await asyncio.gather(*(store.fetch("k", call) for _ in range(8))))
 
-    found = loop.run(work())
+    found = event_loop.run(work())
     assert len(calls) == 1
     assert [text for text, _ in found] == ['"reply"'] * 8
     assert sorted(replayed for _, replayed in found) == [False] + [True] * 7
@@ -52,7 +52,7 @@ def test_failures_are_not_stored(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match="no"):
                 await store.fetch("k", fail)
 
-    loop.run(work())
+    event_loop.run(work())
     assert len(seen) == 2
     assert store.get("k") is None
 
@@ -70,7 +70,7 @@ def test_a_cancelled_caller_does_not_lose_the_reply(tmp_path: Path) -> None:
         waiting.cancel()
         await store.settle()
 
-    loop.run(work())
+    event_loop.run(work())
     assert store.get("k") == "1"
 
 
@@ -117,7 +117,7 @@ def test_replies_of_one_moment_are_kept_together_and_one_that_cannot_be_fails_al
         asked = [store.fetch(f"k{n}", partial(said, text)) for n, text in enumerate(texts)]
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
-    results = loop.run(work())
+    results = event_loop.run(work())
     assert [n for n, result in enumerate(results) if isinstance(result, Exception)] == [7]
     again = CallStore(tmp_path / "s")
     assert [n for n in range(20) if again.get(f"k{n}") != f"reply {n}"] == [7]
@@ -139,7 +139,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
             await asyncio.gather(*(store.fetch(f"k{n}", said) for n in range(5)), return_exceptions=True)
         )
 
-    assert [type(result) for result in loop.run(work())] == [StoreError] * 5
+    assert [type(result) for result in event_loop.run(work())] == [StoreError] * 5
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_a_store_has_one_place(tmp_path: Path) -> None:
 
 def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "s")
-    loop.run(store.write("k", "1"))
-    assert loop.run(store.read("k")) == "1"
+    event_loop.run(store.write("k", "1"))
+    assert event_loop.run(store.read("k")) == "1"
     nowhere = CallStore(None)
-    loop.run(nowhere.write("k", "1"))
-    assert loop.run(nowhere.read("k")) is None
+    event_loop.run(nowhere.write("k", "1"))
+    assert event_loop.run(nowhere.read("k")) is None
 
 
 def test_a_row_of_redis_with_a_flipped_bit_counts_as_absent() -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from ragc.cli import main
-from ragc.console_watch import watching
-from ragc.progress import Progress
+from ragc.cli.main import main
+from ragc.cli.progress import watching
+from ragc.core.progress import Progress
 from tests.integration.loopback_server import loopback
 from tests.optimizers.colours import RECIPE, written
 

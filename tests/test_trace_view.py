@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ragc.cli.trace import lines
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-from ragc.trace_view import lines
 
 STEP = {"thought": "The capital is missing.", "action": "search", "action_input": "capital of France"}
 GRADED = {"grade": "none", "explanation": "", "improvement": ""}

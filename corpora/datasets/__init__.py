@@ -12,7 +12,7 @@ from ragc.errors import UnknownName
 
 FILES = {
     "hotpotqa": "hotpotqa",
-    "2wikimultihopqa": "wiki2",
+    "2wikimultihopqa": "wikimultihop",
     "musique": "musique",
     "bioasq": "bioasq",
     "nq": "nq",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.parts import documents, each, part
-from ragc.corpora.row import Row, shown
+from ragc.corpora.datasets.base import Card, Item, documents, each, part
+from ragc.corpora.files.row import Row, shown
 from ragc.records import Question
 
 CARD = Card(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.parts import documents, each, leaves
-from ragc.corpora.row import Row
+from ragc.corpora.datasets.base import Card, Item, documents, each, leaves
+from ragc.corpora.files.row import Row
 from ragc.records import Question
 
 CARD = Card(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
-from ragc.corpora.datasets.parts import each, leaves
-from ragc.corpora.row import Row, shown
+from ragc.corpora.datasets.base import Card, Item, Skip, each, leaves, passage_of
+from ragc.corpora.files.row import Row, shown
 from ragc.errors import nearest
 from ragc.records import Passage, Question
 

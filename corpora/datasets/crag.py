@@ -8,9 +8,8 @@ import json
 import warnings
 from collections.abc import Iterable
 
-from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
-from ragc.corpora.datasets.parts import each
-from ragc.corpora.row import MOST_PROBLEMS, Row, kind, shown
+from ragc.corpora.datasets.base import Card, Item, Skip, each, passage_of
+from ragc.corpora.files.row import MOST_PROBLEMS, Row, kind, shown
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -65,7 +64,7 @@ def read(row: Row) -> Item:
 
 def page_text(page: str, url: str = "") -> str:
     """The text of the HTML `page` in markdown; `url` is where it came from."""
-    from ragc.corpora.html import markdown
+    from ragc.corpora.sources.web.html import markdown
 
     return markdown(page, url=url)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.parts import documents
-from ragc.corpora.row import Row
-from ragc.fingerprint import digest
+from ragc.core.digest import digest
+from ragc.corpora.datasets.base import Card, Item, documents
+from ragc.corpora.files.row import Row
 from ragc.records import Question
 
 CARD = Card(

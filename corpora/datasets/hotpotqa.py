@@ -8,7 +8,7 @@ The official test files hold no answers and cannot be read.
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, passage_of
-from ragc.corpora.row import Row, kind
+from ragc.corpora.files.row import Row, kind
 from ragc.records import Passage, Question
 
 CARD = Card(

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.parts import each
-from ragc.corpora.row import Row
+from ragc.corpora.datasets.base import Card, Item, each
+from ragc.corpora.files.row import Row
 from ragc.records import Question
 
 _LICENCE = "MIT (of the official repository; each set keeps its own: {})"

@@ -6,9 +6,8 @@ holds no answers and cannot be read.
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
-from ragc.corpora.datasets.parts import each
-from ragc.corpora.row import Row, kind
+from ragc.corpora.datasets.base import Card, Item, Skip, each, passage_of
+from ragc.corpora.files.row import Row, kind
 from ragc.records import Passage, Question
 
 CARD = Card(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.row import Row
+from ragc.corpora.files.row import Row
 from ragc.records import Question
 
 CARD = Card(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.corpora.datasets.arc_challenge import with_options
 from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.row import Row
+from ragc.corpora.files.row import Row
 
 CARD = Card(
     id="openbookqa",

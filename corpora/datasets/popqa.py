@@ -8,8 +8,8 @@ from __future__ import annotations
 from ragc.corpora.datasets.base import Card, Item
 from ragc.corpora.datasets.hotpotqa import said
 from ragc.corpora.datasets.musique import paragraphs
-from ragc.corpora.datasets.wiki2 import spell_out
-from ragc.corpora.row import Row, kind
+from ragc.corpora.datasets.wikimultihop import spell_out
+from ragc.corpora.files.row import Row, kind
 from ragc.records import Question
 
 CARD = Card(

@@ -6,9 +6,8 @@ answers and cannot be read.
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.parts import part
-from ragc.corpora.row import Row, kind
+from ragc.corpora.datasets.base import Card, Item, part
+from ragc.corpora.files.row import Row, kind
 from ragc.records import Question
 
 CARD = Card(

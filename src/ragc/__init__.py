@@ -13,7 +13,7 @@ from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
 
 if TYPE_CHECKING:
-    from ragc.optimizers.teleprompter import Compile
+    from ragc.optimizers.integrations.dspy_compile import Compile
 
 __all__ = [
     "Compile",
@@ -37,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "Compile":
-        from ragc.optimizers.teleprompter import Compile
+        from ragc.optimizers.integrations.dspy_compile import Compile
 
         return Compile
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from ragc.cli import main
+from ragc.cli.main import main
 
 sys.exit(main())

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import optuna
 
-    from ragc.doctor_check import Check
-    from ragc.doctor_targets import TargetCheck
-    from ragc.exports.base import Exported
-    from ragc.metrics.run_report import RunComparison
-    from ragc.metrics.runs import Run
+    from ragc.core.progress import Progress
+    from ragc.doctor.check import Check
+    from ragc.doctor.targets import TargetCheck
+    from ragc.exports.write import Exported
+    from ragc.metrics.reports.compare_runs import RunComparison
+    from ragc.metrics.reports.runs import Run
+    from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
-    from ragc.optimizers.compiled import CompiledProgram
-    from ragc.optimizers.evaluation import Row
-    from ragc.optimizers.opened import Evaluation
-    from ragc.optimizers.optuna_bridge import Objective
-    from ragc.optimizers.status import StudyStatus
-    from ragc.optimizers.trust_listing import TrustListing
-    from ragc.progress import Progress
+    from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.optimizers.results.evaluate import Evaluation
+    from ragc.optimizers.results.trust_listing import TrustListing
+    from ragc.optimizers.search.status import StudyStatus
 
 
 def compile(
@@ -49,8 +49,8 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
 
     Whether a compiled program may be written to `out` is checked too, where it is given.
     """
-    from ragc.optimizers.compiled import refuse_foreign
-    from ragc.optimizers.plan import estimate
+    from ragc.optimizers.plan.estimate import estimate
+    from ragc.optimizers.results.compiled import refuse_foreign
     from ragc.recipe import load as read
 
     read_recipe = read(recipe, sets)
@@ -61,7 +61,7 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
 
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
-    from ragc.doctor_targets import examine_recipe as examine
+    from ragc.doctor.targets import examine_recipe as examine
     from ragc.recipe import load as read
 
     return examine(read(recipe, sets))
@@ -71,7 +71,7 @@ def examine_targets(
     recipe: str | Path, *, sets: Sequence[str] = (), again: bool = False
 ) -> list[TargetCheck]:
     """Whether each target of `recipe` answers, and what it can do; sends a few tiny requests, once."""
-    from ragc.doctor_targets import examine_targets as examine
+    from ragc.doctor.targets import examine_targets as examine
     from ragc.recipe import load as read
 
     return examine(read(recipe, sets), again=again)
@@ -92,9 +92,9 @@ def load(
     `trust_targets` allows its addresses and names of variables, `trust_code` its programs and modules, and
     `sets` replaces what it says. Raises ArtefactError; a call raises Untrusted for what nobody allowed.
     """
-    from ragc.optimizers.calling import Session
-    from ragc.optimizers.compiled import load as read
-    from ragc.optimizers.resolving import opening
+    from ragc.optimizers.results.compiled import load as read
+    from ragc.optimizers.results.resolve import opening
+    from ragc.optimizers.results.session import Session
 
     # The program may be called from another working directory.
     how = opening(sets, None if base is None else Path(base).absolute(), trust_targets, trust_code)
@@ -112,12 +112,12 @@ def ask(
     trust_code: bool = False,
 ) -> Row:
     """Answer `question` with the compiled program or recipe at `path`; the rest is said at `load`."""
-    from ragc.optimizers import opened
+    from ragc.optimizers.results import evaluate as examples
 
-    program = opened.open_program(
+    program = examples.open_program(
         path, sets, questions=False, base=base, trust_targets=trust_targets, trust_code=trust_code
     )
-    return opened.ask(program, question, context=context)
+    return examples.ask(program, question, context=context)
 
 
 def evaluate(
@@ -131,15 +131,15 @@ def evaluate(
     trust_code: bool = False,
 ) -> Evaluation:
     """Score the compiled program or recipe at `path` on a split of its data; the rest is said at `load`."""
-    from ragc.optimizers import opened
+    from ragc.optimizers.results import evaluate as examples
 
-    program = opened.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
-    return opened.score(program, split, progress=progress or opened.SILENT)
+    program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
+    return examples.score(program, split, progress=progress or examples.SILENT)
 
 
 def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
     """What the compiled directory `path` would run, read and speak to, and its digest; records nothing."""
-    from ragc.optimizers.trust_listing import listing
+    from ragc.optimizers.results.trust_listing import listing
 
     return listing(path, base)
 
@@ -172,7 +172,7 @@ def compare(
     changed most are told by the metric `by`, the first common one by default; the rest is said at `load`, and
     holds for both. Raises RagcError.
     """
-    from ragc.metrics import run_comparison, runs
+    from ragc.metrics.reports import compare_runs, runs
 
     def run(path: Path) -> Run:
         if path.suffix == ".jsonl":
@@ -188,7 +188,7 @@ def compare(
         )
         return runs.of_rows(str(path), (row.to_json() for row in found.rows))
 
-    return run_comparison.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
+    return compare_runs.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
 
 
 def index(
@@ -220,15 +220,15 @@ def export(
     format has a place for them; otherwise no model is called, and the rest, which is said at `load`, plays no
     part. Raises RagcError.
     """
-    from ragc.exports import base as exports
-    from ragc.exports import opened
-    from ragc.optimizers.resolving import opening
+    from ragc.exports import examples
+    from ragc.exports import write as exports
+    from ragc.optimizers.results.resolve import opening
 
     exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
     if questions:  # before any is answered
-        exports.refuse_for(opened.opened(path, how=how), format, out)
-    program = opened.opened(path, questions=questions, progress=progress, how=how)
+        exports.refuse_for(examples.opened(path, how=how), format, out)
+    program = examples.opened(path, questions=questions, progress=progress, how=how)
     return exports.export(program, format, out, force=force)
 
 
@@ -246,12 +246,12 @@ def check_export(
 
     Raises ArtefactError with the first difference. The rest is as at `export`.
     """
-    from ragc.exports import base as exports
-    from ragc.exports import opened
-    from ragc.optimizers.resolving import opening
+    from ragc.exports import examples
+    from ragc.exports import write as exports
+    from ragc.optimizers.results.resolve import opening
 
     how = opening(sets, base, trust_targets, trust_code)
-    return exports.check(opened.opened(path, questions=questions, how=how), exported)
+    return exports.check(examples.opened(path, questions=questions, how=how), exported)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
@@ -260,9 +260,9 @@ def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> op
     It is kept on disk in a folder that is printed, under `name` or the recipe's own. Raises RagcError.
     """
     from ragc import recipe as recipes
-    from ragc.optimizers import optuna_bridge
+    from ragc.optimizers.integrations import optuna_objective
 
-    return optuna_bridge.study(recipes.load(recipe, sets), name=name, file=recipe)
+    return optuna_objective.study(recipes.load(recipe, sets), name=name, file=recipe)
 
 
 def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
@@ -271,14 +271,14 @@ def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatu
     A study's directory that is not in this machine's cache is one from outside; `trust_targets` allows its
     addresses.
     """
-    from ragc.optimizers.status import status
+    from ragc.optimizers.search.status import status
 
     return status(path, trust_targets=trust_targets)
 
 
 def join_study(study: str, *, trials: int | None = None) -> NoReturn:
     """Make this process a worker of a running `study`, an --out directory or HOST:PORT; it never returns."""
-    from ragc.optimizers.joining import join
+    from ragc.optimizers.distributed.worker import join
 
     join(study, trials=trials)
 
@@ -286,6 +286,6 @@ def join_study(study: str, *, trials: int | None = None) -> NoReturn:
 def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
     """The recipe file `recipe` as an objective for `study.optimize`. Nothing is sent before it is called."""
     from ragc import recipe as recipes
-    from ragc.optimizers import optuna_bridge
+    from ragc.optimizers.integrations import optuna_objective
 
-    return optuna_bridge.Objective(recipes.load(recipe, sets), name=name, file=recipe)
+    return optuna_objective.Objective(recipes.load(recipe, sets), name=name, file=recipe)

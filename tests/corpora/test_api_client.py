@@ -9,7 +9,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from ragc.corpora.api_client import LARGEST_REPLY, LONGEST_WAIT_S, ApiClient, Limits
+from ragc.corpora.sources.crag_api.client import LARGEST_REPLY, LONGEST_WAIT_S, ApiClient, Limits
 from ragc.errors import SourceError, UsageError
 
 URL = "http://api.test:8000/base/"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.api_dates import DAYS_APART, Span, read_day, spans
+from ragc.corpora.sources.crag_api.question import DAYS_APART, Span, read_day, spans
 
 TUESDAY = date(2024, 3, 5)
 WORDS = "last next this 2 31 feb may monday year weeks ago 1999 0000-00-00 2/30/2024 in , past"

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora import api_names, api_teams
-from ragc.corpora.api_names import LEAST, match, plain, score
+from ragc.corpora.sources.crag_api import names as api_names
+from ragc.corpora.sources.crag_api import names as api_teams
+from ragc.corpora.sources.crag_api.names import LEAST, match, plain, score
 
 pytest.importorskip("rapidfuzz")
 

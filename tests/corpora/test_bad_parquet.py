@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.readers import read_corpus, read_questions
+from ragc.corpora.files.records import read_corpus, read_questions
 from ragc.errors import DataError
 from tests.examples import examples
 

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ragc.corpora.api_client import ApiClient, Limits
-from ragc.corpora.engine import Busy, Found
-from ragc.corpora.fetch import fetch
-from ragc.corpora.web import WebSource
+from ragc.corpora.sources.crag_api.client import ApiClient, Limits
+from ragc.corpora.sources.web.engine import Busy, Found
+from ragc.corpora.sources.web.fetch import fetch
+from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

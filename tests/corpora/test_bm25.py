@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source, lucene
-from ragc.corpora.source import Source
-from ragc.corpora.terms import analyze, query_terms
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source, lucene
+from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import DataError, UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples

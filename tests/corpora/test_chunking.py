@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import tokens
-from ragc.corpora.chunking import chunk
+from ragc.corpora.chunking import tokens
+from ragc.corpora.chunking.text import chunk
 from ragc.errors import UsageError
 from ragc.records import Passage
 from tests.examples import examples

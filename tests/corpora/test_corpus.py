@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import corpus as corpora
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.corpus import Corpus, HeldCorpus, StoredCorpus, drawn, read
-from ragc.corpora.id_order import order, ranks
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.storage import corpus as corpora
+from ragc.corpora.storage.corpus import Corpus, HeldCorpus, StoredCorpus, drawn, read
+from ragc.corpora.storage.passages import id_order, ranks
 from ragc.errors import DataError
 from ragc.records import Passage
 from tests.examples import examples
@@ -100,7 +100,7 @@ def test_large_blocks_and_groups_give_what_small_ones_do(
     words = [f"w{n}" for n in range(300)]
     texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
     passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
-    monkeypatch.setattr("ragc.corpora.bm25_index.BLOCK", 777)
+    monkeypatch.setattr("ragc.corpora.sources.bm25_index.BLOCK", 777)
     disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
     held = Bm25Source(passages)
     for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
@@ -161,7 +161,7 @@ def test_ids_on_disk_sort_as_strings(ids: list[str]) -> None:
     parts = [id.encode("utf-8", "surrogatepass") for id in ids]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if ids else ends
-    found = order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
+    found = id_order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
     wanted = sorted(range(len(ids)), key=lambda at: ids[at])
     assert found.tolist() == wanted
     assert [int(ranks(found)[at]) for at in wanted] == list(range(len(ids)))
@@ -171,8 +171,8 @@ def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
     passages = tuple(Passage(f"p{n}", "", f"word{n % 7} shared") for n in range(400))
     stored(tmp_path, passages)
     code = (
-        "import asyncio, sys; from ragc.corpora import corpus; corpus.STORED_FROM = 1\n"
-        "from ragc.corpora.bm25 import Bm25Source; from pathlib import Path\n"
+        "import asyncio, sys; from ragc.corpora.storage import corpus; corpus.STORED_FROM = 1\n"
+        "from ragc.corpora.sources.bm25 import Bm25Source; from pathlib import Path\n"
         "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
         "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
     )

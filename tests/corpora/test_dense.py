@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.dense import DenseSource
-from ragc.corpora.dense_index import IndexSettings
-from ragc.corpora.embedders import Vectors
-from ragc.corpora.source import Source
+from ragc.core.progress import Silent
+from ragc.corpora.embed.base import Vectors
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.dense import DenseSource
+from ragc.corpora.sources.faiss_index import IndexSettings
 from ragc.errors import DataError, SourceError, UsageError
-from ragc.progress import Silent
 from ragc.records import Hit, Passage
 from tests.examples import examples
 

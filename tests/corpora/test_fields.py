@@ -15,13 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.field_path import NOWHERE, at, without
-from ragc.corpora.field_text import as_json, as_text
-from ragc.corpora.fields import MOST_PROBLEMS, passages_of, questions_of, read_corpus, read_questions
-from ragc.corpora.row import Row
-from ragc.corpora.splits import check_disjoint, draw
+from ragc.core.digest import canonical
+from ragc.corpora.files.mapping import MOST_PROBLEMS, passages_of, questions_of, read_corpus, read_questions
+from ragc.corpora.files.row import Row
+from ragc.corpora.files.splits import check_disjoint, draw
+from ragc.corpora.files.values import NOWHERE, as_json, as_text, at, without
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.fingerprint import canonical
 from ragc.records import Passage, Question
 
 FIELDS = {"id": "qid", "question": "query", "answers": "gold.*.text", "gold_ids": "gold.*.page"}

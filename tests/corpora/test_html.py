@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import html
+from ragc.corpora.sources.web import html
 from ragc.errors import UsageError
 from tests.examples import examples
 
@@ -140,7 +140,10 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_importing_the_module_loads_no_library() -> None:
-    code = "import sys, ragc.corpora.html; sys.exit('trafilatura' in sys.modules or 'lxml' in sys.modules)"
+    code = (
+        "import sys, ragc.corpora.sources.web.html; "
+        "sys.exit('trafilatura' in sys.modules or 'lxml' in sys.modules)"
+    )
     root = Path(html.__file__).resolve().parents[1] / "src"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(root)})
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ragc.corpora import hub
-from ragc.corpora.fields import passages_of, questions_of
-from ragc.corpora.hub import HubData, HubRows, parse
-from ragc.corpora.splits import check_disjoint
+from ragc.corpora.files import hub
+from ragc.corpora.files.hub import HubData, HubRows, parse
+from ragc.corpora.files.mapping import passages_of, questions_of
+from ragc.corpora.files.splits import check_disjoint
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ragc import paths
-from ragc.corpora.index_folder import BUILDING, Build, Step, index_path, indexes_home, open_or_build
+from ragc.core import paths
+from ragc.core.progress import Silent
+from ragc.corpora.storage.index_cache import BUILDING, Build, Step, index_path, indexes_home, open_or_build
 from ragc.errors import SourceError
-from ragc.progress import Silent
 
 SETTINGS: dict[str, Any] = {"analyzer": "ragc", "cut": [100, 0.5]}
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -27,7 +27,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 BUILDER = """
 import sys
 from pathlib import Path
-from ragc.corpora.index_folder import open_or_build
+from ragc.corpora.storage.index_cache import open_or_build
 
 def build(folder, step):
     (folder / "first").write_text("half")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import markdown
-from ragc.corpora.markdown import Block, Outline, blocks, heading_path
+from ragc.corpora.chunking import markdown_blocks
+from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks, heading_path
 from tests.examples import examples
 
 PIECES = st.sampled_from(
@@ -155,7 +155,7 @@ def test_the_path_leads_through_the_sections() -> None:
 
 def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
     assert heading_path("one\ntwo  \nthree\n===\n", 9) == ("one two three",)
-    assert heading_path(f"# {'[' * 100_000}", 0) == ("[" * (markdown.LONGEST_HEADING - 2),)
+    assert heading_path(f"# {'[' * 100_000}", 0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_hostile_texts_take_time_with_their_length_only(text: str) -> None:
 
 
 def test_many_threads_may_be_first() -> None:
-    markdown._parser.cache_clear()
-    markdown._inline.cache_clear()
+    markdown_blocks._parser.cache_clear()
+    markdown_blocks._inline.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: (blocks(PAGE), heading_path(PAGE, len(PAGE))), range(16)))
     assert all(result == results[0] for result in results)

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import chunking, cutters, tokens
-from ragc.corpora.cutters import cut
-from ragc.corpora.markdown import Outline, blocks
-from ragc.corpora.markdown_chunks import chunk_markdown
+from ragc.corpora.chunking import chunk, tokens
+from ragc.corpora.chunking import text as chunking
+from ragc.corpora.chunking.chunk import cut
+from ragc.corpora.chunking.markdown import chunk_markdown
+from ragc.corpora.chunking.markdown_blocks import Outline, blocks
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 from tests.examples import examples
@@ -189,7 +190,7 @@ def test_pages_of_the_web_are_cut_well() -> None:
     pytest.importorskip("trafilatura")
     if not CRAG.exists():
         pytest.skip("the CRAG pages are not here")
-    from ragc.corpora.html import markdown
+    from ragc.corpora.sources.web.html import markdown
 
     with bz2.open(CRAG, "rt", encoding="utf-8") as file:
         pages = [
@@ -221,7 +222,7 @@ def test_methods_are_told_by_name() -> None:
     passage = Passage("p", "Title", f"# A\n\n{SENTENCE * 9}\n\n# B\n\n{SENTENCE * 9}")
     assert cut(passage, 40, 0.1) == chunking.chunk(passage, 40, 0.1)
     assert cut(passage, 40, 0.1, by="markdown") == chunk_markdown(passage, 40, 0.1)
-    versions = [cutters.version(by) for by in cutters.METHODS]
+    versions = [chunk.version(by) for by in chunk.METHODS]
     assert versions[0] == [chunking.VERSION]
     assert len({json.dumps(version) for version in versions}) == 3
     with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
@@ -229,7 +230,7 @@ def test_methods_are_told_by_name() -> None:
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0.0), (10, 1.0), (10, float("nan"))])
-@pytest.mark.parametrize("by", cutters.METHODS)
+@pytest.mark.parametrize("by", chunk.METHODS)
 def test_impossible_sizes_are_refused(size: int, overlap: float, by: str) -> None:
     with pytest.raises(UsageError, match="got"):
         cut(Passage("p", "", "text"), size, overlap, by)

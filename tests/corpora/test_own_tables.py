@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ragc import recipe
-from ragc.corpora import fields
-from ragc.corpora.corpus import read as read_corpus_file
-from ragc.corpora.readers import read_corpus, read_questions
-from ragc.corpora.rows import rows
+from ragc.corpora.files import mapping
+from ragc.corpora.files.records import read_corpus, read_questions
+from ragc.corpora.files.rows import rows
+from ragc.corpora.storage.corpus import read as read_corpus_file
 from ragc.errors import DataError, RecipeError
 from ragc.optimizers.data import Known, RecipeData
 from ragc.records import Passage
@@ -40,7 +40,7 @@ def table(delimiter: str, end: str = "\r\n") -> str:
 
 def problems(path: Path, **map_of: str) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        fields.read_questions(path, fields=map_of or MAP)
+        mapping.read_questions(path, fields=map_of or MAP)
     return caught.value.problems
 
 
@@ -53,7 +53,7 @@ def test_any_separator_in_any_usual_encoding(
     path, data = tmp_path / f"x{suffix}", table(delimiter).encode(encoding)
     path.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
     assert [list(row.values.values()) for row in rows(path)] == RECORDS
-    questions, _ = fields.read_questions(path, fields=MAP)
+    questions, _ = mapping.read_questions(path, fields=MAP)
     assert [q.answers for q in questions] == [(record[2],) for record in RECORDS]
 
 
@@ -264,7 +264,7 @@ def test_null_of_a_database_and_lines_of_spaces_say_nothing(tmp_path: Path) -> N
     path.write_text(
         "   \nid\tquestion\tanswers\tquery_time\n1\tWho?\tAda\t\\N\n \t\n2\tWhy?\t\\N\t\\N\n", "utf-8"
     )
-    (question,), left_out = fields.read_questions(path, fields={})
+    (question,), left_out = mapping.read_questions(path, fields={})
     assert (question.answers, question.query_time) == (("Ada",), "")
     assert len(left_out) == 1
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora import pydocs
+from ragc.corpora.datasets import pydocs
 from ragc.errors import DataError
 
 CARD = tomllib.loads(Path(pydocs.__file__).with_suffix(".toml").read_text("utf-8"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.readers import LISTED, content_fingerprint, read_corpus, read_questions
+from ragc.corpora.files.records import LISTED, content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.recorded import RecordedSource, Recorder, read_recording
-from ragc.corpora.source import Source
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source, lucene
-from ragc.corpora.embedders import DEFAULT, Vectors
-from ragc.corpora.given import GivenSource, current_question
-from ragc.corpora.rerank import RerankedSource, Reranker, make
-from ragc.corpora.rerank_embed import Bm25Reranker, EmbedReranker, bi_encoder
-from ragc.corpora.source import Source
-from ragc.corpora.terms import indexed, query_terms
+from ragc.corpora.embed.base import DEFAULT, Vectors
+from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker, bi_encoder
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source, lucene
+from ragc.corpora.sources.given import GivenSource, current_question
+from ragc.corpora.sources.terms import indexed, query_terms
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage, Question
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.rerank import RerankedSource, Reranker, make
-from ragc.corpora.rerank_cross import OnnxCrossEncoder, TransformersCrossEncoder
+from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder, TransformersCrossEncoder
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 

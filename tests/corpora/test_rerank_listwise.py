@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.rerank_listwise import ListwiseReranker, permutation, windows
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
+from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank.listwise import ListwiseReranker, permutation, windows
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 

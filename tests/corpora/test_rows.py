@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora import rows as module
-from ragc.corpora.rows import rows
+from ragc.corpora.files import rows as module
+from ragc.corpora.files.rows import rows
 
 ITEMS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)

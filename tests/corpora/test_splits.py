@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.splits import check_disjoint, draw, normalise
+from ragc.corpora.files.splits import check_disjoint, draw, normalise
 from ragc.errors import DataError, UsageError
 from ragc.records import Question
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.given import GivenSource, current_question
-from ragc.corpora.titles import TitleSource, title_factor
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.given import GivenSource, current_question
+from ragc.corpora.sources.title_rules import TitleSource, title_factor
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage, Question
 

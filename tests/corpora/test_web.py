@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.engine import Busy, Ddgs, Found, found
-from ragc.corpora.recorded import RecordedSource, Recorder
-from ragc.corpora.source import Source
-from ragc.corpora.web import WebSource
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.recorded import RecordedSource, Recorder
+from ragc.corpora.sources.web.engine import Busy, Ddgs, Found, found
+from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 
 RESULTS = (
     Found("http://a.example/x#top", "A \x00 page", "about  cats"),

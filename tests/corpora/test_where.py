@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.where import Where, flat, keep
+from ragc.corpora.files.filters import Where, flat, keep
 from ragc.errors import DataError, UsageError
 from ragc.records import Question
 

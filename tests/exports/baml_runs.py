@@ -12,10 +12,10 @@ import pydantic
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_baml import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
-from ragc.exports.prompt import CompiledPrompt, ExportedProgram
+from ragc.exports.formats.baml.format import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
 from ragc.programs.base import RagProgram
-from ragc.store import CallStore
+from ragc.prompts.model import CompiledPrompt, ExportedProgram
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Message
 from tests.exports.common import sent, texts
 

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.exports.prompt import CompiledPrompt, Input
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
+from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.prompts.model import CompiledPrompt, Input
 from ragc.records import Hit, Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Message
 from ragc.testing import Filling, ListSource, ScriptedTarget
 

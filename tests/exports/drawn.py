@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
-from ragc.exports.graph import graph_of
-from ragc.exports.prompt import CompiledPrompt, ExportedProgram
+from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.flow import graph_of
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from tests.exports.common import inputs_for, made, sent, with_demos
 from tests.exports.test_render import typed
 
@@ -71,7 +71,7 @@ def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> by
 
 def alone(prompt: CompiledPrompt) -> ExportedProgram:
     """A program of one prompt."""
-    graph = graph_of("typed", [prompt.name], {}, calls=1)
+    graph = graph_of("typed", (), [prompt.name], {}, calls=1)
     return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
-from ragc.exports.frontmatter import style
-from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input
+from ragc.exports.formats.frontmatter import style
+from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input
 from tests.exports.common import demos_for, made, texts, with_demos
 
 CR = "\r"

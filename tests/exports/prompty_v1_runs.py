@@ -9,10 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import NotExpressible
+from ragc.exports.write import format_of
 from ragc.programs.base import RagProgram
+from ragc.prompts.model import NotExpressible
 from ragc.targets.base import Message
 from tests.exports.common import inputs_for, sent
 from tests.exports.drawn import consumer

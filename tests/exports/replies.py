@@ -10,9 +10,9 @@ from dspy.adapters.utils import serialize_for_json
 from hypothesis import strategies as st
 
 from ragc.errors import ParseFailure
-from ragc.programs.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.predict import RagPredict
-from ragc.programs.typed import output_model, read_json, reply_schema
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import output_model, read_json, reply_schema
 from tests.exports.common import texts
 
 UNREAD = "unread"

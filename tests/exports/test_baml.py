@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_baml import BLANKS, LIMITS, SPLIT, SPLITS, functions_of
-from ragc.exports.baml_types import RESERVED, Types, Untyped, names, pascal, text, value
-from ragc.exports.base import format_of
+from ragc.core.retry import Retry
 from ragc.exports.derive import exported
-from ragc.exports.prompt import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
-from ragc.exports.render import render
+from ragc.exports.formats.baml.format import BLANKS, LIMITS, SPLIT, SPLITS, functions_of
+from ragc.exports.formats.baml.types import RESERVED, Types, Untyped, names, pascal, text, value
+from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.programs.typed import read_json
-from ragc.targets.retry import Retry
+from ragc.programs.calls.replies import read_json
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
+from ragc.prompts.render import render
 from tests.examples import examples
 from tests.exports.baml_runs import Baml, limited, replies, said
 from tests.exports.common import CALM, inputs_for, made, sent, texts, with_demos

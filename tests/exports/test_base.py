@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import ArtefactError, UnknownName, UsageError
-from ragc.exports.base import FORMATS, check, export, format_of
 from ragc.exports.derive import exported
+from ragc.exports.write import FORMATS, check, export, format_of
 from ragc.programs import method
 from tests.exports.common import made
 

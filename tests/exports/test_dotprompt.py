@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_dotprompt import LIMITS, MOST
-from ragc.exports.base import export, format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible, Slot, TemplateMessage
+from ragc.exports.formats.dotprompt import LIMITS, MOST
+from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Message
 from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent

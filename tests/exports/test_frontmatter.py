@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports import frontmatter
+from ragc.exports.formats import frontmatter
 from tests.examples import examples
 from tests.exports.common import texts
 

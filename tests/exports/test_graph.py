@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ragc.exports.derive import exported
-from ragc.exports.flows import FLOWS
-from ragc.exports.graph import END, SEARCH, START, graph_of
 from ragc.programs import METHODS, Method, method
+from ragc.programs.flow import END, SEARCH, START, graph_of
 from ragc.programs.trace import Call, Event, Gate, Note
 from ragc.testing import Filling, ListSource, settings
 from tests.exports.common import Fresh, built, made
@@ -65,7 +64,7 @@ def missing(entry: Method, asked: dict[str, Any], reply: Any, source: Any = None
     program = built(entry, asked, reply) if source is None else made(entry, reply, source=source, **asked)
     if program is None:
         return set()
-    graph = graph_of(entry.id, dict(program.named_predictors()), program.knobs.to_json())
+    graph = graph_of(entry.id, entry.flow, dict(program.named_predictors()), program.knobs.to_json())
     told = {(step.source, step.target) for step in graph.steps}
     found, last = walked(placed(program(question="What is the colour of thing 3?").trace), frozenset({START}))
     return {
@@ -96,7 +95,7 @@ def test_steps_name_prompts_knobs_and_sources_that_exist(entry: Method) -> None:
     for asked in settings(entry.knobs):
         if program := built(entry, asked):
             seen |= {name for name, _ in program.named_predictors()}
-    steps = FLOWS[entry.id]
+    steps = entry.flow
     named = {node for step in steps for node in (step.source, step.target)}
     assert {n for n in named if not n.startswith(SEARCH)} == seen | {START, END}
     sources = {node.removeprefix(SEARCH) for node in named if node.startswith(SEARCH)}
@@ -107,7 +106,7 @@ def test_steps_name_prompts_knobs_and_sources_that_exist(entry: Method) -> None:
 @every
 def test_every_prompt_can_be_reached_and_leads_to_the_end(entry: Method) -> None:
     program = made(entry)
-    graph = graph_of(entry.id, dict(program.named_predictors()), program.knobs.to_json())
+    graph = graph_of(entry.id, entry.flow, dict(program.named_predictors()), program.knobs.to_json())
     assert reach(START, {(s.source, s.target) for s in graph.steps}) >= {*graph.predictors, END}
     assert reach(END, {(s.target, s.source) for s in graph.steps}) >= {*graph.predictors, START}
 
@@ -121,7 +120,7 @@ def reach(start: str, edges: set[tuple[str, str]]) -> set[str]:
 
 
 def test_every_method_has_a_table_and_no_other() -> None:
-    assert FLOWS.keys() == {entry.id for entry in METHODS}
+    assert all(entry.flow for entry in METHODS)
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
@@ -135,12 +134,14 @@ def test_single_is_told_by_the_calls_of_a_question(entry: Method) -> None:
 def test_a_graph_has_the_values_of_the_knobs_it_names() -> None:
     entry = method("crag")
     program = made(entry, crag_upper=0.5)
-    told = graph_of("crag", dict(program.named_predictors()), program.knobs.to_json()).to_json()
+    told = graph_of(
+        "crag", method("crag").flow, dict(program.named_predictors()), program.knobs.to_json()
+    ).to_json()
     assert told["knobs"]["crag_upper"] == 0.5
     assert [step["to"] for step in told["steps"] if step["from"] == "query"] == ["search web"]
 
 
 def test_a_method_without_a_table_has_its_prompts_without_an_order() -> None:
-    graph = graph_of("own", ["b", "a"], {})
+    graph = graph_of("own", (), ["b", "a"], {})
     assert graph.predictors == ("b", "a")
     assert not graph.single

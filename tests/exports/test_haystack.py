@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_haystack import TAKEN
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible, TemplateMessage
+from ragc.exports.formats.haystack import TAKEN
 from ragc.programs import method
+from ragc.prompts.model import Input, NotExpressible, TemplateMessage
 from tests.examples import examples
 from tests.exports.common import made, sent, texts
 from tests.exports.drawn import alone, consumer, file_of

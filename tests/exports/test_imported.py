@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
-from ragc.exports.imported import ImportedPrompt, imported
+from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.programs.typed import reply_schema
+from ragc.programs.calls.replies import reply_schema
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.load import ImportedPrompt, imported
 from tests.examples import examples
 from tests.exports.common import CALM, made, with_demos
 

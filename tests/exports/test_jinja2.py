@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
+from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible
 from ragc.programs import method
+from ragc.prompts.model import Input, NotExpressible
 from tests.exports.common import made
 from tests.exports.drawn import alone, consumer, file_of
 from tests.exports.readers import QUIET, langchain_template

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragc.exports.as_llamaindex import TAKEN
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible
+from ragc.exports.formats.llamaindex import TAKEN
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Input, NotExpressible
 from tests.exports.common import made, sent
 from tests.exports.drawn import alone, consumer, file_of
 from tests.exports.readers import llamaindex as rendered

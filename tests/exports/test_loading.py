@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import UsageError
-from ragc.exports.base import FORMATS, check, export
 from ragc.exports.derive import exported
-from ragc.exports.formats import format_of
+from ragc.exports.formats.base import format_of
 from ragc.exports.loading import HINT, example_inputs
-from ragc.exports.prompt import Case
-from ragc.exports.render import render
+from ragc.exports.write import FORMATS, check, export
 from ragc.programs import method
+from ragc.prompts.model import Case
+from ragc.prompts.render import render
 from tests.exports.common import made
 from tests.exports.drawn import consumer
 from tests.exports.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack

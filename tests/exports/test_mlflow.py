@@ -9,12 +9,12 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from ragc.exports.as_mlflow import MOST, TAKEN
 from ragc.exports.derive import exported, prompt_of
-from ragc.exports.prompt import Input, NotExpressible, TemplateMessage
+from ragc.exports.formats.mlflow import MOST, TAKEN
 from ragc.programs import method
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
+from ragc.prompts.model import Input, NotExpressible, TemplateMessage
 from ragc.testing import Filling, ScriptedTarget
 from tests.exports.common import made
 from tests.exports.drawn import alone, consumer, file_of

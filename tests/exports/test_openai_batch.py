@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragc import loop
+from ragc.core import event_loop
 from ragc.errors import UsageError
-from ragc.exports.base import export, format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Case
+from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.vllm import VllmTarget
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Case
+from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
 from tests.exports.common import CALM, NASTY, inputs_for, made, with_demos
 
@@ -44,7 +44,7 @@ def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, 
 
     call = dict(program.named_predictors())[name]
     target = VllmTarget("http://127.0.0.1:9/v1", "model", transport=httpx.MockTransport(answer))
-    loop.run(_complete(target, call.request(**inputs)))
+    event_loop.run(_complete(target, call.request(**inputs)))
     return bodies[0]
 
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
+from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.wire import request_body
+from ragc.programs.knobs import LAYOUTS
+from ragc.targets.openai_wire import request_body
 from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 

@@ -11,16 +11,14 @@ import dspy
 import pytest
 
 from ragc.errors import ArtefactError, UsageError
-from ragc.exports.derive import exported, prompt_of
-from ragc.exports.parse import AGAIN, reading
-from ragc.exports.prompt import Input, NotExpressible, Slot
-from ragc.exports.standin import models, runtime, tables
-from ragc.optimizers.compiled import CompiledProgram
+from ragc.exports.derive import exported, models, prompt_of, runtime, tables
+from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import METHODS, Method, method
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.wire import request_body
+from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
+from ragc.targets.openai_wire import request_body
 from ragc.testing import Filling, ScriptedTarget
 from tests.exports.common import built, made
 
@@ -197,7 +195,7 @@ def test_every_setting_is_a_fixed_template(entry: Method) -> None:
 
 
 def test_the_types_load_without_an_lm_library() -> None:
-    code = "import sys, ragc.exports.base as b; [b.format_of(f) for f in b.FORMATS]; "
+    code = "import sys, ragc.exports.write as b; [b.format_of(f) for f in b.FORMATS]; "
     code += "print('dspy' in sys.modules, 'jinja2' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", "False"]

@@ -16,15 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc import metrics
-from ragc.exports import promptfoo_metric
-from ragc.exports.as_promptfoo import folders, unscored
-from ragc.exports.as_promptfoo import given as variables
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Case, ExportedProgram, Input, Slot, TemplateMessage
-from ragc.exports.render import check_inputs
+from ragc.exports.formats.promptfoo import metric as promptfoo_metric
+from ragc.exports.formats.promptfoo.format import folders, unscored
+from ragc.exports.formats.promptfoo.format import given as variables
+from ragc.exports.write import format_of
+from ragc.metrics import short_answer
 from ragc.programs import METHODS, method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Case, ExportedProgram, Input, Slot, TemplateMessage
+from ragc.prompts.render import check_inputs
 from tests.examples import examples
 from tests.exports.common import made, texts
 
@@ -87,7 +88,7 @@ def test_dev_questions_are_tests_with_the_metric_as_assertion() -> None:
         ],
     }
     assert files["answer/tests.json"].isascii()
-    source = resources("ragc.exports").joinpath("promptfoo_metric.py").read_bytes()
+    source = resources("ragc.exports.formats.promptfoo").joinpath("metric.py").read_bytes()
     assert files["answer/metric.py"] == source
 
 
@@ -120,7 +121,7 @@ def test_a_prompt_without_an_answer_is_not_scored() -> None:
 
 
 def test_all_metrics_of_text_are_there_but_those_that_need_a_library() -> None:
-    texts_only = {one.id for one in (*metrics.short.METRICS, *metrics.match.METRICS)}
+    texts_only = {one.id for one in (*short_answer.METRICS, *short_answer.LENIENT)}
     assert promptfoo_metric.METRICS.keys() == texts_only - {"rqrag_f1"}
 
 
@@ -148,8 +149,8 @@ def test_the_metric_scores_as_ragc_does(answer: str, golds: list[str], metric: s
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_it_finds_the_answer_where_the_program_does(layout: str, data: Any) -> None:
-    from ragc.exports.parse import style
-    from ragc.programs.layouts import adapter
+    from ragc.programs.calls.layouts import adapter
+    from ragc.prompts.model import style
 
     program = made(method("vanilla"), layout=layout, cot=True)
     ((_, call),) = program.named_predictors()

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_prompty import LIMITS
-from ragc.exports.base import export, format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible, Slot, TemplateMessage
+from ragc.exports.formats.prompty import LIMITS
+from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.wire import request_body
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
+from ragc.targets.openai_wire import request_body
 from tests.examples import examples
 from tests.exports.common import CALM, inputs_for, made, sent
 from tests.exports.handmade import changed, file_of, with_any_demos

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_prompty_v1 import LIMITS
-from ragc.exports.base import export, format_of
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Input, NotExpressible, Slot, TemplateMessage
+from ragc.exports.formats.prompty_v1 import LIMITS
+from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Sampling
 from tests.examples import examples
 from tests.exports.common import CALM, made

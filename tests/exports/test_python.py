@@ -18,17 +18,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import ParseFailure
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported, prompt_of
-from ragc.exports.prompt import CompiledPrompt, ExportedProgram, NotExpressible
+from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
 from ragc.records import Passage
 from ragc.targets.base import Reply
-from ragc.targets.wire import request_body
+from ragc.targets.openai_wire import request_body
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases, examples
 from tests.exports.common import CALM, NASTY, inputs_for, made, programs, sent, with_demos

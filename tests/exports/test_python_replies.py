@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragc.exports.derive import exported
 from ragc.programs import Method, method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
 from tests.exports.common import made
 from tests.exports.replies import UNREAD, broken, ours, outputs_of, written

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
 from tests.exports.common import CALM
 from tests.exports.drawn import agree, agree_typed, stable

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from ragc.errors import UsageError
 from ragc.exports.derive import exported, prompt_of
-from ragc.exports.prompt import CompiledPrompt
-from ragc.exports.render import literal, render, template
 from ragc.programs import METHODS, Method
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.prompts.model import CompiledPrompt
+from ragc.prompts.render import literal, render, template
 from ragc.testing import Filling, ScriptedTarget
 from tests.examples import cases, examples
 from tests.exports.common import CALM, inputs_for, made, sent, texts, value_of, with_demos

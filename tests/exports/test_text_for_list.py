@@ -11,11 +11,11 @@ import jinja2.sandbox
 import pytest
 
 from ragc.exports.derive import exported
-from ragc.exports.formats import format_of
-from ragc.exports.imported import imported
-from ragc.exports.prompt import CompiledPrompt
-from ragc.exports.render import template
+from ragc.exports.formats.base import format_of
 from ragc.programs import method
+from ragc.prompts.load import imported
+from ragc.prompts.model import CompiledPrompt
+from ragc.prompts.render import template
 from tests.exports.common import made
 from tests.exports.drawn import file_of
 from tests.exports.prompty_runs import rendered as prompty

@@ -110,7 +110,7 @@ class Cluster:
 
     def start(self, who: str) -> None:
         """A worker for one trial at a time."""
-        code = f"from ragc.optimizers.joining import join; join({self.ray!r}, trials=1)"
+        code = f"from ragc.optimizers.distributed.worker import join; join({self.ray!r}, trials=1)"
         command = [sys.executable, "-c", code]
         self.workers[who] = _node(command, self.environment(who), self.folder / f"{who}.log")
 

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.targets import embedded_server as llama
-from ragc.targets.embedded_schema import prepared
+from ragc.targets.embedded import server as llama
+from ragc.targets.embedded.schema import prepared
 
 MODEL = "smollm2"
 _TAKEN = ("temperature", "top_p", "max_tokens", "seed", "stop")

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragc.corpora import pydocs
-from ragc.corpora.dense import DenseSource
-from ragc.corpora.embedder_onnx import OnnxEmbedder
-from ragc.corpora.embedder_weights import minilm
+from ragc.corpora.datasets import pydocs
+from ragc.corpora.embed.minilm import minilm
+from ragc.corpora.embed.onnx import OnnxEmbedder
+from ragc.corpora.sources.dense import DenseSource
 from ragc.records import Passage
 
 SRC = Path(__file__).parents[2] / "src"
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def embedder() -> OnnxEmbedder:
     """The default embedder is fetched in a process of its own: this one may not leave the machine."""
-    fetch = "from ragc.corpora.embedder_weights import minilm; minilm().embed(['warm'])"
+    fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
     environ = {**os.environ, "PYTHONPATH": str(SRC)}
     done = subprocess.run(
         [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False

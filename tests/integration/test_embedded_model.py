@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from ragc.errors import TargetError
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.targets.embedded.target import EmbeddedTarget
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -115,7 +115,7 @@ def call() -> Iterator[Callable[[Awaitable[T]], T]]:
 def weights() -> Path:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
     environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.weights import default_weights; print(default_weights())"
+    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
     done = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
     )
@@ -269,7 +269,7 @@ def test_a_program_that_ends_with_requests_in_flight_ends_at_once(weights: Path)
     program = """
 import asyncio, sys, threading, time
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.targets.embedded.target import EmbeddedTarget
 target = EmbeddedTarget(sys.argv[1], context=2048)
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()

@@ -14,10 +14,10 @@ import dspy
 import pydantic
 import pytest
 
-from ragc import loop
-from ragc.programs.typed import read_json, reply_schema
+from ragc.core import event_loop
+from ragc.programs.calls.replies import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.targets.embedded.target import EmbeddedTarget
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -60,16 +60,16 @@ PROMPTS = (
 @pytest.fixture(scope="module")
 def target() -> EmbeddedTarget:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
-    fetch = "from ragc.targets.weights import default_weights; default_weights()"
+    fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
     subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
     made = EmbeddedTarget()
-    loop.run(made.open())
+    event_loop.run(made.open())
     return made
 
 
 def ask(target: EmbeddedTarget, text: str, **more: Any) -> Reply:
     messages = (Message("system", "Reply with a JSON object."), Message("user", text))
-    return loop.run(target.complete(ChatRequest(messages, **more)))
+    return event_loop.run(target.complete(ChatRequest(messages, **more)))
 
 
 def signature(annotation: Any) -> Any:

@@ -20,13 +20,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.as_baml import functions_of, inputs_of
-from ragc.exports.base import export
 from ragc.exports.derive import exported
-from ragc.exports.prompt import ExportedProgram
+from ragc.exports.formats.baml.format import functions_of, inputs_of
+from ragc.exports.write import export
 from ragc.programs import METHODS, method
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.programs.typed import read_json
+from ragc.programs.calls.replies import read_json
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import ExportedProgram
 from tests.exports.baml_runs import ENV, drawn, limited, replies, said, wired
 from tests.exports.common import CALM, inputs_for, made, with_demos
 

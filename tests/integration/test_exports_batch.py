@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from ragc.exports.base import format_of
+from ragc.core.digest import canonical
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Case
-from ragc.fingerprint import canonical
+from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.typed import read_json
+from ragc.programs.calls.replies import read_json
+from ragc.prompts.model import Case
 from ragc.targets.base import Reply
-from ragc.targets.vllm import VllmTarget
-from ragc.targets.wire import read_reply
+from ragc.targets.openai_wire import read_reply
+from ragc.targets.vllm.target import VllmTarget
 from tests.exports.common import made
 from tests.integration.vllm_server import LIMITS, address, model, python, ran
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.programs import METHODS, Method
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, made
 from tests.exports.handmade import with_any_demos, with_calm_demos
 from tests.exports.test_dotprompt import Render, check_all, render

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 
-from ragc.exports.base import format_of
 from ragc.exports.derive import exported
+from ragc.exports.write import format_of
 from ragc.programs import METHODS
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 from tests.exports.test_jinja2 import rendered
 from tests.exports.test_openai_json import filled

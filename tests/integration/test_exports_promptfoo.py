@@ -20,13 +20,13 @@ import pytest
 from hypothesis import strategies as st
 
 from ragc import metrics
-from ragc.exports.as_promptfoo import folders
-from ragc.exports.base import export
 from ragc.exports.derive import exported
-from ragc.exports.prompt import Case, ExportedProgram
+from ragc.exports.formats.promptfoo.format import folders
+from ragc.exports.write import export
 from ragc.programs import method
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.targets.wire import request_body
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Case, ExportedProgram
+from ragc.targets.openai_wire import request_body
 from tests.exports.baml_runs import drawn, wired
 from tests.exports.common import inputs_for, made, with_demos
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragc.exports.derive import exported
 from ragc.programs import METHODS
-from ragc.programs.shared_knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
 from tests.exports.replies import broken, ours, outputs_of, written
 from tests.exports.test_python import alone, loaded, shown_by, source

@@ -21,7 +21,7 @@ from benchmarks.loopback import MODEL, Loopback
 from benchmarks.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
+from ragc.optimizers.results.compiled import load
 
 pytestmark = pytest.mark.integration
 

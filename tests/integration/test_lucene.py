@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import lucene_jvm
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.lucene import LuceneSource
-from ragc.corpora.lucene_index import LuceneIndex
-from ragc.corpora.source import Source
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.lucene import jvm
+from ragc.corpora.sources.lucene.index import LuceneIndex
+from ragc.corpora.sources.lucene.source import LuceneSource
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage
 
@@ -157,7 +157,7 @@ def test_eight_threads_and_then_none_is_left_in_java() -> None:
     expected = {query: found(source, query) for query in QUERIES}
 
     def alive() -> int:
-        return lucene_jvm.call(lambda: int(lucene_jvm.java("java.lang.Thread").activeCount()))
+        return jvm.call(lambda: int(jvm.java("java.lang.Thread").activeCount()))
 
     before = alive()
     with ThreadPoolExecutor(8) as pool:
@@ -183,7 +183,7 @@ def test_many_searches_at_once_in_one_loop(tmp_path: Path) -> None:
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
-from ragc.corpora.lucene import LuceneSource
+from ragc.corpora.sources.lucene.source import LuceneSource
 from ragc.records import Passage
 source = LuceneSource([Passage(*row) for row in json.loads(sys.stdin.read())], home=Path(sys.argv[1]))
 hits = asyncio.run(source.search("dog fox", 10))
@@ -233,12 +233,12 @@ def test_two_processes_build_once(tmp_path: Path) -> None:
 
 def test_a_killed_build_is_made_again(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from ragc.corpora.lucene_index import write\n"
-        "from ragc.corpora.index_folder import open_or_build\n"
-        "from ragc.corpora.lucene import LuceneSource; from ragc.records import Passage\n"
+        "import sys, time; from pathlib import Path; from ragc.corpora.sources.lucene.index import write\n"
+        "from ragc.corpora.storage.index_cache import open_or_build\n"
+        "from ragc.corpora.sources.lucene.source import LuceneSource; from ragc.records import Passage\n"
         "def slow(n):\n    print('half', flush=True)\n    time.sleep(60)\n"
         "source = LuceneSource([Passage(f'p{n}', '', 'dog') for n in range(600)], home=Path(sys.argv[1]))\n"
-        "from ragc.progress import Silent\nwatch = Silent()\nwatch.step = slow\nsource.build(watch)\n"
+        "from ragc.core.progress import Silent\nwatch = Silent()\nwatch.step = slow\nsource.build(watch)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
@@ -285,10 +285,10 @@ def test_what_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_old_java_is_told_by_its_release_file(tmp_path: Path) -> None:
     (tmp_path / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="17.0.2"\n')
-    assert lucene_jvm.version_of(tmp_path) == 17
+    assert jvm.version_of(tmp_path) == 17
     (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
-    assert lucene_jvm.version_of(tmp_path) == 8
-    assert lucene_jvm.version_of(tmp_path / "none") is None
+    assert jvm.version_of(tmp_path) == 8
+    assert jvm.version_of(tmp_path / "none") is None
 
 
 def _any(values: dict[str, float]) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from ragc import loop
 from ragc import recipe as recipes
-from ragc.counters import Counters, counting
-from ragc.optimizers.compiled import CompiledProgram, load
-from ragc.optimizers.peers import PeerFound, optimise
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
+from ragc.core.progress import Silent
+from ragc.optimizers.external.optimize import PeerFound, optimise
+from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.task import Task, prepare
-from ragc.progress import Silent
-from ragc.store import CallStore
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.store.call_store import CallStore
+from ragc.targets.embedded.target import EmbeddedTarget
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -54,7 +54,7 @@ top_k = 1
 def target() -> Iterator[EmbeddedTarget]:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
     environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.weights import default_weights; print(default_weights())"
+    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
     said = subprocess.run(
         [sys.executable, "-c", program],
         env={**environ, "PYTHONPATH": str(SRC)},
@@ -63,9 +63,9 @@ def target() -> Iterator[EmbeddedTarget]:
         text=True,
     )
     made = EmbeddedTarget(Path(said.stdout.strip()), context=1024)
-    loop.run(made.open())
+    event_loop.run(made.open())
     yield made
-    loop.run(made.aclose())
+    event_loop.run(made.aclose())
 
 
 def task_of(folder: Path, target: EmbeddedTarget) -> Task:
@@ -85,14 +85,14 @@ def test_a_peer_searches_on_the_real_model_and_can_be_saved(
 ) -> None:
     task = task_of(tmp_path, target)
     with counting(Counters()) as spent:
-        found, repeated = loop.run(twice(name, task))
+        found, repeated = event_loop.run(twice(name, task))
     assert repeated == found
     assert spent.sent == task.ledger.calls
     assert len(found.trials) >= 3
     assert max(found.trials) >= found.trials[0]
     assert all(0.0 <= score <= 1.0 for score in found.trials)
     assert found.counters["lm_calls"] >= len(found.trials) * len(task.dev)
-    program = loop.run(found.program(task))
+    program = event_loop.run(found.program(task))
     compiled = CompiledProgram.of(program, provenance={}, recipe=task.recipe.to_toml(), run={})
     compiled.save(tmp_path / "out", program)
     again = load(tmp_path / "out").build(task.runtime)

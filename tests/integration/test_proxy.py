@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from ragc.errors import TargetError, UsageError
-from ragc.optimizers.evaluation import Row
-from ragc.optimizers.opened import open_program, score
-from ragc.store import CallStore
+from ragc.optimizers.answering import Row
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.targets.embedded import EmbeddedTarget
-from ragc.targets.weights import default_weights
+from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.targets.embedded.weights import default_weights
 from tests.integration.embedded_api import MODEL, Api, embedded_api
 from tests.optimizers.colours import Run, begun, written
 
@@ -73,7 +73,7 @@ class Proxy:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
-    fetch = "from ragc.targets.weights import default_weights; default_weights()"
+    fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
     subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
     folder, key = tmp_path_factory.mktemp("proxy"), f"sk-{secrets.token_hex(24)}"
     with socket.socket() as free:

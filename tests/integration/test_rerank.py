@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.rerank import RerankedSource, Reranker, make
+from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Hit, Passage
 
 SRC = Path(__file__).parents[2] / "src"
@@ -30,7 +30,7 @@ PASSAGES = (
 @pytest.fixture(scope="module")
 def reranker() -> Reranker:
     """The default embedder is fetched in a process of its own: this one may not leave the machine."""
-    fetch = "from ragc.corpora.embedder_weights import minilm; minilm().embed(['warm'])"
+    fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
     environ = {**os.environ, "PYTHONPATH": str(SRC)}
     done = subprocess.run(
         [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora import corpus as corpora
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.readers import read_questions
-from ragc.metrics.outcome import Outcome
+from ragc.corpora.files.records import read_questions
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.storage import corpus as corpora
+from ragc.metrics.base import Outcome
 from ragc.metrics.retrieval import at
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -17,13 +17,13 @@ from pathlib import Path
 import dspy
 import pytest
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.errors import StoreError
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.store import CallStore
-from ragc.store_redis import RedisKeeper
+from ragc.store.call_store import CallStore
+from ragc.store.redis import RedisKeeper
 from ragc.testing import ScriptedTarget
 
 redis = pytest.importorskip("redis", reason="redis-py is not installed (extra redis)")
@@ -38,9 +38,9 @@ PASSWORD = "pass word/5"
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from ragc import loop
-from ragc.store import CallStore
-from ragc.store_redis import RedisKeeper
+from ragc.core import event_loop as loop
+from ragc.store.call_store import CallStore
+from ragc.store.redis import RedisKeeper
 
 async def work():
     async def call():
@@ -110,7 +110,7 @@ def test_what_one_worker_keeps_another_finds(stores: list[CallStore], text: str)
     one, other = stores
     one.put("k", text)
     assert other.get("k") == text
-    assert loop.run(other.read("k")) == text
+    assert event_loop.run(other.read("k")) == text
     assert other.get("another") is None
 
 
@@ -136,7 +136,7 @@ def test_workers_that_ask_the_same_at_once_send_it_once(stores: list[CallStore])
     async def work() -> list[tuple[str, bool]]:
         return list(await asyncio.gather(*(store.fetch("k", call) for store in stores * 3)))
 
-    found = loop.run(work())
+    found = event_loop.run(work())
     assert len(sent) == 1
     assert [text for text, _ in found] == ['"reply"'] * 6
     assert sorted(replayed for _, replayed in found) == [False] + [True] * 5
@@ -154,7 +154,7 @@ def test_a_call_that_outlasts_its_lock_keeps_it(server: Server) -> None:
     async def work() -> None:
         await asyncio.gather(*(store.fetch("k", call) for store in stores))
 
-    loop.run(work())
+    event_loop.run(work())
     for store in stores:
         store.close()
     assert len(sent) == 1
@@ -172,7 +172,7 @@ def test_a_call_that_fails_is_free_for_others(stores: list[CallStore]) -> None:
             await stores[0].fetch("k", fail)
         return await stores[1].fetch("k", call)
 
-    assert loop.run(work()) == ("2", False)
+    assert event_loop.run(work()) == ("2", False)
 
 
 def test_a_worker_that_died_blocks_nobody(server: Server) -> None:
@@ -191,7 +191,7 @@ def test_a_worker_that_died_blocks_nobody(server: Server) -> None:
     async def call() -> str:
         return "3"
 
-    assert loop.run(store.fetch("k", call)) == ("3", False)
+    assert event_loop.run(store.fetch("k", call)) == ("3", False)
     store.close()
 
 
@@ -230,7 +230,7 @@ def test_a_server_that_is_gone_is_one_clear_error_without_the_password(
     for attempt in (
         lambda: stores[0].get("k"),
         lambda: stores[0].put("k", "1"),
-        lambda: loop.run(stores[1].fetch("k", call)),
+        lambda: event_loop.run(stores[1].fetch("k", call)),
         lambda: CallStore.at(server.address, Path("unused")),
     ):
         with pytest.raises(StoreError, match=rf"redis://127\.0\.0\.1:{server.port}/0 cannot be") as caught:

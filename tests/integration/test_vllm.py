@@ -11,17 +11,17 @@ import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from ragc import loop
+from ragc.core import event_loop
+from ragc.core.progress import listening
+from ragc.core.redact import is_context_error
 from ragc.errors import TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
-from ragc.progress import listening
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
-from ragc.targets.redact import is_context_error
-from ragc.targets.vllm import VllmTarget
+from ragc.targets.vllm.target import VllmTarget
 from ragc.testing import ListSource
 from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
 
@@ -84,15 +84,15 @@ def wire() -> Kept:
 @pytest.fixture(scope="module")
 def target(wire: Kept) -> Iterator[VllmTarget]:
     made = VllmTarget(address(), "model", transport=wire)
-    loop.run(made.open())
+    event_loop.run(made.open())
     yield made
-    loop.run(made.aclose())
+    event_loop.run(made.aclose())
 
 
 def drawn(target: VllmTarget, *numbers: int, **sampling: Any) -> list[str]:
     """The texts of these draws, each asked for by itself."""
     asked = replace(ASK, sampling=replace(ASK.sampling, **sampling))
-    return [loop.run(target.complete(replace(asked, sample=number))).text for number in numbers]
+    return [event_loop.run(target.complete(replace(asked, sample=number))).text for number in numbers]
 
 
 def together(target: VllmTarget, *numbers: int) -> list[str]:
@@ -100,9 +100,9 @@ def together(target: VllmTarget, *numbers: int) -> list[str]:
 
     async def go() -> list[str]:
         gathered = [target.complete(replace(ASK, sample=number)) for number in numbers]
-        return [(await reply).text for reply in [loop.get().create_task(one) for one in gathered]]
+        return [(await reply).text for reply in [event_loop.get().create_task(one) for one in gathered]]
 
-    return loop.run(go())
+    return event_loop.run(go())
 
 
 def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
@@ -135,7 +135,7 @@ def test_every_reply_of_a_program_fits_its_schema(
 
 
 def test_logprobs_are_those_of_the_replys_tokens(target: VllmTarget) -> None:
-    reply = loop.run(target.complete(replace(ASK, logprobs=True, sampling=Sampling(max_tokens=8))))
+    reply = event_loop.run(target.complete(replace(ASK, logprobs=True, sampling=Sampling(max_tokens=8))))
     assert "".join(t.token for t in reply.logprobs) == reply.text
     assert len(reply.logprobs) == reply.usage.completion == 8
     assert all(t.logprob <= 0 for t in reply.logprobs)
@@ -151,7 +151,7 @@ def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> 
     )
     scores = []
     for request in (likely, unlikely):
-        reply = loop.run(target.complete(request))
+        reply = event_loop.run(target.complete(request))
         assert len(reply.prompt_logprobs) == reply.usage.prompt - 1
         assert request.messages[0].content in "".join(t.token for t in reply.prompt_logprobs)
         scores.append(sum(t.logprob for t in reply.prompt_logprobs))
@@ -180,18 +180,18 @@ def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:
 def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
     wrong = VllmTarget(address(), "modle")
     with pytest.raises(UnknownName, match=r"'modle'.*Did you mean 'model'"):
-        loop.run(wrong.open())
-    loop.run(wrong.aclose())
+        event_loop.run(wrong.open())
+    event_loop.run(wrong.aclose())
 
 
 def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(target: VllmTarget, wire: Kept) -> None:
     long = ChatRequest((Message("user", "word " * target.context_tokens),))
     with pytest.raises(TargetError) as caught:
-        loop.run(target.complete(long))
+        event_loop.run(target.complete(long))
     assert is_context_error(str(caught.value)), str(caught.value)
     before = len(wire.bodies)
     with pytest.raises(TargetError, match="context window"):
-        loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
+        event_loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
     assert len(wire.bodies) == before
 
 
@@ -217,7 +217,7 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
         request = replace(ASK, sampling=Sampling(max_tokens=8))
         return await first.complete(request), await second.complete(request)
 
-    replies = loop.run(go())
+    replies = event_loop.run(go())
     assert replies[0].text == replies[1].text != ""
     assert first.context_tokens == 512
     assert first.capabilities >= {"n", "prompt_logprobs"}
@@ -225,9 +225,9 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
     assert lines[-1].startswith("vLLM serves")
     assert sum(line.startswith("starting") for line in lines) == 1
     health = f"{getattr(first, 'metrics_url', '').removesuffix('metrics')}health"
-    loop.run(first.aclose())
+    event_loop.run(first.aclose())
     assert httpx.get(health, trust_env=False).status_code == 200
-    loop.run(second.aclose())
+    event_loop.run(second.aclose())
     with pytest.raises(httpx.ConnectError):
         httpx.get(health, trust_env=False)
 
@@ -243,4 +243,4 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
 def test_a_flag_that_vllm_refuses_is_told_in_its_words(options: dict[str, Any], quoted: str) -> None:
     target = build(TargetSpec("vllm", model(), options={"serve": True, "python": python(), **options}))
     with pytest.raises(TargetError, match=quoted):
-        loop.run(target.open())
+        event_loop.run(target.open())

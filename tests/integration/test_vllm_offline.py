@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ragc import loop
+from ragc.core import event_loop
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
-from ragc.targets.vllm import VllmTarget
+from ragc.targets.vllm.target import VllmTarget
 from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
@@ -25,12 +25,12 @@ ASK = """
 import sys
 sys.path.append(sys.argv[2])
 try:
-    import dspy, ragc.loop
+    import dspy, ragc.core.event_loop
 except ImportError as error:
     print(error)
     sys.exit(77)
 import asyncio, json
-from ragc import loop
+from ragc.core import event_loop as loop
 from ragc.errors import TargetError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Sampling
@@ -110,7 +110,7 @@ def test_it_answers_as_its_server_does(tmp_path: Path) -> None:
         await target.aclose()
         return replies
 
-    wanted = loop.run(go())
+    wanted = event_loop.run(go())
     replies = [Reply.from_json(one) for one in found]
     assert [r.usage.prompt for r in replies] == [r.usage.prompt for r in wanted]
     assert [t.token for t in replies[0].prompt_logprobs] == [t.token for t in wanted[0].prompt_logprobs]

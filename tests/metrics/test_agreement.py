@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import DataError, UsageError
-from ragc.metrics.agreement import Agreement, Judged, agreement, read_judged
+from ragc.metrics.reports.judge_agreement import Agreement, Judged, agreement, read_judged
 from tests.examples import examples
 
 NQ301 = Path(__file__).resolve().parents[3] / "shared" / "data" / "judged" / "openqa_eval"

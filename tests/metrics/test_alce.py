@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import METRICS, first_line, is_list, items, qampari, without_citations
-from ragc.metrics.outcome import Outcome
+from ragc.metrics.base import Outcome
 
 ALCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "alce"
 needs_data = pytest.mark.skipif(not ALCE.is_dir(), reason="the data sets of ../shared/data are not here")

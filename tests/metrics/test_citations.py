@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.assessing import assessed
+from ragc.metrics.base import Finding, Outcome, assessed
 from ragc.metrics.citations import METRICS, CitationAssessor, ClaimAssessor, cite_f1_of, cited
-from ragc.metrics.entailment import LexicalEntailer, Pair
-from ragc.metrics.outcome import Finding, Outcome
-from ragc.metrics.sentences import sentences
+from ragc.metrics.entailment.base import LexicalEntailer, Pair
+from ragc.metrics.rouge import sentences
 from ragc.records import Passage
 
 PROMPTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "alce" / "prompts"

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.adjusting import by_holm, holm, max_t
-from ragc.metrics.comparison import Comparison, Scored, against, all_pairs
-from ragc.metrics.contrasts import Contrast, judge
-from ragc.metrics.significance import paired
+from ragc.metrics.reports.many_systems import Comparison, Scored, against, all_pairs
+from ragc.metrics.stats.intervals import paired
+from ragc.metrics.stats.multiple import Contrast, by_holm, holm, judge, max_t
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])

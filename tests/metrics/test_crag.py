@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.core.counters import Counters, counting
 from ragc.corpora import datasets
-from ragc.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics import crag
-from ragc.metrics.assessing import Assessing, assessed
-from ragc.metrics.crag_judging import CUT, CragAssessor, first_tokens
-from ragc.metrics.outcome import Finding, Outcome
-from ragc.signatures.verdicts import JudgeAnswer, JudgeAnswerStrictly
+from ragc.metrics.base import Assessing, Finding, Outcome, assessed
+from ragc.metrics.crag import CUT, CragAssessor, first_tokens
+from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 from tests.metrics.asks import ScriptedAsk
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

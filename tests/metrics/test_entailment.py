@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
-from ragc.metrics.entailment import Entailer, LexicalEntailer, Pair, Remembered, make
-from ragc.metrics.entailment_judge import JudgeEntailer, shortened
-from ragc.metrics.entailment_nli import entailment_label, longest
-from ragc.signatures.entailment import TextEntails
-from ragc.store import CallStore
+from ragc.metrics.entailment.base import Entailer, LexicalEntailer, Pair, Remembered, make
+from ragc.metrics.entailment.judge import JudgeEntailer, shortened
+from ragc.metrics.entailment.nli import entailment_label, longest
+from ragc.signatures.judge import TextEntails
+from ragc.store.call_store import CallStore
 from tests.metrics.asks import ScriptedAsk
 
 
@@ -231,7 +231,7 @@ def test_a_model_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragc.metrics.entailment_nli.find_spec", lambda name: None)
+    monkeypatch.setattr("ragc.metrics.entailment.nli.find_spec", lambda name: None)
     classifier_folder(tmp_path, onnx=False)
     with pytest.raises(UsageError, match=r"needs torch, .* pip install 'ragc\[nli\]'"):
         make(f"nli:{tmp_path}")
@@ -242,7 +242,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 
 def test_the_quick_backends_import_nothing_heavy() -> None:
     code = (
-        "import sys, ragc.metrics.citations, ragc.metrics.entailment as e; e.make('lexical')\n"
+        "import sys, ragc.metrics.citations, ragc.metrics.entailment.base as e; e.make('lexical')\n"
         "heavy = {'torch', 'transformers', 'numpy', 'onnxruntime', 'dspy', 'nltk', 'punkt', 'diskcache'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
     )

@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetUnavailable, UsageError
-from ragc.metrics import judging
-from ragc.metrics.assessing import assessed
-from ragc.metrics.judging import JudgeAssessor, as_data
-from ragc.metrics.outcome import Finding, Outcome
-from ragc.programs.predict import RagPredict
+from ragc.metrics import judge as judging
+from ragc.metrics.base import Finding, Outcome, assessed
+from ragc.metrics.judge import JudgeAssessor, as_data
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.signatures.verdicts import AnswerMatches
+from ragc.signatures.judge import AnswerMatches
 from ragc.testing import ScriptedTarget
 from tests.metrics.asks import ScriptedAsk
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.pooled import pooled_ci, pooled_paired
-from ragc.metrics.significance import mean_ci, paired
+from ragc.metrics.stats.intervals import mean_ci, paired
+from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])

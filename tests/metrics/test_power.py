@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragc.metrics.power import LARGE, least_changes, small_data_note, smallest_gain
-from ragc.metrics.significance import paired
+from ragc.metrics.stats.intervals import paired
+from ragc.metrics.stats.power import LARGE, least_changes, small_data_note, smallest_gain
 
 
 def test_so_many_must_change_as_the_sign_flip_test_needs() -> None:

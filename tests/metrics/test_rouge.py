@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.outcome import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.rouge import METRICS, references_of, rouge, rouge_lsum
 
 pytest.importorskip("rouge_score", reason="rouge-score is not installed")

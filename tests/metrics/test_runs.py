@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.metrics.run_comparison import compare
-from ragc.metrics.runs import Run, of_rows, read
-from ragc.optimizers.evaluation import Row
+from ragc.metrics.reports.compare_runs import compare
+from ragc.metrics.reports.runs import Run, of_rows, read
+from ragc.optimizers.answering import Row
 from ragc.records import Question
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import METRICS, Metric, Outcome, get, score
-from ragc.metrics.short import METRICS as SHORT
-from ragc.metrics.short import normalise, rqrag_f1, token_f1
+from ragc.metrics.short_answer import METRICS as SHORT
+from ragc.metrics.short_answer import normalise, rqrag_f1, token_f1
 
 TEXT_IDS = ("em", "f1", "acc", "hotpot_em", "hotpot_f1")
 JUDGED = Path(__file__).resolve().parents[2].parent / "shared/data/judged/openqa_eval"
@@ -122,7 +122,7 @@ def test_repairing_is_that_of_ftfy(prediction: str, gold: str) -> None:
 
 
 def test_without_ftfy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    short_module = sys.modules["ragc.metrics.short"]
+    short_module = sys.modules["ragc.metrics.short_answer"]
     monkeypatch.setitem(sys.modules, "ftfy", None)
     monkeypatch.setattr(short_module, "_ftfy", short_module._ftfy.__wrapped__)
     with pytest.raises(UsageError, match=r"pip install 'ragc\[metrics\]'"):

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ragc.errors import UsageError
 from ragc.metrics import get
-from ragc.metrics.significance import mean_ci, paired, power_note, smallest_provable, summarise, verdict
+from ragc.metrics.stats.intervals import mean_ci, paired, power_note, smallest_provable, summarise, verdict
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 1.0])

@@ -10,8 +10,8 @@ from typing import Any
 
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import IDENTICAL
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import IDENTICAL
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 

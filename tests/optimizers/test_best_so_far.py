@@ -10,18 +10,18 @@ import pytest
 
 import ragc
 from ragc.errors import RagcError
-from ragc.optimizers import best_so_far
-from ragc.optimizers.compile import study_directory
-from ragc.optimizers.compiled import CompiledProgram, load
-from ragc.optimizers.opened import open_program, score
-from ragc.optimizers.status import status
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import CompiledProgram, load
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.optimizers.search import checkpoint
+from ragc.optimizers.search.status import status
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos
 
 
 def best_of(out: Path) -> Path:
-    return study_directory(out) / best_so_far.BEST
+    return study_directory(out) / checkpoint.BEST
 
 
 def mean(path: Path) -> float:
@@ -64,14 +64,14 @@ def test_a_spent_budget_leaves_it_too_and_the_leader_only_gets_better(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = list[tuple[int, float]]()
-    put = best_so_far._put
+    put = checkpoint._put
 
     def watched(directory: Path, compiled: CompiledProgram, program: Any) -> None:
         put(directory, compiled, program)
-        kept = load(directory / best_so_far.BEST)
-        seen.append((kept.provenance["search"]["trial"], mean(directory / best_so_far.BEST)))
+        kept = load(directory / checkpoint.BEST)
+        seen.append((kept.provenance["search"]["trial"], mean(directory / checkpoint.BEST)))
 
-    monkeypatch.setattr(best_so_far, "_put", watched)
+    monkeypatch.setattr(checkpoint, "_put", watched)
     run(sets=("budget.lm_calls=140",))
     assert seen[0][0] == 0
     assert len(seen) > 1

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ragc import console
 from ragc import recipe as recipes
+from ragc.cli import console
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.calibrating import MOST, offers
-from ragc.optimizers.calibration import Fit
-from ragc.optimizers.calibration_curve import POINTS
-from ragc.optimizers.compiled import load
-from ragc.optimizers.plan import estimate
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.space import Candidate
-from ragc.store import CallStore
+from ragc.optimizers.thresholds.curve import POINTS, Fit
+from ragc.optimizers.thresholds.tuner import MOST, offers
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
@@ -93,11 +93,11 @@ def calibration(folder: Path, out: str = "out") -> Any:
 
 
 def trials(folder: Path, out: str = "out") -> Any:
-    return json.loads((compiling.study_directory(folder / out) / "trials.json").read_text("utf-8"))
+    return json.loads((study_directory(folder / out) / "trials.json").read_text("utf-8"))
 
 
 def log(folder: Path, out: str = "out") -> str:
-    return (compiling.study_directory(folder / out) / "study.log").read_text("utf-8")
+    return (study_directory(folder / out) / "study.log").read_text("utf-8")
 
 
 def distinct(target: ScriptedTarget) -> int:

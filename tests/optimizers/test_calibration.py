@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.optimizers.calibration import Fit, dealt, fit
-from ragc.optimizers.calibration_curve import Curve, Gated, agrees, evaluated, exact, spaced
+from ragc.optimizers.thresholds.curve import Curve, Fit, Gated, agrees, dealt, evaluated, exact, fit, spaced
 from tests.examples import examples
 
 KNOWN = [

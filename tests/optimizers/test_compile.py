@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ragc import console
+from ragc.cli import console
 from ragc.errors import ArtefactError, RagcError, UsageError
-from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.optimizers.opened import open_program, score
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, Killed, Run, colour_of, dying, identical, needs_demos
@@ -80,7 +80,7 @@ def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
         sets=("search.demos=0", 'search.knobs=["top_k"]', "search.trials=6"),
         target=target,
     )
-    trials = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text())
+    trials = json.loads((study_directory(folder / "out") / "trials.json").read_text())
     losers = [t for t in trials if t["candidate"]["knobs"]["top_k"] != 3]
     assert losers
     assert not any(t["complete"] for t in losers)
@@ -92,7 +92,7 @@ def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
 
 def test_no_candidate_is_tried_twice_while_others_are_left(run: Run, folder: Path) -> None:
     run(sets=("search.demos=1", 'search.knobs=["query_pos"]', "search.trials=9", "search.batch=3"))
-    trials = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text())
+    trials = json.loads((study_directory(folder / "out") / "trials.json").read_text())
     asked = [json.dumps(trial["candidate"], sort_keys=True) for trial in trials]
     assert len(asked) == 10 == len(set(asked))
 

@@ -11,7 +11,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import DataError, UsageError
 from ragc.optimizers.task import Task, prepare
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 
 RECIPE = """

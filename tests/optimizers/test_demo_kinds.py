@@ -15,25 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import loop
 from ragc import recipe as recipes
+from ragc.core import event_loop
+from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import exported
-from ragc.exports.prompt import NotExpressible
-from ragc.optimizers.balancing import balanced, label_field
-from ragc.optimizers.compiled import load
-from ragc.optimizers.demo_pool import Pool
-from ragc.optimizers.demonstration import Demonstration
-from ragc.optimizers.making import Maker
-from ragc.optimizers.opened import open_program, score
+from ragc.optimizers.demos.pool import Demonstration, Pool, balanced, label_field
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.optimizers.search.builder import Maker
+from ragc.optimizers.search.sampler import enqueued, suggest
+from ragc.optimizers.search.storage import Memory
 from ragc.optimizers.space import Candidate, Space, Spaces
-from ragc.optimizers.storage import Memory
-from ragc.optimizers.suggest import enqueued, suggest
 from ragc.optimizers.task import prepare
 from ragc.programs import method
-from ragc.progress import Silent
-from ragc.recipe_spec import DEMO_KINDS
-from ragc.store import CallStore
+from ragc.prompts.model import NotExpressible
+from ragc.recipe.models import DEMO_KINDS
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
@@ -64,7 +62,7 @@ def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> 
 
 def shown(maker: Maker, **more: Any) -> dict[str, list[dict[str, Any]]]:
     candidate = replace(maker.task.space.first.shown(), **more)
-    program = loop.run(maker.program(candidate))
+    program = event_loop.run(maker.program(candidate))
     return {name: [dict(demo) for demo in call.demos] for name, call in program.named_predictors()}
 
 

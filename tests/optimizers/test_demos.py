@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from ragc import loop, metrics
+from ragc import metrics
+from ragc.core import event_loop
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demo_pool import Pool
-from ragc.optimizers.demos import collect
+from ragc.optimizers.demos.bootstrap import collect
+from ragc.optimizers.demos.pool import Pool
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
@@ -39,7 +40,7 @@ def gathered(
 
 def collected(program: RagProgram, train: Sequence[Question], kinds: Sequence[str] = ()) -> Pool:
     scorer, limit = Scorer.of(metrics.get("em")), asyncio.Semaphore(4)
-    return loop.run(
+    return event_loop.run(
         collect(program, train, scorer, wanted=8, filled=24, threshold=0.75, limit=limit, kinds=kinds)
     )
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from ragc import loop, metrics
-from ragc.counters import Counters, counting
+from ragc import metrics
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric
+from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers import compile as compiling
+from ragc.optimizers.answering import NOTHING, answer, evaluate, means
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.evaluation import NOTHING, answer, evaluate, means
-from ragc.optimizers.racing import beaten
-from ragc.optimizers.trials import Objective
+from ragc.optimizers.search.racing import beaten
+from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method, trace
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
@@ -36,7 +37,7 @@ RUBBISH = "rubbish " * 900
 
 def row_of(target: ScriptedTarget, name: str = "no_retrieval") -> Any:
     program = method(name).build(Runtime({"main": target}), {})
-    return loop.run(answer(program, ASKED, Scorer(tuple(map(metrics.get, COSTS)))))
+    return event_loop.run(answer(program, ASKED, Scorer(tuple(map(metrics.get, COSTS)))))
 
 
 def test_every_cost_of_a_failed_question_is_what_was_spent() -> None:
@@ -60,7 +61,7 @@ def test_means_of_costs_have_the_failed_questions_in_them() -> None:
     program = method("no_retrieval").build(Runtime({"main": target}), {})
     asked = (Question("a", "What?", ("x",)), Question("b", "Which?", ("x",)))
     tokens = metrics.get("tokens")
-    rows = loop.run(evaluate(program, asked, Scorer.of(tokens), limit=asyncio.Semaphore(2)))
+    rows = event_loop.run(evaluate(program, asked, Scorer.of(tokens), limit=asyncio.Semaphore(2)))
     assert [bool(row.failure) for row in rows] == [False, True]
     assert means(rows, [tokens])["tokens"] == sum(row.spent.tokens for row in rows) / 2
     assert rows[1].spent.tokens > rows[0].spent.tokens
@@ -75,7 +76,7 @@ def test_what_a_failed_question_costs_does_not_hang_on_who_was_faster(seed: int)
 
     async def branch(number: int) -> int:
         await asyncio.sleep(delays[number])
-        from ragc import counters
+        from ragc.core import counters
 
         counters.count(lm_calls=1)
         if number in (1, 3):
@@ -138,7 +139,7 @@ def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: 
         await runtime.gateway.store.settle()
         assert (await answer(program, ASKED, NOTHING)).counters["replayed"] == 1
 
-    loop.run(go())
+    event_loop.run(go())
     assert ledger.calls == 2
     assert ledger.tokens > 5
     ledger.close()
@@ -169,7 +170,7 @@ def test_whatever_fails_on_every_reply_is_not_the_cheapest(objectives: str, run:
     sets = (f"search.objectives={objectives}", 'search.programs=["no_retrieval"]', "search.demos=0")
     result = run("out", target=ScriptedTarget(reply), sets=sets)
     assert result.program.state.method == "vanilla"
-    trials = json.loads((compiling.study_directory(folder / "out") / "trials.json").read_text())
+    trials = json.loads((study_directory(folder / "out") / "trials.json").read_text())
     failed = [one for one in trials if one["candidate"].get("program") == "no_retrieval"]
     assert failed
     for trial in failed:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from ragc.core.progress import Silent
 from ragc.errors import NothingAnswered
-from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.optimizers.status import status
-from ragc.progress import Silent
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.status import status
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, identical
@@ -67,7 +67,7 @@ class Lines(Silent):
 
 
 def trials_of(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((compiling.study_directory(out) / "trials.json").read_text())
+    found: list[dict[str, Any]] = json.loads((study_directory(out) / "trials.json").read_text())
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_program_that_gets_rubbish_never_wins(
     assert not any(trial["failures"]["n"] for trial in tried if trial not in seen)
     search = chosen.provenance["search"]
     assert not any(of[entry["trial"]] == failing for entry in search.get("front", ()))
-    assert load(compiling.study_directory(folder / "out") / "best").state.method != failing
+    assert load(study_directory(folder / "out") / "best").state.method != failing
 
 
 def test_early_stopping_does_not_favour_what_fails_cheaply(run: Run, folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
     found = status(folder / "out")
     assert found.failing[0] == {"trial": 0, "failures": kept["dev"]["baseline"]}
     assert any(re.search(f"trial 0: {text}", line) for line in found.lines())
-    log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
+    log = (study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert re.search(rf"trial 0: em 0; baseline; {text}", log)
     run("again", sets=sets, target=ScriptedTarget([]))
     assert identical(folder / "out", folder / "again")
@@ -203,9 +203,9 @@ def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
         readable = len(request.messages) == 2 or (answered and answered in request.messages[-1].content)
         return {"answer": "red"} if readable else RUBBISH
 
-    from ragc.optimizers import peers
+    from ragc.optimizers.external import optimize
 
-    chosen = peers.PeerFound.program
+    chosen = optimize.PeerFound.program
 
     async def shown(self: Any, task: Any) -> Any:
         program = await chosen(self, task)
@@ -213,7 +213,7 @@ def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
             predictor.demos = [{"question": "Why?", "passages": ["[1] It is."], "answer": "So."}]
         return program
 
-    monkeypatch.setattr(peers.PeerFound, "program", shown)
+    monkeypatch.setattr(optimize.PeerFound, "program", shown)
     sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
     lines = Lines()
     result = run(sets=sets, target=ScriptedTarget(reply), progress=lines)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from ragc import api, loop, paths
+from ragc import api
 from ragc import recipe as recipes
-from ragc.corpora import corpus as corpora
+from ragc.core import event_loop, paths
+from ragc.corpora.storage import corpus as corpora
 from ragc.optimizers.indexing import index
 from ragc.optimizers.task import prepare
 from ragc.programs import METHODS, Method
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import Filling, ScriptedTarget
 
 RECIPE = """
@@ -66,7 +67,7 @@ def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Meth
     targets: Any = {role: ScriptedTarget(Filling()) for role in ("main", "proxy", "judge")}
     task = prepare(asked, store=CallStore(None), targets=targets)
     program = task.method.build(task.runtime, {})
-    loop.run(program.acall(question="Where was thing 3 made?"))
+    event_loop.run(program.acall(question="Where was thing 3 made?"))
     assert on_disk() == built
     assert [row["built"] for row in index(asked)] == [False] * len(rows)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import RecipeError, UsageError
-from ragc.optimizers.opened import Evaluation, open_program, score
-from ragc.store import CallStore
+from ragc.optimizers.results.evaluate import Evaluation, open_program, score
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from ragc import api, cli, extras, loop, recipe
+from ragc import api, recipe
+from ragc.cli import main
+from ragc.core import event_loop, extras
 from ragc.errors import RecipeError, TargetUnavailable
-from ragc.optimizers.lacking import lacking
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.optimizers.requirements import lacking
+from ragc.targets.embedded.target import EmbeddedTarget
 
 RECIPE = """\
 program = "vanilla"
@@ -38,7 +40,7 @@ import sys
 for name in sys.argv[1].split(","):
     sys.modules[name] = None
 sys.argv[:2] = ["ragc"]
-from ragc.cli import main
+from ragc.cli.main import main
 sys.exit(main())
 """
 """The command line in a Python without some modules."""
@@ -127,7 +129,7 @@ def test_the_target_itself_looks_before_it_downloads(
     monkeypatch.setenv("PIP_INDEX_URL", index)
     hide(monkeypatch, "xllamacpp")
     with pytest.raises(TargetUnavailable, match="xllamacpp, which is not installed"):
-        loop.run(EmbeddedTarget().open())
+        event_loop.run(EmbeddedTarget().open())
     assert paths == []
 
 
@@ -205,7 +207,7 @@ def test_the_doctor_agrees(
 ) -> None:
     hide(monkeypatch, "xllamacpp")
     path = str(folder / "recipe.toml")
-    assert cli.main(["doctor", path, "--json"]) == 1
+    assert main.main(["doctor", path, "--json"]) == 1
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
     (said,) = problems(folder)
     assert checks["recipe"] == {"id": "recipe", "ok": False, "found": said, "needed": True}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import RecipeError, UsageError
 from tests.security.foreign import (
     QUESTION,
@@ -113,16 +113,16 @@ def test_relative_paths_lead_from_where_it_was_compiled_and_else_from_itself(
 def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     compiled: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragc.optimizers import calling, opened
+    from ragc.optimizers.results import evaluate, session
 
     times: list[object] = []
-    real = opened.open_compiled
+    real = evaluate.open_compiled
 
-    def counted(*args: Any, **named: Any) -> opened.Opened:
+    def counted(*args: Any, **named: Any) -> evaluate.Opened:
         times.append(args)
         return real(*args, **named)
 
-    monkeypatch.setattr(opened, "open_compiled", counted)
+    monkeypatch.setattr(evaluate, "open_compiled", counted)
     program = ragc.load(compiled)
     assert program.state.method == "vanilla"
     assert server.paths == []
@@ -135,7 +135,7 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
 
     assert asyncio.run(together()) == {"red"}
     assert len(times) == 1
-    assert isinstance(program.session, calling.Session)
+    assert isinstance(program.session, session.Session)
     with pytest.raises(UsageError, match="empty"):
         program("  ")
     assert copy.deepcopy(program)(QUESTION).prediction == "red"

@@ -11,10 +11,10 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import UsageError
-from ragc.optimizers.compiled import load
-from ragc.optimizers.optuna_bridge import Objective, study
-from ragc.optimizers.status import status
-from ragc.store import CallStore
+from ragc.optimizers.integrations.optuna_objective import Objective, study
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.status import status
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of

@@ -22,11 +22,11 @@ from optuna.trial import TrialState
 
 import ragc
 from benchmarks.loopback import MODEL, Loopback
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import ArtefactError, UsageError
-from ragc.optimizers.compiled import load
-from ragc.optimizers.optuna_bridge import BASELINE, PATH
-from ragc.optimizers.status import status
+from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.status import status
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, write_data
 

@@ -12,19 +12,18 @@ import optuna
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import loop
 from ragc import recipe as recipes
-from ragc.optimizers.compile import study_directory
-from ragc.optimizers.compiled import load
-from ragc.optimizers.demo_pool import Pool
-from ragc.optimizers.making import Maker
+from ragc.core import event_loop
+from ragc.core.progress import Silent
+from ragc.optimizers.demos.pool import Pool
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.builder import Maker
+from ragc.optimizers.search.sampler import enqueued, suggest
+from ragc.optimizers.search.storage import Memory, study_directory
 from ragc.optimizers.space import Candidate, Space, Spaces
-from ragc.optimizers.storage import Memory
-from ragc.optimizers.suggest import enqueued, suggest
 from ragc.optimizers.task import prepare
 from ragc.programs import method
-from ragc.progress import Silent
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
@@ -100,8 +99,8 @@ def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
     maker = maker_of(folder)
     assert maker.task.space.first.predictors == ("answer", "closed", "gate")
     base = replace(maker.task.space.baseline(), demos=2)
-    same = loop.run(maker.program(base))
-    own = loop.run(maker.program(base.showing("answer", 1, 2).showing("gate", 0, 3)))
+    same = event_loop.run(maker.program(base))
+    own = event_loop.run(maker.program(base.showing("answer", 1, 2).showing("gate", 0, 3)))
     shown = {name: [list(p.demos) for p in (call, dict(own.named_predictors())[name])] for name, call in
              same.named_predictors()}  # fmt: skip
     assert [len(demos) for demos in shown["answer"]] == [2, 1]
@@ -118,7 +117,7 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
         return said
 
     maker = maker_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
-    loop.run(maker.program(replace(maker.task.space.baseline(), demos=2)))
+    event_loop.run(maker.program(replace(maker.task.space.baseline(), demos=2)))
     (name,) = (name for name in maker._kept.names() if name.startswith("pool:"))
     text = json.dumps(maker._kept.get(name))
     pool = Pool.of(json.loads(text))

@@ -15,21 +15,21 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc import loop
 from ragc import recipe as recipes
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
+from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, TargetUnavailable, UnknownName, UsageError
-from ragc.optimizers.compiled import CompiledProgram, load
-from ragc.optimizers.peer_feedback import feedback
-from ragc.optimizers.peers import PEERS, PeerFound, optimise
-from ragc.optimizers.proposing import proposed
+from ragc.optimizers.external.optimize import PEERS, PeerFound, optimise
+from ragc.optimizers.external.teacher import CUT, teacher_lm
+from ragc.optimizers.instructions.feedback import feedback
+from ragc.optimizers.instructions.propose import proposed
+from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.task import Task, prepare
-from ragc.optimizers.teacher_lm import CUT, teacher_lm
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.progress import Silent
 from ragc.records import Hit, Passage, Question
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import Filling, ScriptedTarget
 
@@ -114,7 +114,7 @@ class Teacher:
 
 
 def search(name: str, task: Task) -> PeerFound:
-    return loop.run(optimise(name, task, limit=asyncio.Semaphore(8), progress=Silent()))
+    return event_loop.run(optimise(name, task, limit=asyncio.Semaphore(8), progress=Silent()))
 
 
 @dataclass
@@ -153,7 +153,7 @@ def test_every_call_is_on_the_ledger_and_in_the_counters(searched: Searched) -> 
 
 def test_what_is_found_beats_the_baseline_and_can_be_saved(searched: Searched, tmp_path: Path) -> None:
     task, found = searched.task, searched.found
-    program = loop.run(found.program(task))
+    program = event_loop.run(found.program(task))
     compiled = CompiledProgram.of(program, provenance={}, recipe=task.recipe.to_toml(), run={})
     compiled.save(tmp_path / "out", program)
     again = load(tmp_path / "out").build(task.runtime)
@@ -173,7 +173,7 @@ def test_a_spent_budget_ends_the_search_with_a_valid_program(make: Make, name: s
     assert len(target.requests) == calls
     assert f"budget of {calls} LM calls is spent" in found.notes[-1]
     assert "is kept" in found.notes[-1]
-    assert loop.run(found.program(task)).answer.signature.instructions
+    assert event_loop.run(found.program(task)).answer.signature.instructions
 
 
 def test_nothing_is_sent_once_the_budget_is_spent_and_the_best_so_far_stays(make: Make) -> None:
@@ -291,10 +291,10 @@ def test_a_search_that_is_cancelled_sends_nothing_more(make: Make) -> None:
         with pytest.raises(asyncio.CancelledError):
             await work
 
-    loop.run(cut())
-    loop.run(asyncio.sleep(0.3))
+    event_loop.run(cut())
+    event_loop.run(asyncio.sleep(0.3))
     sent = len(target.requests)
-    loop.run(asyncio.sleep(0.3))
+    event_loop.run(asyncio.sleep(0.3))
     assert len(target.requests) == sent
 
 
@@ -306,7 +306,7 @@ def test_both_sources_propose_and_the_present_instruction_comes_first(make: Make
     target = ScriptedTarget(Teacher())
     task = make(target)
     program = task.method.build(task.runtime)
-    found = loop.run(proposed(program, task, n=5))
+    found = event_loop.run(proposed(program, task, n=5))
     assert set(found) == {"answer"}
     assert found["answer"][0] == program.answer.signature.instructions
     assert len(found["answer"]) == len(set(found["answer"])) == 5
@@ -318,7 +318,7 @@ def test_both_sources_propose_and_the_present_instruction_comes_first(make: Make
 def test_reflection_sees_what_went_wrong_and_why(make: Make) -> None:
     target = ScriptedTarget(Teacher())
     task = make(target)
-    loop.run(proposed(task.method.build(task.runtime), task, n=3))
+    event_loop.run(proposed(task.method.build(task.runtime), task, n=3))
     told = next(r.messages[-1].content for r in target.requests if names(r) == {"new_instruction"})
     assert "Score: 0 of 1 by em." in told
     assert "words around it that should not be there" in told
@@ -328,7 +328,7 @@ def test_reflection_sees_what_went_wrong_and_why(make: Make) -> None:
 def test_the_same_store_gives_the_same_candidates_and_sends_nothing(make: Make) -> None:
     first, second = ScriptedTarget(Teacher()), ScriptedTarget([])
     tasks = make(first), make(second)
-    one, other = (loop.run(proposed(task.method.build(task.runtime), task, n=3)) for task in tasks)
+    one, other = (event_loop.run(proposed(task.method.build(task.runtime), task, n=3)) for task in tasks)
     assert one == other
     assert first.requests
     assert not second.requests
@@ -338,26 +338,28 @@ def test_another_seed_asks_for_other_candidates(make: Make) -> None:
     found = []
     for seed in (1, 2):
         task = make(ScriptedTarget(Teacher()), f"seed={seed}")
-        found.append(loop.run(proposed(task.method.build(task.runtime), task, n=3)))
+        found.append(event_loop.run(proposed(task.method.build(task.runtime), task, n=3)))
     assert found[0] != found[1]
 
 
 def test_none_wanted_asks_nothing(make: Make) -> None:
     task = make(ScriptedTarget([]))
     program = task.method.build(task.runtime)
-    assert loop.run(proposed(program, task, n=1)) == {"answer": (program.answer.signature.instructions,)}
+    assert event_loop.run(proposed(program, task, n=1)) == {
+        "answer": (program.answer.signature.instructions,)
+    }
 
 
 def test_room_for_not_even_the_present_one_is_refused(make: Make) -> None:
     task = make(ScriptedTarget([]))
     with pytest.raises(UsageError, match="1 or more, found 0"):
-        loop.run(proposed(task.method.build(task.runtime), task, n=0))
+        event_loop.run(proposed(task.method.build(task.runtime), task, n=0))
 
 
 def test_a_spent_budget_ends_the_proposing(make: Make) -> None:
     task = make(ScriptedTarget(Teacher()), "budget.lm_calls=20")
     with pytest.raises(BudgetExhausted, match="20 LM calls"):
-        loop.run(proposed(task.method.build(task.runtime), task, n=4))
+        event_loop.run(proposed(task.method.build(task.runtime), task, n=4))
     assert task.ledger.calls == 20
 
 
@@ -367,7 +369,7 @@ def test_a_teacher_that_cannot_be_read_leaves_the_present_instruction(make: Make
 
     task = make(ScriptedTarget(mute))
     program = task.method.build(task.runtime)
-    assert loop.run(proposed(program, task, n=3))["answer"] == (program.answer.signature.instructions,)
+    assert event_loop.run(proposed(program, task, n=3))["answer"] == (program.answer.signature.instructions,)
 
 
 QUESTION = Question("q", "Who painted it?", ("Rembrandt",), gold_ids=("d1", "d2"))

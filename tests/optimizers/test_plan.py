@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import plan_view
 from ragc import recipe as recipes
-from ragc.cli import main
+from ragc.cli import plan as plan_view
+from ragc.cli.main import main
+from ragc.core.digest import digest
 from ragc.errors import NothingAnswered, RecipeError, UsageError
-from ragc.fingerprint import digest
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.call_bounds import part_bound
-from ragc.optimizers.plan import estimate
-from ragc.optimizers.suggest import suggest
+from ragc.optimizers.plan.call_bounds import part_bound
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.search.sampler import suggest
 from ragc.optimizers.task import prepare
 from ragc.programs import METHODS
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import Filling, ScriptedTarget
 from tests.examples import examples

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import UsageError
-from ragc.optimizers.compiled import load
+from ragc.optimizers.results.compiled import load
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Run, colour_of, needs_demos

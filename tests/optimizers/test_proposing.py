@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.proposing_rules import LONGEST, candidates, trimmed, usable
+from ragc.optimizers.instructions.filters import LONGEST, candidates, trimmed, usable
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.optimizers.racing import RISK, prospect, standing
+from ragc.optimizers.search.racing import RISK, prospect, standing
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])

@@ -11,9 +11,10 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import RecipeError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.optimizers.opened import open_program, score
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Run, colour_of, identical
@@ -23,7 +24,7 @@ PLAIN = ("search.demos=0", "search.trials=8", 'search.knobs=["top_k"]')
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(
-        (compiling.study_directory(folder / "out") / "trials.json").read_text("utf-8")
+        (study_directory(folder / "out") / "trials.json").read_text("utf-8")
     )
     return found
 
@@ -81,7 +82,7 @@ def test_instructions_that_help_are_found_kept_and_compiled(
         good = "Name the colour only." in request.messages[0].content
         return {"answer": colour_of(request) if good else "a colour"}
 
-    monkeypatch.setattr("ragc.optimizers.proposing.proposed", proposed)
+    monkeypatch.setattr("ragc.optimizers.instructions.propose.proposed", proposed)
     sets = (*PLAIN, "search.instructions=2")
     assert run(sets=sets, target=ScriptedTarget(follows)).verdict == "better"
     state = load(folder / "out").state

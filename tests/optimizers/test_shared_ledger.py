@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.optimizers.budget import FileLedger, StudyLedger
-from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.recipe import Budget
 from tests.examples import examples
 from tests.optimizers.redis_server import MISSING, PROGRAM, serving
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 WORKER = """
 import sys
 from ragc.errors import BudgetExhausted
-from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.recipe import Budget
 
 address, worker, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -13,7 +13,7 @@ from ragc import corpora
 from ragc import recipe as recipes
 from ragc.errors import UsageError
 from ragc.optimizers.task import prepare
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 
 ROWS = [{"id": f"p{i}", "title": f"Thing {i}", "text": f"Thing {i} is number{i}."} for i in range(5)]

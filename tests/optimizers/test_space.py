@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.optimizers.search.sampler import enqueued, suggest
 from ragc.optimizers.space import Candidate, Space, Spaces
-from ragc.optimizers.suggest import enqueued, suggest
 from ragc.programs import method
 
 

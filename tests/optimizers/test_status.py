@@ -12,11 +12,11 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.joining import address_of, join
-from ragc.optimizers.sharing import MARK, forget, mark, name_of, note
-from ragc.optimizers.status import StudyStatus, status
-from ragc.optimizers.storage import NAME
-from ragc.recipe_study import StudySpec
+from ragc.optimizers.distributed.study_address import MARK, forget, mark, name_of, note
+from ragc.optimizers.distributed.worker import address_of, join
+from ragc.optimizers.search.status import StudyStatus, status
+from ragc.optimizers.search.storage import NAME, study_directory
+from ragc.recipe.models import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
@@ -33,7 +33,7 @@ def cut(run: Run, folder: Path) -> Path:
 def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder: Path) -> None:
     result = run()
     found = status(folder / "out")
-    assert found == status(compiling.study_directory(folder / "out"))
+    assert found == status(study_directory(folder / "out"))
     assert found.state == "finished"
     assert found.trials == {"done": 6, "wanted": 6, "stopped": found.trials["stopped"], "running": 0} | {
         "stale": 0,
@@ -64,7 +64,7 @@ def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
 
 
 def test_asking_changes_nothing(cut: Path) -> None:
-    directory = compiling.study_directory(cut)
+    directory = study_directory(cut)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     status(cut)
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
@@ -96,7 +96,7 @@ def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
 
 
 def test_how_workers_join_is_known_while_there_is_a_cluster(cut: Path) -> None:
-    directory = compiling.study_directory(cut)
+    directory = study_directory(cut)
     assert address_of("host:6379") == "host:6379"
     with pytest.raises(UsageError, match=r"no workers to join now.*study\.workers"):
         address_of(str(cut))
@@ -123,7 +123,7 @@ def test_a_study_begun_anew_leaves_nothing_in_its_storage(
 ) -> None:
     shared = f"sqlite:///{tmp_path / 'shared.db'}"
     monkeypatch.setenv("RAGC_STORAGE", shared)
-    directory = compiling.study_directory(cut)
+    directory = study_directory(cut)
     name = name_of(directory)
     optuna.create_study(storage=shared, study_name=name)
     optuna.create_study(storage=shared, study_name=NAME)

@@ -14,16 +14,15 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics.failures import Failures
-from ragc.optimizers import compile as compiling
+from ragc.optimizers.search.status import status
+from ragc.optimizers.search.storage import begun, study_directory
+from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, learned_from
+from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate
-from ragc.optimizers.status import status
-from ragc.optimizers.storage import begun
-from ragc.optimizers.telling import ESTIMATES, FAILURES, MEANS, SEEN, finish, learned_from
-from ragc.optimizers.trials import Tried
-from ragc.progress import Silent
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, identical
@@ -52,13 +51,13 @@ KINDS: list[tuple[str, Reply]] = [('["em"]', needs_three), ('["em", "-tokens"]',
 
 def trials_of(out: Path) -> list[optuna.trial.FrozenTrial]:
     """The trials of the journal, as anybody may read it."""
-    journal = compiling.study_directory(out) / "study.journal"
+    journal = study_directory(out) / "study.journal"
     kept = JournalStorage(JournalFileBackend(str(journal)))
     return optuna.load_study(storage=kept, study_name=None).trials
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    study = begun(compiling.study_directory(out))
+    study = begun(study_directory(out))
     assert study is not None
     attributes = study.user_attrs
     return [value for name in sorted(attributes) if name.startswith("batch:") for value in attributes[name]]
@@ -93,7 +92,7 @@ def test_a_stopped_trial_is_pruned_with_the_mean_of_what_it_saw(run: Run, folder
     assert any(record["estimates"][0] < 0 for record in stopped)  # what was shown in the place of the mean
     assert all(0 <= score <= 1 for score in scores.shown.values())
     assert status(folder / "out").trials["stopped"] == len(stopped)
-    log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
+    log = (study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert "em -" not in log
 
 
@@ -148,7 +147,7 @@ def test_a_kill_between_two_tells_loses_nothing(
     sets = (*SETS, f"search.objectives={objectives}", "search.trials=4")
     run(sets=sets, target=ScriptedTarget(reply))
     whole = {path: path.read_bytes() for path in (folder / "out").rglob("*") if path.is_file()}
-    journal = compiling.study_directory(folder / "out") / "study.journal"
+    journal = study_directory(folder / "out") / "study.journal"
     lines = journal.read_bytes().splitlines(keepends=True)
     batches = [at for at, line in enumerate(lines) if b'"batch:' in line]
     for keep in range(batches[1], len(lines)):
@@ -161,7 +160,7 @@ def test_a_kill_between_two_tells_loses_nothing(
 
 def test_a_study_of_another_version_is_begun_anew_in_one_sentence(run: Run, folder: Path) -> None:
     run(sets=SETS, target=ScriptedTarget(needs_three))
-    study = begun(compiling.study_directory(folder / "out"))
+    study = begun(study_directory(folder / "out"))
     assert study is not None
     old = [
         {name: value for name, value in record.items() if name not in ("failures", "estimates")}

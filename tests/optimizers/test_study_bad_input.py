@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from ragc.core.progress import Silent
 from ragc.errors import RecipeError, TargetUnavailable, UsageError
-from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.progress import Silent
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, identical, needs_demos, write_data
@@ -23,7 +23,7 @@ PLAIN = ("search.demos=0", 'search.knobs=["top_k"]')
 
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
-    path = compiling.study_directory(folder / "out") / "trials.json"
+    path = study_directory(folder / "out") / "trials.json"
     found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
     return found
 
@@ -94,7 +94,7 @@ def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run,
     broken = [note for note in seen.notes if "have no score" in note]
     assert len(broken) == 3
     assert all("--resume" in note for note in broken)
-    log = (compiling.study_directory(folder / "out") / "study.log").read_text("utf-8")
+    log = (study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert "trial 0" not in log
     healed = ScriptedTarget(needs_demos)
     run("out", target=healed, resume=True)

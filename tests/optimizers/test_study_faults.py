@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import TargetUnavailable
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message
 from tests.optimizers.colours import Run, identical, needs_demos
 from tests.targets.fault_clients import Waits, target_of

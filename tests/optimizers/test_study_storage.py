@@ -12,9 +12,9 @@ import pytest
 from filelock import FileLock
 
 from ragc.errors import StoreError, TargetUnavailable
-from ragc.optimizers import compile as compiling
-from ragc.optimizers import study_file
-from ragc.store import CallStore
+from ragc.optimizers.search import storage as study_file
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, identical, needs_demos
@@ -36,7 +36,7 @@ def cut_off(run: Run, after: int = 60) -> None:
 
 def journal(folder: Path) -> Path:
     """The file of the study of `folder / out`."""
-    return compiling.study_directory(folder / "out") / "study.journal"
+    return study_directory(folder / "out") / "study.journal"
 
 
 @pytest.mark.parametrize("garbage", [b"", b"no journal at all, but text" * 100])
@@ -123,7 +123,7 @@ def test_a_storage_that_is_damaged_while_the_study_runs(run: Run, folder: Path, 
 
 @pytest.mark.parametrize("how", ["locked", "gone"])
 def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how: str) -> None:
-    directory = compiling.study_directory(folder / "out")
+    directory = study_directory(folder / "out")
     sent = []
     held = FileLock(f"{journal(folder)}.lock", is_singleton=False, thread_local=False)
 
@@ -149,7 +149,7 @@ def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how
 
 def test_what_a_kill_left_of_an_older_study_is_not_taken_up(run: Run, folder: Path) -> None:
     cut_off(run)
-    (compiling.study_directory(folder / "out") / "recipe.toml").unlink()
+    (study_directory(folder / "out") / "recipe.toml").unlink()
     run("out", resume=True, sets=("search.trials=3",))
     run("whole", sets=("search.trials=3",), store=CallStore(None))
     assert identical(folder / "whole", folder / "out")

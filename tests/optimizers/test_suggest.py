@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from ragc.optimizers.search.sampler import enqueued
 from ragc.optimizers.space import Candidate, Space, Spaces
-from ragc.optimizers.suggest import enqueued
 from ragc.programs import method
 
 

@@ -15,12 +15,12 @@ from dspy.teleprompt import Teleprompter
 
 import ragc
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
-from ragc.optimizers import teleprompter
+from ragc.optimizers.integrations import dspy_compile
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.optimizers.colours import COLOURS, needs_demos
@@ -56,7 +56,7 @@ def made(target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
 
 
 def test_the_example_of_its_own_page_runs(tmp_path: Path) -> None:
-    text = (teleprompter.__doc__ or "").split("\n\n", 1)[1].rpartition("\n\nThe program that comes back")[0]
+    text = (dspy_compile.__doc__ or "").split("\n\n", 1)[1].rpartition("\n\nThe program that comes back")[0]
     before = Path.cwd()
     os.chdir(tmp_path)
     try:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc import metrics
+from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
+from ragc.optimizers.search.selection import best, expected, front, taking_part, winner
+from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate
-from ragc.optimizers.trials import Objective, Tried
-from ragc.optimizers.winner import best, expected, front, taking_part, winner
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
 

@@ -11,18 +11,17 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
+from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
-from ragc.optimizers import ray_worker
-from ragc.optimizers.joining import join
-from ragc.optimizers.ray_runner import on_workers
-from ragc.optimizers.ray_worker import Job, attempt, read
-from ragc.optimizers.sharing import facts_differ
+from ragc.optimizers.distributed import worker
+from ragc.optimizers.distributed.runner import on_workers
+from ragc.optimizers.distributed.study_address import facts_differ
+from ragc.optimizers.distributed.worker import Job, attempt, join, read
+from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import prepare
-from ragc.optimizers.trials import Tried
-from ragc.progress import Silent
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from tests.optimizers.colours import RECIPE
 
 
@@ -58,7 +57,7 @@ def test_what_is_no_error_of_ragc_is_not_hidden(monkeypatch: pytest.MonkeyPatch)
     def broken(job: Job) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(ray_worker, "_open", broken)
+    monkeypatch.setattr(worker, "_open", broken)
     with pytest.raises(ZeroDivisionError):
         asked(Job("", ".", "n", {}))
 
@@ -111,6 +110,6 @@ def test_without_ray_the_extra_is_named(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_worker_without_ray_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragc.optimizers.joining.find_spec", lambda name: None)
+    monkeypatch.setattr("ragc.optimizers.distributed.worker.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'ragc\[ray,postgres,redis\]'"):
         join("host:6379")

@@ -8,12 +8,12 @@ import pytest
 
 from ragc.errors import UnknownName
 from ragc.programs import METHODS, Method
+from ragc.programs.calls.replies import read_json, reply_schema
+from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import CITING
-from ragc.programs.typed import read_json, reply_schema
 from ragc.records import Passage, Question
-from ragc.signatures.answers import FORMATS, ClosedBookAnswer, ShortAnswer, worded
-from ragc.store import CallStore
+from ragc.signatures.answer import FORMATS, ClosedBookAnswer, ShortAnswer, worded
+from ragc.store.call_store import CallStore
 from ragc.testing import Filling, ListSource, ScriptedTarget
 
 FOUND = ListSource([Passage(f"p{i}", f"Title {i}", f"Thing {i} is red.") for i in range(9)])

@@ -15,7 +15,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import Filling, ListSource, ScriptedTarget, settings
 from tests.examples import THOROUGH

@@ -12,11 +12,11 @@ import pytest
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget, settings
 
 FOUND = [

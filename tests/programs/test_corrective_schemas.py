@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.typed import reply_schema
-from ragc.signatures.judges import (
+from ragc.programs.calls.replies import reply_schema
+from ragc.signatures.answer import ReadingNotes
+from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
+from ragc.signatures.grade import (
     BetterQuery,
     NeedRetrieval,
     RelevanceCheck,
@@ -18,9 +20,7 @@ from ragc.signatures.judges import (
     SupportGrade,
     Utility,
 )
-from ragc.signatures.notes import ReadingNotes
-from ragc.signatures.uncertainty import Conclude, NextSentence, SpanQuestion, UncertainSpans
-from ragc.targets.embedded_schema import Narrowed
+from ragc.targets.embedded.schema import Narrowed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from ragc.errors import UsageError
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.crag_strips import recomposed, strips
+from ragc.programs.baselines.crag import recomposed, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage

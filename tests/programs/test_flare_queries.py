@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.flare_queries import doubtful, surer, whole_words
+from ragc.programs.baselines.flare import doubtful, surer, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Hit, Passage

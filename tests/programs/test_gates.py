@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.programs import METHODS, Method, gates, trace
+from ragc.cli.trace import lines
+from ragc.programs import METHODS, Method, trace
+from ragc.programs import trace as gates
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Gate, Search
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import Filling, ListSource, ScriptedTarget
-from ragc.trace_view import lines
 
 QUESTION = "What is the colour of thing 3?"
 FOUND = [Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red.") for i in range(30)]

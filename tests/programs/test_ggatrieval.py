@@ -10,8 +10,8 @@ import pytest
 
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
-from ragc.programs.ggatrieval_knobs import GGatrievalKnobs
-from ragc.programs.ggatrieval_labels import conversion
+from ragc.programs.ggatrieval import GGatrievalKnobs
+from ragc.programs.ggatrieval.alignment import conversion
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
@@ -20,7 +20,12 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
 GGATRIEVAL = Method(
-    "ggatrieval", "about", "paper", "ragc.programs.ggatrieval:GGatrieval", GGatrievalKnobs, sources=("local",)
+    "ggatrieval",
+    "about",
+    "paper",
+    "ragc.programs.ggatrieval.program:GGatrieval",
+    GGatrievalKnobs,
+    sources=("local",),
 )
 QUESTION = "Who wrote the red book?"
 SLOTS = (

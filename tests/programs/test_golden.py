@@ -16,10 +16,10 @@ import pydantic
 import pytest
 
 from ragc import signatures
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import reply_schema
 from ragc.programs.runtime import Runtime
-from ragc.programs.typed import reply_schema
-from ragc.signatures.answers import FORMATS, ShortAnswer, reasoned, with_question, worded
+from ragc.signatures.answer import FORMATS, ShortAnswer, reasoned, with_question, worded
 from ragc.testing import Filling, ScriptedTarget
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -36,11 +36,11 @@ def written() -> dict[str, Any]:
             mine = isinstance(value, type) and issubclass(value, dspy.Signature)
             if mine and value.__module__ == module.__name__:
                 found[f"{info.name}.{name}"] = value
-    found["answers.ShortAnswer+reasoned"] = reasoned(ShortAnswer)
-    found["answers.ShortAnswer+both"] = with_question(ShortAnswer, "both")
+    found["answer.ShortAnswer+reasoned"] = reasoned(ShortAnswer)
+    found["answer.ShortAnswer+both"] = with_question(ShortAnswer, "both")
     for name in FORMATS:
-        found[f"answers.ShortAnswer+{name}"] = worded(ShortAnswer, name)
-    del found["answers.ShortAnswer+short"]
+        found[f"answer.ShortAnswer+{name}"] = worded(ShortAnswer, name)
+    del found["answer.ShortAnswer+short"]
     return found
 
 

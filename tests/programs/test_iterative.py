@@ -12,23 +12,23 @@ import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs.base import RagProgram
-from ragc.programs.iterative_knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
+from ragc.programs.baselines.knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
+from ragc.programs.knobs import WORDED
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import WORDED
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
-from ragc.signatures.answers import FORMATS
+from ragc.signatures.answer import FORMATS
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
 
-AT = "ragc.programs."
+AT = "ragc.programs.baselines."
 METHODS = {
-    "cot": Method("cot", "", "", f"{AT}cot:Cot", CotKnobs),
+    "cot": Method("cot", "", "", f"{AT}closed_book:Cot", CotKnobs),
     "iter_retgen": Method("iter", "", "", f"{AT}iter_retgen:IterRetGen", IterRetGenKnobs, sources=("local",)),
     "self_ask": Method("self_ask", "", "", f"{AT}self_ask:SelfAsk", SelfAskKnobs, sources=("local",)),
     "react": Method("react", "", "", f"{AT}react:React", ReactKnobs, sources=("local", "web")),
-    "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla_sources:VanillaSources", SourcesKnobs),
+    "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla:VanillaSources", SourcesKnobs),
 }  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Hit, Passage
-from ragc.signatures.invalid import INVALID
-from ragc.store import CallStore
+from ragc.signatures.answer import INVALID
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import Filling, ListSource, ScriptedTarget, ends
 

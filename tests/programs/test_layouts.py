@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pydantic
 import pytest
 
-from ragc.programs.layouts import shape
+from ragc.programs.calls.layouts import shape
 
 
 class Colour(Enum):

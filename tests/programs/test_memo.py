@@ -14,17 +14,17 @@ import pydantic
 import pytest
 from dspy.utils.callback import BaseCallback
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.optimizers.budget import FileLedger
 from ragc.programs import trace
-from ragc.programs.forced import forcing
-from ragc.programs.predict import RagPredict
-from ragc.programs.ragx_demos import ChoosingPredict
+from ragc.programs.calls.demos import forcing
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.ragx.demos import ChoosingPredict
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
 from ragc.testing import ScriptedTarget
 
@@ -77,7 +77,7 @@ def told(call: RagPredict, **inputs: Any) -> Told:
                 failure = str(error)
         return Told(outputs, failure, cost, [event.to_json() for event in run.events])
 
-    return loop.run(work())
+    return event_loop.run(work())
 
 
 def ground(target: ScriptedTarget, store: CallStore | None = None, **more: Any) -> Runtime:
@@ -393,7 +393,7 @@ def test_equal_calls_at_the_same_time_are_sent_once() -> None:
         return [said.answer for said in await asyncio.gather(*calls)]
 
     with counting(Counters()) as cost:
-        assert loop.run(work()) == ["Paris"] * 5
+        assert event_loop.run(work()) == ["Paris"] * 5
     assert (cost.lm_calls, cost.sent, cost.replayed, cost.memo) == (5, 1, 4, 0)
 
 

@@ -14,16 +14,16 @@ import pydantic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.errors import RagcError
 from ragc.optimizers.budget import FileLedger
 from ragc.programs import trace
-from ragc.programs.memo import fresh, key_of
-from ragc.programs.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replay import fresh, key_of
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, TokenLogprob, Usage
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
@@ -115,7 +115,7 @@ def asked(call: RagPredict, inputs: dict[str, Any]) -> tuple[Told, float]:
                 found = (type(error), str(error))
         return (found, cost.invariant(), [event.to_json() for event in run.events]), cost.memo
 
-    return loop.run(work())
+    return event_loop.run(work())
 
 
 @settings(max_examples=examples(25))

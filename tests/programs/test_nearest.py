@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.exports.derive import exported
-from ragc.exports.prompt import NotExpressible
-from ragc.optimizers.compiled import CompiledProgram, readable
+from ragc.optimizers.results.compiled import CompiledProgram, readable
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.nearest import ranked
+from ragc.programs.calls.demos import ranked
 from ragc.programs.runtime import Runtime
+from ragc.prompts.model import NotExpressible
 from ragc.records import Passage
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import examples
 

@@ -11,14 +11,14 @@ import pytest
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
-from ragc.programs.prefrag_knobs import PrefRagKnobs
+from ragc.programs.prefrag import PrefRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
-PREFRAG = Method("prefrag", "about", "PrefRAG", "ragc.programs.prefrag:PrefRag", PrefRagKnobs)
+PREFRAG = Method("prefrag", "about", "PrefRAG", "ragc.programs.prefrag.program:PrefRag", PrefRagKnobs)
 NO, YES = {"analysis": "nothing new", "status": False}, {"analysis": "new", "status": True}
 FORCED = {"answer": "forced"}
 

@@ -9,16 +9,16 @@ import pytest
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
-from ragc.programs.ragx_knobs import MANUAL, STAGED, RagXKnobs
+from ragc.programs.ragx import MANUAL, STAGED, RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Passage
-from ragc.signatures.invalid import UNSURE
+from ragc.signatures.answer import UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
 
 

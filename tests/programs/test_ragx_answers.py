@@ -8,16 +8,16 @@ import pytest
 
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
-from ragc.programs.ragx_knobs import RagXKnobs
+from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
-from ragc.signatures.invalid import INVALID, UNSURE
+from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import Filling, ListSource, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
 
 

@@ -9,22 +9,23 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc import loop, metrics
+from ragc import metrics
+from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demo_pool import Pool
-from ragc.optimizers.demos import collect, show
+from ragc.optimizers.demos.bootstrap import collect, show
+from ragc.optimizers.demos.pool import Pool
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
-from ragc.programs.ragx_knobs import RagXKnobs
+from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Passage, Question
-from ragc.signatures.invalid import INVALID, UNSURE
+from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
 DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
 
@@ -204,7 +205,7 @@ def collected(program: RagProgram, train: list[Question]) -> Pool:
     work = collect(
         program, train, Scorer.of(metrics.get("em")), wanted=8, filled=8, threshold=1.0, limit=limit
     )
-    return loop.run(work)
+    return event_loop.run(work)
 
 
 def test_collected_demonstrations_hold_their_domain_and_are_shown_by_it() -> None:

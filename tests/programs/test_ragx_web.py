@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.chunking import chunk
+from ragc.corpora.chunking.text import chunk
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
-from ragc.programs.ragx_knobs import RagXKnobs
+from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
@@ -17,7 +17,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import Filling, ListSource, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx:RagX", RagXKnobs)
+METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
 
 

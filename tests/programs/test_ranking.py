@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ragc.programs import method
-from ragc.programs.rankgpt import first_words, permutation, shorter, windows
+from ragc.programs.baselines.rankgpt import first_words, permutation, shorter, windows
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
-from ragc.signatures.ranking import irrelevant
+from ragc.signatures.select import irrelevant
 from ragc.targets.base import ChatRequest
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 

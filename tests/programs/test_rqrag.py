@@ -9,17 +9,23 @@ import pytest
 
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
-from ragc.programs.rqrag_knobs import DEPTHS, WIDTHS, RqRagKnobs
+from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Passage
-from ragc.signatures.judges import NeedRetrieval
-from ragc.signatures.paths import AnswerPath, TrajectoryJudge
-from ragc.signatures.queries import ChooseAction, DecomposeQuery, DisambiguateQuery, RewriteQuery
+from ragc.signatures.grade import NeedRetrieval
+from ragc.signatures.query import (
+    AnswerPath,
+    ChooseAction,
+    DecomposeQuery,
+    DisambiguateQuery,
+    RewriteQuery,
+    TrajectoryJudge,
+)
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
 
 

@@ -9,18 +9,17 @@ import pytest
 from ragc.errors import SourceError
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
-from ragc.programs.rqrag_knobs import RqRagKnobs
-from ragc.programs.rqrag_paths import Step, shorter
+from ragc.programs.rqrag import RqRagKnobs
+from ragc.programs.rqrag.paths import Step, shorter
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
-from ragc.signatures.judges import NeedRetrieval
-from ragc.signatures.paths import AnswerPath
-from ragc.signatures.queries import ChooseAction, DecomposeQuery, RewriteQuery
+from ragc.signatures.grade import NeedRetrieval
+from ragc.signatures.query import AnswerPath, ChooseAction, DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
 FORK = {"max_depth": 1, "width": "rewrite+decompose"}
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
-from ragc.metrics.short import em, f1
+from ragc.metrics.short_answer import em, f1
 from ragc.programs import Method
-from ragc.programs import rqrag_select as selection
 from ragc.programs.base import RagProgram
-from ragc.programs.rqrag_knobs import BY_LOGPROBS, RqRagKnobs
+from ragc.programs.rqrag import BY_LOGPROBS, RqRagKnobs
+from ragc.programs.rqrag import paths as selection
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.signatures.queries import DecomposeQuery, RewriteQuery
+from ragc.signatures.query import DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
 
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
 FORK = {"max_depth": 1, "width": "rewrite+decompose"}
 

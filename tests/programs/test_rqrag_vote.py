@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from ragc.programs import Method
-from ragc.programs import rqrag_select as selection
 from ragc.programs.base import RagProgram
-from ragc.programs.rqrag_knobs import RqRagKnobs
+from ragc.programs.rqrag import RqRagKnobs
+from ragc.programs.rqrag import paths as selection
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.signatures.paths import AnswerPath, TrajectoryJudge
-from ragc.signatures.queries import DecomposeQuery, RewriteQuery
+from ragc.signatures.query import AnswerPath, DecomposeQuery, RewriteQuery, TrajectoryJudge
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
 
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag:RqRag", RqRagKnobs, sources=("local",))
+RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
 FORK = {"max_depth": 1, "width": "rewrite+decompose"}
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from ragc import metrics
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import Metric
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.compiled import CompiledProgram
+from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import method
+from ragc.programs.baselines.gated import helps
 from ragc.programs.runtime import Runtime
-from ragc.programs.skr_knn import helps
 from ragc.programs.trace import Call, Note
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest

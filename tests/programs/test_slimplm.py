@@ -10,21 +10,20 @@ from typing import Any
 import pytest
 
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.programs import slimplm_references as references
 from ragc.programs.base import RagProgram
-from ragc.programs.forced import forcing
+from ragc.programs.calls.demos import forcing
+from ragc.programs.knobs import CITING
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import CITING
-from ragc.programs.slimplm_knobs import SlimPLMKnobs
+from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.signatures.answers import ClosedBookAnswer, ShortAnswer, worded
+from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, worded
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 SLIM = Method(
-    "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm:SlimPLM", SlimPLMKnobs,
+    "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm.program:SlimPLM", SlimPLMKnobs,
     roles=("main",), sources=("local",),
 )  # fmt: skip
 QUESTION = "Which river flows through Paris?"

@@ -14,11 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.optimizers.compiled import CompiledProgram
-from ragc.optimizers.opened import open_program
-from ragc.store import CallStore
+from ragc.optimizers.results.compiled import CompiledProgram
+from ragc.optimizers.results.evaluate import open_program
+from ragc.recipe.write import value as value_text
+from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
-from ragc.toml_text import value as value_text
 
 SECRET = "a-secret-that-must-stay-here"
 VARIABLE = "AWS_SECRET_ACCESS_KEY"

@@ -289,7 +289,7 @@ def patience(seconds: int) -> Iterator[None]:
 
 def run(argv: Sequence[str], seconds: int = PATIENCE_S) -> tuple[str, str]:
     """The exit status of one command line, or the name of what escaped, and all that was printed."""
-    from ragc.cli import main
+    from ragc.cli.main import main
 
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
     err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)  # as Python's own

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from ragc import loop
-from ragc.corpora import corpus as corpora
-from ragc.corpora import index_folder
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.corpus import Corpus
-from ragc.corpora.dense import DenseSource
-from ragc.corpora.dense_index import IndexSettings
-from ragc.corpora.source import Source
+from ragc.core import event_loop
+from ragc.core.progress import Silent
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.dense import DenseSource
+from ragc.corpora.sources.faiss_index import IndexSettings
+from ragc.corpora.storage import corpus as corpora
+from ragc.corpora.storage import index_cache
+from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
-from ragc.progress import Silent
 from ragc.records import Hit
 from tests.corpora.test_dense import HashedWords
 
@@ -52,7 +52,7 @@ def graph(corpus: Corpus, home: Path) -> Source:
 
 
 def lucene(corpus: Corpus, home: Path) -> Source:
-    from ragc.corpora.lucene import LuceneSource
+    from ragc.corpora.sources.lucene.source import LuceneSource
 
     return LuceneSource(corpus, home=home)
 
@@ -100,7 +100,7 @@ def answers(make: Open, file: Path, home: Path) -> list[tuple[Hit, ...]]:
     async def work() -> list[tuple[Hit, ...]]:
         return [await source.search(query, 5) for query in QUERIES]
 
-    return loop.run(work())
+    return event_loop.run(work())
 
 
 def files_of(home: Path) -> list[Path]:
@@ -133,7 +133,7 @@ def test_a_flipped_bit_in_an_index_is_never_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not small:  # as an index that is too large to be read whenever it is opened
-        monkeypatch.setattr(index_folder, "SMALL", 0)
+        monkeypatch.setattr(index_cache, "SMALL", 0)
     print(f"seed {SEED}")
     pick, seen, harmed = random.Random(SEED), Counter[str](), Counter[str]()
     home = tmp_path / "indexes"
@@ -143,7 +143,7 @@ def test_a_flipped_bit_in_an_index_is_never_searched(
     for _ in range(FLIPS if small else FLIPS // 5):
         chosen = pick.choice(files_of(home))
         flip(chosen, pick)
-        harmed[chosen.name if chosen.suffix != index_folder.VERIFIED else "the note"] += 1
+        harmed[chosen.name if chosen.suffix != index_cache.VERIFIED else "the note"] += 1
         seen[outcome(make, passages, home, right)] += 1
     print(dict(seen), dict(harmed))
     assert len(harmed) >= 4
@@ -152,17 +152,17 @@ def test_a_flipped_bit_in_an_index_is_never_searched(
 def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
     passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_folder, "SMALL", 0)
+    monkeypatch.setattr(index_cache, "SMALL", 0)
     home = tmp_path / "indexes"
     right = answers(bm25, passages, home)
     read: list[Path] = []
-    verify = index_folder.damage
+    verify = index_cache.damage
 
-    def counted(path: Path, step: index_folder.Step) -> str:
+    def counted(path: Path, step: index_cache.Step) -> str:
         read.append(path)
         return verify(path, step)
 
-    monkeypatch.setattr(index_folder, "damage", counted)
+    monkeypatch.setattr(index_cache, "damage", counted)
     assert answers(bm25, passages, home) == right
     assert read == []
     shutil.copytree(home, tmp_path / "moved")
@@ -175,27 +175,27 @@ def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
 def test_a_file_that_cannot_be_noted_is_read_again(
     passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_folder, "SMALL", 0)
+    monkeypatch.setattr(index_cache, "SMALL", 0)
     right = answers(bm25, passages, tmp_path / "a")
-    for note in (tmp_path / "a").rglob(f"*{index_folder.VERIFIED}"):
+    for note in (tmp_path / "a").rglob(f"*{index_cache.VERIFIED}"):
         note.unlink()
         note.mkdir()
     assert answers(bm25, passages, tmp_path / "a") == right
 
 
 def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
-    def build(text: str) -> index_folder.Build:
-        def write(folder: Path, step: index_folder.Step) -> None:
+    def build(text: str) -> index_cache.Build:
+        def write(folder: Path, step: index_cache.Step) -> None:
             (folder / "f").write_text(text)
 
         return write
 
-    one = index_folder.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path)
-    other = index_folder.open_or_build("toy", "c1", {"k": 2}, build("other"), home=tmp_path)
+    one = index_cache.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path)
+    other = index_cache.open_or_build("toy", "c1", {"k": 2}, build("other"), home=tmp_path)
     shutil.rmtree(one.path)
     shutil.copytree(other.path, one.path)
     told = Notes()
-    again = index_folder.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=told)
+    again = index_cache.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=told)
     assert (again.built, (again.path / "f").read_text()) == (True, "one")
     assert [note for note in told.notes if "damaged" in note and "built anew" in note]
 
@@ -205,8 +205,8 @@ def test_rot_that_leaves_no_trace_in_times_is_found_by_reading_whole(
 ) -> None:
     answers(bm25, passages, tmp_path / "i")
     (data,) = (tmp_path / "i").rglob("data.csc.index.npy")
-    assert index_folder.damage(data.parent, lambda n: None) == ""
+    assert index_cache.damage(data.parent, lambda n: None) == ""
     before = data.stat()
     flip(data, random.Random(SEED))
     os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert index_folder.damage(data.parent, lambda n: None) == "data.csc.index.npy has another content"
+    assert index_cache.damage(data.parent, lambda n: None) == "data.csc.index.npy has another content"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ragc import loop
+from ragc.core import event_loop
+from ragc.core.digest import canonical, digest
 from ragc.errors import StoreError
-from ragc.fingerprint import canonical, digest
-from ragc.store import CallStore
-from ragc.store_disk import audit
+from ragc.store.call_store import CallStore
+from ragc.store.disk import audit
 from tests.examples import THOROUGH
 
 SEED = 20_261_122
@@ -69,7 +69,7 @@ def outcome(folder: Path) -> str:
 
     try:
         for key, text in REPLIES.items():
-            got, _ = loop.run(answer(key))
+            got, _ = event_loop.run(answer(key))
             assert got == text, "a wrong answer in silence"
     except StoreError as error:
         return sentence(error)

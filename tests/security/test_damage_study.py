@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from ragc import cli
+from ragc.cli import main
 from ragc.errors import RagcError, StoreError
-from ragc.optimizers import compile as compiling
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.compiled import load
-from ragc.optimizers.status import status
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.status import status
+from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.examples import THOROUGH
 from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written
@@ -85,7 +85,7 @@ def study(home: Path) -> tuple[Path, Path, float]:
     run = begun(home)
     with pytest.raises((Killed, RagcError)):
         run("out", target=dying(needs_demos, 50), sets=SETS)
-    directory = compiling.study_directory(home / "out")
+    directory = study_directory(home / "out")
     copy = home / "copy"
     shutil.copytree(directory, copy, symlinks=True)
     run("whole", sets=SETS)
@@ -118,7 +118,7 @@ def test_mutated_files_of_a_study(
         name = pick.choice(files).relative_to(copy)
         harmed = pick.choice(MUTATE)((copy / name).read_bytes(), pick)
         (directory / name).write_bytes(harmed)
-        code = cli.main(["study", "status", str(home / "out")])
+        code = main.main(["study", "status", str(home / "out")])
         shown = capsys.readouterr()
         assert code in (0, 1, 2)
         one_sentence(shown.out + shown.err)

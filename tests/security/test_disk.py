@@ -16,8 +16,8 @@ import pytest
 
 from benchmarks.loopback import Loopback
 from benchmarks.loopback_world import reply
-from ragc.cli import main
-from ragc.optimizers.compiled import load
+from ragc.cli.main import main
+from ragc.optimizers.results.compiled import load
 from tests.examples import cases
 from tests.security.command_line import (
     NOISE,
@@ -222,7 +222,7 @@ def test_no_home_at_all_is_one_sentence(tmp_path: Path) -> None:
         "import pathlib, sys\n"
         "def home(cls): raise RuntimeError\n"
         "pathlib.Path.home = classmethod(home)\n"
-        "from ragc.cli import main\n"
+        "from ragc.cli.main import main\n"
         "sys.exit(main(['compile', sys.argv[1]]))"
     )
     path = tmp_path / "recipe.toml"
@@ -369,7 +369,8 @@ def test_progress_that_cannot_be_shown_stops_nothing(server: Loopback, tmp_path:
 def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from ragc import api, cli\n"
+        "from ragc import api\n"
+        "from ragc.cli import main as cli\n"
         "api.plan = lambda *args, **more: {}['oops']\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ragc.wheels import LIMIT_ENV, Packed, Unfit, bring
-from ragc.wheels_index import LARGEST_PAGE, PipSettings, find_wheel, pip_settings
+from ragc.downloads.package_index import LARGEST_PAGE, PipSettings, find_wheel, pip_settings
+from ragc.downloads.wheels import LIMIT_ENV, Packed, Unfit, bring
 
 CONTENT = bytes(range(256)) * 300
 JSON = "application/vnd.pypi.simple.v1+json"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.hub import HubRows
+from ragc.corpora.files.hub import HubRows
 from ragc.errors import DataError
 
 SECRET = "the secret of this machine"

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ragc import doctor
 from ragc import recipe as recipes
+from ragc.doctor import machine
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.optimizers.optuna_bridge import study
+from ragc.optimizers.integrations.optuna_objective import study
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.storage import study_directory
 from ragc.testing import ScriptedTarget
 from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
@@ -72,7 +73,7 @@ def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
     assert gone.program.state == kept.program.state
     assert gone.test == kept.test
     assert gone.counters["sent"] == kept.counters["sent"]
-    assert not compiling.study_directory(folder / "gone").exists()
+    assert not study_directory(folder / "gone").exists()
     assert "keep = false" in load(folder / "gone").recipe
     assert "keep" not in load(folder / "kept").recipe
 
@@ -94,7 +95,7 @@ def test_an_error_of_the_run_leaves_nothing_either(folder: Path) -> None:
     found = recipes.load(folder / "recipe.toml", NOT_KEPT)
     with pytest.raises(TargetError):
         compiling.compile(found, folder / "out", targets={"main": ScriptedTarget(fails)})
-    assert not compiling.study_directory(folder / "out").exists()
+    assert not study_directory(folder / "out").exists()
 
 
 def test_there_is_nothing_to_resume(run: Run, folder: Path) -> None:
@@ -179,7 +180,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
     def kept() -> str:
-        return next(check.found for check in doctor.examine() if check.id == "kept")
+        return next(check.found for check in machine.examine() if check.id == "kept")
 
     home = folder / "home"
     assert kept().startswith(f"{home}: ")

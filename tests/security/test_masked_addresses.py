@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ragc import cli
 from ragc import recipe as recipes
+from ragc.cli import main
+from ragc.core.masking import mask, mask_addresses, place, secrets
+from ragc.core.redact import redact
 from ragc.errors import RagcError, RecipeError
-from ragc.masking import mask, mask_addresses, place, secrets
-from ragc.optimizers import compile as compiling
-from ragc.optimizers.shared_ledger import SharedLedger
+from ragc.optimizers.distributed.budget import SharedLedger
+from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
-from ragc.targets.redact import redact
 from tests.optimizers.colours import RECIPE, begun, written
 
 SECRET = "hunter22"
@@ -57,13 +57,13 @@ def test_the_address_of_a_storage_that_cannot_be_used(
     out = folder / "out"
     with pytest.raises(RagcError) as caught:
         begun(folder)("out")
-    cli.main(["study", "status", str(out)])
+    main.main(["study", "status", str(out)])
     shown = capsys.readouterr()
     told = shown.out + shown.err + str(caught.value)
     assert "\n" not in str(caught.value)
     assert "Traceback" not in told
     assert SECRET not in told
-    nowhere(compiling.study_directory(out))
+    nowhere(study_directory(out))
 
 
 @pytest.mark.parametrize("address", STORES)
@@ -71,9 +71,9 @@ def test_the_address_of_a_store_that_cannot_be_used(
     address: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RAGC_STORE", address)
-    code = cli.main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out")])
-    cli.main(["doctor"])
-    cli.main(["ask", str(folder / "recipe.toml"), "What colour is thing number1?"])
+    code = main.main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out")])
+    main.main(["doctor"])
+    main.main(["ask", str(folder / "recipe.toml"), "What colour is thing number1?"])
     with pytest.raises(RagcError) as caught:
         SharedLedger(address, "study", Budget()).begin()
     shown = capsys.readouterr()
@@ -81,7 +81,7 @@ def test_the_address_of_a_store_that_cannot_be_used(
     assert code in (1, 2)
     assert "Traceback" not in told
     assert SECRET not in told.replace(f"{SECRET}x", "")
-    nowhere(compiling.study_directory(folder / "out"))
+    nowhere(study_directory(folder / "out"))
 
 
 @pytest.mark.parametrize("does", ["status", "worker"])
@@ -89,7 +89,7 @@ def test_the_address_of_a_store_that_cannot_be_used(
 def test_an_address_where_a_study_is_wanted(
     does: str, address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["study", does, address]) == 2
+    assert main.main(["study", does, address]) == 2
     shown = capsys.readouterr()
     assert SECRET not in shown.out + shown.err
 

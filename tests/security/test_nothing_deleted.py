@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 
 from benchmarks.loopback import Loopback
-from ragc import outputs, recipe
-from ragc.corpora.index_folder import index_path, open_or_build
+from ragc import recipe
+from ragc.core import outputs
+from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.errors import ArtefactError, RagcError, UsageError
-from ragc.exports.base import check, export
+from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.compiled import load
-from ragc.optimizers.sharing import clear
+from ragc.optimizers.distributed.study_address import clear
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.testing import Filling, ScriptedTarget
 from tests.examples import THOROUGH, cases
 from tests.exports.common import made
@@ -385,7 +387,7 @@ def test_what_stands_where_an_index_belongs_is_set_aside(tmp_path: Path) -> None
 
 def test_a_study_begun_anew_keeps_what_is_not_of_a_study(run: Run, tmp_path: Path) -> None:
     run(tmp_path / "out")
-    directory = compiling.study_directory(tmp_path / "out")
+    directory = study_directory(tmp_path / "out")
     (directory / "notes.txt").write_text("mine")
     (directory / ".best" / "mine").mkdir()
     (directory / ".best" / "mine" / "x").write_text("mine")
@@ -402,7 +404,7 @@ def test_a_study_begun_anew_keeps_what_is_not_of_a_study(run: Run, tmp_path: Pat
 
 def test_a_study_directory_is_empty_when_it_is_cleared(study: Path, tmp_path: Path) -> None:
     begun(study)(str(tmp_path / "out"), sets=("search.trials=2",))
-    directory = compiling.study_directory(tmp_path / "out")
+    directory = study_directory(tmp_path / "out")
     assert any(directory.iterdir())
     clear(directory)
     assert not directory.exists()

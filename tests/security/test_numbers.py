@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import ArtefactError, RagcError, UsageError
-from ragc.optimizers.compiled import load
-from ragc.optimizers.opened import open_program
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.evaluate import open_program
 from ragc.programs import method
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import begun, needs_demos, written

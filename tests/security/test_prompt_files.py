@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ragc.cli import main
+from ragc.cli.main import main
+from ragc.core.digest import digest
 from ragc.errors import DataError, UsageError
-from ragc.exports.import_file import DEEPEST, MOST_BYTES
-from ragc.exports.imported import imported
-from ragc.fingerprint import digest
+from ragc.prompts.files import DEEPEST, MOST_BYTES
+from ragc.prompts.load import imported
 
 RECIPE = """
 program = "vanilla"

@@ -108,7 +108,7 @@ def test_damaged_rows_are_read_or_refused(tmp_path: Path, ending: str, draw: ran
     (tmp_path / "corpus.jsonl").write_text('{"id": "d1", "title": "T", "text": "one"}\n', "utf-8")
 
     def work() -> None:
-        from ragc.optimizers.plan import estimate
+        from ragc.optimizers.plan.estimate import estimate
 
         text = FILES["recipe.toml"].decode().replace("questions.jsonl", questions.name)
         estimate(recipe.parse(text, base=tmp_path))

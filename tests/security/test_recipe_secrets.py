@@ -6,7 +6,7 @@ import pytest
 
 from ragc.errors import RecipeError
 from ragc.recipe import Recipe, parse
-from ragc.recipe_secrets import is_secret_name
+from ragc.recipe.secrets import is_secret_name
 from tests.security.foreign import RECIPE, SECRET, target_table
 
 URL = "https://models.example/v1"

@@ -16,31 +16,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.bounded import TooLarge
+from ragc.core.counters import Counters, counting
+from ragc.core.http import Pool
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
+from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.evaluation import Row, evaluate
 from ragc.programs import method
-from ragc.programs.layouts import read_laid_out
+from ragc.programs.calls.layouts import read_laid_out
+from ragc.programs.calls.replies import read_json as read_typed
+from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.programs.shared_knobs import LAYOUTS
-from ragc.programs.typed import read_json as read_typed
 from ragc.recipe import Budget
 from ragc.records import Question
-from ragc.signatures.answers import ShortAnswer
-from ragc.signatures.syntax import SyntacticParse
-from ragc.store import CallStore
+from ragc.signatures.align import SyntacticParse
+from ragc.signatures.answer import ShortAnswer
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
-from ragc.targets.bounded import TooLarge
 from ragc.targets.gateway import Gateway, request_key
+from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_replies, read_reply
 from ragc.targets.options import VllmOptions
-from ragc.targets.pool import Pool
 from ragc.targets.probe import probe
-from ragc.targets.vllm_metrics import read as read_metrics
-from ragc.targets.wire import Unreadable, error_message, read_json, read_replies, read_reply
+from ragc.targets.vllm.prefix_cache import read as read_metrics
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, examples
 from tests.targets.conftest import only_our_key
@@ -374,7 +374,7 @@ def questioned(target: ScriptedTarget, store: CallStore, layout: str, ledger: An
     async def go() -> tuple[Row, ...]:
         return await evaluate(program, QUESTIONS, scorer, limit=asyncio.Semaphore(3))
 
-    return loop.run(go())
+    return event_loop.run(go())
 
 
 @pytest.mark.parametrize("layout", ["minimal", "chat", "xml"])
@@ -413,7 +413,7 @@ def test_a_repair_that_does_not_fit_the_context_is_not_sent() -> None:
 
 def questioned_one(target: ScriptedTarget) -> tuple[Row, ...]:
     program = method("no_retrieval").build(Runtime({"main": target}), {})
-    return loop.run(evaluate(program, QUESTIONS[:1], Scorer(()), limit=asyncio.Semaphore(1)))
+    return event_loop.run(evaluate(program, QUESTIONS[:1], Scorer(()), limit=asyncio.Semaphore(1)))
 
 
 STORED = {
@@ -435,10 +435,10 @@ def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path
     store = CallStore(tmp_path)
     store.put(request_key(target, ASK), row)
     with counting(Counters()) as spent:
-        assert loop.run(Gateway(store).complete(target, ASK)).text == "Lima"
+        assert event_loop.run(Gateway(store).complete(target, ASK)).text == "Lima"
     assert spent.sent == 1
     assert spent.tokens > 0
-    assert loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
+    assert event_loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
 
 
 class Counted(ScriptedTarget):
@@ -461,7 +461,7 @@ def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path
     async def go() -> list[Reply]:
         return await asyncio.gather(*(gateway.complete(target, ASK) for _ in range(64)))
 
-    assert {reply.text for reply in loop.run(go())} == {"Lima"}
+    assert {reply.text for reply in event_loop.run(go())} == {"Lima"}
     assert target.sent == 1
 
 
@@ -478,7 +478,7 @@ def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path
 def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: Path) -> None:
     ledger = FileLedger(None, Budget())
     gateway = Gateway(CallStore(tmp_path), ledger)
-    kept = loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
+    kept = event_loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
     assert ledger.tokens >= 0 <= ledger.usd
     assert kept.usage.prompt >= 0 <= kept.usage.completion
     assert "Lima".replace("L", "") in kept.text.replace("L\ufffd", "")

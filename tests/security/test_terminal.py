@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc import cli
-from ragc.optimizers.evaluation import Row
+from ragc.cli import main
+from ragc.core.terminal import Shown, json_text, rich_console, visible
+from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
-from ragc.terminal import Shown, json_text, rich_console, visible
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\x00\u202egnp.exe\u2066\ud800 [bold red]Lima[/] :smile:"
 ACTING = ["\x1b", "\x07", "\x9b", "\x7f", "\r", "\x00", "\u202e", "\u2066", "\ud800"]
@@ -41,7 +41,7 @@ def test_an_answer_is_printed_without_acting(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ragc.api.ask", lambda *args, **more: row())
-    cli.main(["ask", "somewhere", HOSTILE.replace("\x00", ""), *form])
+    main.main(["ask", "somewhere", HOSTILE.replace("\x00", ""), *form])
     printed = capsys.readouterr().out
     assert [char for char in ACTING if char in printed] == []
     assert "[bold red]Lima[/] :smile:" in printed
@@ -56,7 +56,7 @@ def test_errors_and_file_names_are_printed_without_acting(
 ) -> None:
     for args in (["eval", str(tmp_path / "\x1b[2J\u202e")], ["list", "knobs", "\x1b[31mx"], ["\x1b[2J"]):
         with contextlib.suppress(SystemExit):  # argparse's way
-            cli.main(args)
+            main.main(args)
         printed = capsys.readouterr()
         assert [char for char in ACTING if char in printed.out + printed.err] == []
         assert "u001b" in printed.err or "x1b" in printed.err
@@ -81,7 +81,7 @@ def test_a_table_and_a_line_of_rich_follow_no_markup() -> None:
 def test_streams_are_given_back_and_rich_goes_past_them(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.StringIO()
     monkeypatch.setattr(sys, "stdout", raw)
-    assert cli.main(["list", "targets"]) == 0
+    assert main.main(["list", "targets"]) == 0
     assert sys.stdout is raw
     stream = Shown(raw)
     monkeypatch.setattr(sys, "stdout", stream)
@@ -117,7 +117,7 @@ def test_whatever_is_visible_acts_on_nothing_and_stays_json(text: str) -> None:
 
 
 def test_progress_of_a_study_follows_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    from ragc.console_watch import Bars
+    from ragc.cli.progress import Bars
 
     bars: Any = Bars()
     bars.phase(HOSTILE, 3)

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.cli import main
-from ragc.corpora.rerank import RerankedSource
+from ragc.cli.main import main
+from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
-from ragc.optimizers import trust_record
-from ragc.optimizers.compiled import load
-from ragc.optimizers.opened import open_program
+from ragc.optimizers.results import trust_record
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.evaluate import open_program
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.security.foreign import (

@@ -14,11 +14,11 @@ import pytest
 
 import ragc
 from ragc import api
-from ragc.cli import main
+from ragc.cli.main import main
 from ragc.errors import ArtefactError, Untrusted
-from ragc.optimizers import trust_record
-from ragc.optimizers.compiled import load
-from ragc.optimizers.joining import address_of
+from ragc.optimizers.distributed.worker import address_of
+from ragc.optimizers.results import trust_record
+from ragc.optimizers.results.compiled import load
 from tests.optimizers.colours import begun, written
 from tests.security.foreign import (
     QUESTION,
@@ -174,7 +174,7 @@ def test_a_python_call_records_it_too(tmp_path: Path) -> None:
 
 
 def test_compiled_programs_and_the_best_of_a_study_are_this_machines(tmp_path: Path) -> None:
-    from ragc.optimizers.compile import study_directory
+    from ragc.optimizers.search.storage import study_directory
 
     written(tmp_path)
     path = begun(tmp_path)("out", sets=("search.trials=1",)).path

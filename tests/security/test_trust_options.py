@@ -10,24 +10,23 @@ from typing import Any
 import pytest
 
 from ragc import corpora
-from ragc.corpora.api import ApiSource
-from ragc.corpora.bm25 import Bm25Source
-from ragc.corpora.dense import DenseSource
-from ragc.corpora.dense_index import IndexSettings
-from ragc.corpora.engine import Ddgs
-from ragc.corpora.given import GivenSource
-from ragc.corpora.hybrid import HybridSource
-from ragc.corpora.lucene import LuceneSource
-from ragc.corpora.recorded import RecordedSource
-from ragc.corpora.web import WebSource
-from ragc.metrics.assessing import Assessing
-from ragc.optimizers import trust
-from ragc.optimizers.sources import _INNER, _MAKERS
-from ragc.recipe_spec import Data, Recipe, SourceSpec
-from ragc.recipe_study import StudySpec
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.build import _INNER, _MAKERS
+from ragc.corpora.sources.crag_api.source import ApiSource
+from ragc.corpora.sources.dense import DenseSource
+from ragc.corpora.sources.faiss_index import IndexSettings
+from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.hybrid import HybridSource
+from ragc.corpora.sources.lucene.source import LuceneSource
+from ragc.corpora.sources.recorded import RecordedSource
+from ragc.corpora.sources.web.engine import Ddgs
+from ragc.corpora.sources.web.source import WebSource
+from ragc.metrics.base import Assessing
+from ragc.optimizers.results import trust
+from ragc.recipe.models import Data, Recipe, SourceSpec, StudySpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetSpec
-from ragc.targets.embedded import EmbeddedTarget
+from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.options import HostedOptions, VllmOptions
 
 REVIEWED_SOURCE_OPTIONS = {"dense": {"model"}, "hybrid": {"dense", "sparse"}, "api": {"base_url"}}

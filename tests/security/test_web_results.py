@@ -17,15 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.addresses import unfit
-from ragc.corpora.api import ApiSource
-from ragc.corpora.engine import Found, results
-from ragc.corpora.fetch import check_url, fetch
-from ragc.corpora.given import current_question
-from ragc.corpora.web import LONGEST_TITLE, WebSource
+from ragc.corpora.sources.crag_api.source import ApiSource
+from ragc.corpora.sources.given import current_question
+from ragc.corpora.sources.web.engine import Found, results
+from ragc.corpora.sources.web.fetch import check_url, fetch, unfit
+from ragc.corpora.sources.web.source import LONGEST_TITLE, WebSource
 from ragc.errors import SourceError
 from ragc.records import Question
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from tests.examples import examples
 
 GOOD = Found("http://a.example/", "A", "about cats")

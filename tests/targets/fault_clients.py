@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from ragc import loop, metrics
-from ragc.counters import Counters, counting
+from ragc import metrics
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.evaluation import Row, evaluate
+from ragc.optimizers.answering import Row, evaluate
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.targets.base import Target
-from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import HostedOptions, VllmOptions
-from ragc.targets.vllm import VllmTarget
+from ragc.targets.vllm.target import VllmTarget
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, fitting
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ def finished(target: Target, work: Coroutine[Any, Any, T]) -> T:
         finally:
             await target.aclose()
 
-    return loop.run(go())
+    return event_loop.run(go())
 
 
 def number_of(asked: Asked) -> str:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.breaker import Breaker
+from ragc.targets.limits import Breaker
 
 URL = "http://127.0.0.1:8000/v1"
 

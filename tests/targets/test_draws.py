@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import counters, loop
-from ragc.counters import Counters
+from ragc.core import counters, event_loop
+from ragc.core.counters import Counters
 from ragc.errors import CapabilityMissing, TargetError
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob
-from ragc.targets.draws import Draws
-from ragc.targets.engine import as_lm
+from ragc.targets.dspy_engine import as_lm
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.options import VllmOptions
-from ragc.targets.vllm import VllmTarget
+from ragc.targets.sample_batching import Draws
+from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
 
 URL = "http://127.0.0.1:8000/v1"
@@ -196,17 +196,17 @@ def test_a_group_fills_the_store_under_the_keys_that_its_draws_have_alone() -> N
         return await asyncio.gather(*(gateway.complete(with_target, r) for r in draws(*numbers)))
 
     with counters.counting(spent):
-        first = loop.run(go(target, 0, 1, 2))
+        first = event_loop.run(go(target, 0, 1, 2))
     assert (spent.sent, spent.replayed, spent.prompt_tokens, len(server.bodies)) == (3, 0, 60, 1)
     assert all(store.get(request_key(alone, request)) for request in draws(0, 1, 2))
     with counters.counting(spent):
-        again = loop.run(go(alone, 1, 2, 3))
+        again = event_loop.run(go(alone, 1, 2, 3))
     assert [r.text for r in again] == ["101", "102", "103"]
     assert again[:2] == first[1:]
     assert (spent.sent, spent.replayed) == (4, 2)
     assert len(server.bodies) == 2
-    loop.run(target.aclose())
-    loop.run(alone.aclose())
+    event_loop.run(target.aclose())
+    event_loop.run(alone.aclose())
 
 
 def test_all_that_shapes_a_draw_reaches_the_server() -> None:
@@ -250,19 +250,19 @@ def test_prompt_logprobs_are_asked_for_read_kept_and_part_of_the_key() -> None:
     target = VllmTarget(URL, "m", transport=httpx.MockTransport(answer))
     scored = ChatRequest(ASK.messages, prompt_logprobs=True)
     with pytest.raises(CapabilityMissing, match="prompt_logprobs"):
-        loop.run(Gateway(CallStore(None)).complete(target, scored))
-    loop.run(target.open())
+        event_loop.run(Gateway(CallStore(None)).complete(target, scored))
+    event_loop.run(target.open())
     store = CallStore(None)
-    reply = loop.run(Gateway(store).complete(target, scored))
+    reply = event_loop.run(Gateway(store).complete(target, scored))
     assert sent[0]["prompt_logprobs"] == 0
     assert reply.prompt_logprobs == (TokenLogprob("Name", -1.5), TokenLogprob(" a", -0.5))
-    assert loop.run(Gateway(store).complete(target, scored)) == reply
+    assert event_loop.run(Gateway(store).complete(target, scored)) == reply
     assert len(sent) == 1
     assert request_key(target, scored) != request_key(target, ChatRequest(ASK.messages))
     entries.clear()
     with pytest.raises(TargetError, match="no prompt_logprobs"):
-        loop.run(target.complete(scored))
-    loop.run(target.aclose())
+        event_loop.run(target.complete(scored))
+    event_loop.run(target.aclose())
 
 
 def test_a_reply_longer_than_the_context_is_refused_before_it_is_sent() -> None:
@@ -278,7 +278,7 @@ def test_dspys_n_is_one_request_where_the_server_can_and_gives_the_same(
 ) -> None:
     server, spent = Server(), Counters()
     target, gateway = server.target(lacks=lacks), Gateway(CallStore(None))
-    loop.run(target.open())
+    event_loop.run(target.open())
 
     def complete(request: ChatRequest) -> Any:
         return gateway.complete(target, request)
@@ -290,4 +290,4 @@ def test_dspys_n_is_one_request_where_the_server_can_and_gives_the_same(
     assert [body.get("n", 1) for body in server.bodies] == sent
     assert (spent.sent, spent.replayed) == (4, 2)
     assert asyncio.run(lm.acall("Name a colour.", n=3, rollout_id=1)) == ["1027", "1028", "1029"]
-    loop.run(target.aclose())
+    event_loop.run(target.aclose())

@@ -14,13 +14,12 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragc.errors import TargetError, TargetUnavailable, UsageError
-from ragc.targets import embedded_machine
 from ragc.targets.base import ChatRequest, Message, Sampling, TokenLogprob, Usage
-from ragc.targets.embedded import EmbeddedTarget
-from ragc.targets.embedded_machine import check_file, cores
-from ragc.targets.embedded_schema import Narrowed
-from ragc.targets.embedded_server import Answer
-from ragc.targets.embedded_wire import read_answer, request_body
+from ragc.targets.embedded import server
+from ragc.targets.embedded.schema import Narrowed
+from ragc.targets.embedded.server import Answer, check_file, cores
+from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.targets.embedded.wire import read_answer, request_body
 
 MESSAGES = (Message("system", "Be brief."), Message("user", "Why?"))
 PLAIN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -225,7 +224,7 @@ def test_files_that_are_no_model_are_one_sentence_before_llama_cpp_sees_them(tmp
 
 def test_a_model_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(9000))
-    monkeypatch.setattr(embedded_machine, "available", lambda: 100)
+    monkeypatch.setattr(server, "available", lambda: 100)
     with pytest.raises(TargetUnavailable, match="memory"):
         check_file(tmp_path / "m.gguf")
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragc.targets import embedded_slots
-from ragc.targets.embedded_slots import LONG, Slots
+from ragc.targets.embedded import slots
+from ragc.targets.embedded.slots import LONG, Slots
 
 Prompt = list[dict[str, str]]
 
@@ -135,7 +135,7 @@ def test_whoever_waits_can_give_up(engine: Engine) -> None:
 
 
 def test_the_states_used_least_recently_go_first(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_slots, "MOST_BYTES", 2 * len(b"state"))
+    monkeypatch.setattr(slots, "MOST_BYTES", 2 * len(b"state"))
     for name in "abacdef":
         engine.ask(prompt(name))
     assert len(list(engine.slots.folder.iterdir())) == 2

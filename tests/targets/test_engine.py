@@ -11,10 +11,10 @@ import pydantic
 import pytest
 from dspy import lm15
 
-from ragc import loop
+from ragc.core import event_loop
 from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, TokenLogprob, Usage
-from ragc.targets.engine import as_lm, cause
+from ragc.targets.dspy_engine import as_lm, cause
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -40,7 +40,7 @@ class Scripted:
         return len(text)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        return await loop.bridge(self._answer(request))
+        return await event_loop.bridge(self._answer(request))
 
     async def _answer(self, request: ChatRequest) -> Reply:
         self.requests.append(request)
@@ -186,7 +186,7 @@ def test_blocking_calls_on_the_process_loop_are_refused() -> None:
         predict("question -> answer", Scripted(CHAT).lm(), question="x")
 
     with pytest.raises(dspy.LMError, match="await"):
-        loop.run(go())
+        event_loop.run(go())
 
 
 @pytest.mark.parametrize(

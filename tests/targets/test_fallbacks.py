@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ragc import loop
-from ragc.counters import Counters, counting
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.errors import CapabilityMissing, RecipeError, TargetError, TargetUnavailable, UsageError
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.gateway import request_key
 from ragc.targets.options import VllmOptions
@@ -48,7 +48,7 @@ def ask(runtime: Runtime, request: ChatRequest = ASK) -> tuple[str, Counters]:
         with counting(Counters()) as spent:
             return (await runtime.gateway.complete(runtime.target("main"), request)).text, spent
 
-    return loop.run(go())
+    return event_loop.run(go())
 
 
 def test_the_next_answers_is_stored_under_its_own_name_and_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ import pytest
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
-from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import HostedOptions
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
@@ -388,7 +388,8 @@ def test_what_the_table_says_is_known_before_the_target_is_opened() -> None:
 
 def test_a_hosted_target_that_is_only_named_does_not_import_litellm() -> None:
     program = (
-        "import sys; from ragc.targets.hosted import HostedTarget; HostedTarget('openai/gpt-4o-mini'); "
+        "import sys; from ragc.targets.hosted.target import HostedTarget; "
+        "HostedTarget('openai/gpt-4o-mini'); "
         "sys.exit('litellm' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

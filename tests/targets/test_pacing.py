@@ -7,11 +7,11 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragc.core.rate_limit import WINDOW_S, Window
+from ragc.core.retry import Passing, Retry, retried
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
-from ragc.targets.guard import Guards
+from ragc.targets.limits import Guards
 from ragc.targets.options import VllmOptions
-from ragc.targets.pacing import WINDOW_S, Window
-from ragc.targets.retry import Passing, Retry, retried
 from tests.examples import examples
 
 

@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from benchmarks.loopback import Loopback
-from ragc.targets.connections import refused
-from ragc.targets.pool import Pool, Response
+from ragc.core.http import Pool, Response, refused
 
 
 class Wire:
@@ -117,8 +116,8 @@ def test_nobody_at_the_other_end_is_an_error_of_connecting() -> None:
 DROPPED = """
 import gc, sys, threading
 import httpx
-from ragc import loop
-from ragc.targets.pool import Pool
+from ragc.core import event_loop as loop
+from ragc.core.http import Pool
 
 pool = Pool(httpx.URL(sys.argv[1]), httpx.Timeout(5), 2, dict)
 loop.run(pool.send("POST", "/chat/completions", b"{}"))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ragc import loop
-from ragc.cli import main
-from ragc.doctor_targets import TargetCheck, examine_targets
+from ragc.cli.main import main
+from ragc.core import event_loop
+from ragc.doctor.targets import TargetCheck, examine_targets
 from ragc.recipe import parse
 from ragc.targets.base import Capability, Target
 from ragc.targets.probe import Found, probe, probed
@@ -102,8 +102,8 @@ def test_a_file_that_is_not_ours_counts_as_absent(tmp_path: Path, text: str) -> 
         finished(target, probed(target, tmp_path))
         (file,) = tmp_path.iterdir()
         file.write_text(text)
-        assert loop.run(probed(target, tmp_path)).able == set(EVERY)
-        loop.run(target.aclose())
+        assert event_loop.run(probed(target, tmp_path)).able == set(EVERY)
+        event_loop.run(target.aclose())
         assert len(server.asked) == 20
 
 

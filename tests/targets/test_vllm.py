@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from ragc.core.redact import redact, remember
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets import TARGETS, TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
 from ragc.targets.options import VllmOptions
-from ragc.targets.redact import redact, remember
-from ragc.targets.vllm import VllmTarget
+from ragc.targets.vllm.target import VllmTarget
 
 pytestmark = pytest.mark.filterwarnings("error")
 

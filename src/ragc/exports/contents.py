@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragc import outputs
+from ragc.core import outputs
 from ragc.errors import UsageError
-from ragc.exports.formats import Format
+from ragc.exports.formats.base import Format
 from ragc.exports.place import GRAPH, VERSION
-from ragc.exports.prompt import ExportedProgram
+from ragc.prompts.model import ExportedProgram
 
 README, EXAMPLE = "README.md", "example.json"
 """What a folder holds beside `graph.json` and the files of its format."""
@@ -34,7 +34,7 @@ def whole(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tr
 
     `file` asks for one file of a format that else makes a folder, where the format allows it.
     """
-    from ragc.exports.people import readme
+    from ragc.exports.readme import readme
 
     files = dict(chosen.files(program))
     if program.single and len(files) == 1 and (not chosen.folder or (chosen.alone and file)):
@@ -56,7 +56,7 @@ class Several:
 
 def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
     """An export in each of the `formats` that can say `program`, with `graph.json` and a README on them."""
-    from ragc.exports.people import overview
+    from ragc.exports.readme import overview
 
     names: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _listed(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, byte
 
 def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
     """The machine-readable graph: the steps, all knobs, each prompt's role, sampling and schemas."""
-    from ragc.exports.parse import reading
+    from ragc.prompts.model import reading
 
     return {
         "ragc": VERSION,

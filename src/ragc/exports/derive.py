@@ -2,16 +2,31 @@
 
 A prompt's text is taken from what its predictor renders: every input is given as a mark, and where the
 mark comes out is the slot. So a template says what the predictor says, whatever its layout.
+
+A runtime that answers nothing: enough to build a program and read its prompts, never to run it.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from ragc.exports.graph import graph_of
-from ragc.exports.prompt import (
+from ragc.errors import UsageError
+from ragc.optimizers.results.compiled import CompiledProgram
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.calls.demos import plain
+from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import reply_schema
+from ragc.programs.flow import graph_of
+from ragc.programs.method import Method
+from ragc.programs.ragx.demos import ChoosingPredict, chosen
+from ragc.programs.runtime import Runtime
+from ragc.prompts.model import (
     Case,
     CompiledPrompt,
     ExportedProgram,
@@ -23,15 +38,82 @@ from ragc.exports.prompt import (
     Slot,
     TemplateMessage,
 )
-from ragc.exports.standin import models, runtime, tables
-from ragc.optimizers.compiled import CompiledProgram
-from ragc.programs import method
-from ragc.programs.base import RagProgram
-from ragc.programs.demos import plain
-from ragc.programs.layouts import JSON_LAYOUTS
-from ragc.programs.predict import RagPredict
-from ragc.programs.ragx_demos import ChoosingPredict, chosen
-from ragc.programs.typed import reply_schema
+from ragc.records import Hit, Passage
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
+
+
+class Refusing:
+    """A target and source that can do everything and refuses to do it, with UsageError."""
+
+    name = model = identity = kind = fingerprint = "stand-in"
+    capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
+    context_tokens, concurrency = 10**9, 1
+
+    def __deepcopy__(self, memo: object) -> Refusing:
+        return self
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Nothing to make ready."""
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Raises UsageError."""
+        raise _refused("call")
+
+    def count_tokens(self, text: str) -> int:
+        """The number of words."""
+        return len(text.split())
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Raises UsageError."""
+        raise _refused("search")
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Raises UsageError."""
+        raise _refused("search")
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Refusing:
+        """Itself: there is nothing to cut."""
+        return self
+
+
+def _refused(what: str) -> UsageError:
+    return UsageError(f"An export makes no {what}; run the program itself to get an answer.")
+
+
+def tables(recipe: str) -> Mapping[str, Any]:
+    """The tables of a recipe's TOML text; none where it cannot be read."""
+    try:
+        return tomllib.loads(recipe)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def runtime(entry: Method, recipe: Mapping[str, Any]) -> Runtime:
+    """A runtime with the roles and sources that `recipe` names; where it names none, all that may be used."""
+    roles: Iterable[Any] = recipe.get("targets") or ROLES
+    sources: Iterable[str] = recipe.get("sources") or (*entry.sources, *entry.may_use)
+    nothing = Refusing()
+    return Runtime(dict.fromkeys(roles, nothing), dict.fromkeys(sources, nothing), store=CallStore(None))
+
+
+def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The id of the model of each role, without addresses, and of a path its last part only."""
+    found = {}
+    for role, table in (recipe.get("targets") or {}).items():
+        id = str(table.get("model") or "")
+        if not id:  # the default of its kind: its name ends with the model's
+            told = ((provenance.get("targets") or {}).get(role) or {}).get("name") or ""
+            id = str(told).rpartition(" ")[2]
+        if table.get("kind") == "embedded" or id[:1] in ("/", "~", ".") or PureWindowsPath(id).drive:
+            id = PurePosixPath(PureWindowsPath(id).as_posix()).name
+        if id:
+            found[str(role)] = id
+    return found
+
 
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -58,7 +140,7 @@ def exported(
     recipe, mark = tables(state.recipe), state.fingerprint
     made = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
     entry = program.method
-    graph = graph_of(entry.id, made, program.knobs.to_json(), calls=program.most_calls())
+    graph = graph_of(entry.id, entry.flow, made, program.knobs.to_json(), calls=program.most_calls())
     first = [node for node in graph.predictors if node in made]
     order = dict.fromkeys([*first, *made])
     return ExportedProgram(

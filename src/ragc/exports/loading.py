@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.exports.prompt import CompiledPrompt, ExportedProgram, Input
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input
 
 if TYPE_CHECKING:
-    from ragc.exports.formats import Format
+    from ragc.exports.formats.base import Format
 
 _EXAMPLES: Mapping[str, Any] = {"text": "...", "integer": 1, "number": 1.0, "flag": True}
 

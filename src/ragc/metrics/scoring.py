@@ -1,14 +1,23 @@
-"""Scoring outcomes: what must be found out first is found out, once, then every metric scores."""
+"""Scoring outcomes: what must be found out first is found out, once, then every metric scores.
+
+The assessors by family, made as a recipe's table `[metrics]` says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ragc.counters import Counters, counting
+from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
-from ragc.metrics.assessing import Assessor, assessed, families
-from ragc.metrics.outcome import Finding, Metric, Outcome
+from ragc.metrics import citations, crag, judge
+from ragc.metrics.base import Ask, Assessing, Assessor, Finding, Metric, Outcome, assessed, families
+from ragc.metrics.crag import CragAssessor
+from ragc.metrics.entailment import base
+
+if TYPE_CHECKING:
+    from ragc.store.call_store import CallStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +73,29 @@ class Scorer:
             known = await assessed(outcome, needed)
         scores = {metric.id: metric.score(known) for metric in self.metrics}
         return Scored(scores, known.found, {k: v for k, v in cost.to_json().items() if v})
+
+
+def make(
+    families: Iterable[str], settings: Assessing, ask: Ask | None, *, store: CallStore | None = None
+) -> dict[str, Assessor]:
+    """An assessor for each of `families`.
+
+    `ask` is the judge's, None when there is none; it is never asked in place of a rule that needs nobody.
+    `store` keeps the verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or
+    a model or library is missing; UnknownName for an option that is not known.
+    """
+    made: dict[str, Assessor] = {}
+    wanted = tuple(dict.fromkeys(families))
+    if crag.FAMILY in wanted:
+        made[crag.FAMILY] = CragAssessor(ask, settings)
+    if judge.FAMILY in wanted:
+        if ask is None:
+            raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
+        made[judge.FAMILY] = judge.JudgeAssessor(ask)
+    if citations.CLAIMS in wanted or citations.CITATIONS in wanted:
+        entailer = base.make(settings.entailment, ask, store=store)
+        if citations.CLAIMS in wanted:
+            made[citations.CLAIMS] = citations.ClaimAssessor(entailer)
+        if citations.CITATIONS in wanted:
+            made[citations.CITATIONS] = citations.CitationAssessor(entailer)
+    return made

@@ -33,7 +33,7 @@ def build(spec: TargetSpec) -> Target:
 
 
 def _embedded(spec: TargetSpec) -> Target:
-    from ragc.targets.embedded import EmbeddedTarget
+    from ragc.targets.embedded.target import EmbeddedTarget
     from ragc.targets.options import check_names
 
     if spec.base_url:
@@ -46,9 +46,9 @@ def _embedded(spec: TargetSpec) -> Target:
 
 def _vllm(spec: TargetSpec) -> Target:
     from ragc.targets.options import VllmOptions, read_options
-    from ragc.targets.vllm import VllmTarget
-    from ragc.targets.vllm_offline import OfflineTarget
-    from ragc.targets.vllm_served import ServedTarget
+    from ragc.targets.vllm.managed import ServedTarget
+    from ragc.targets.vllm.offline import OfflineTarget
+    from ragc.targets.vllm.target import VllmTarget
 
     options = read_options(VllmOptions, spec.kind, spec.options)
     own = "serve" if options.serve else "offline" if options.offline else ""
@@ -62,7 +62,7 @@ def _vllm(spec: TargetSpec) -> Target:
 
 
 def _hosted(spec: TargetSpec) -> Target:
-    from ragc.targets.hosted import HostedTarget
+    from ragc.targets.hosted.target import HostedTarget
     from ragc.targets.options import HostedOptions, read_options
 
     return HostedTarget(spec.model, spec.base_url, read_options(HostedOptions, spec.kind, spec.options))

@@ -1,4 +1,7 @@
-"""The one way to a target: through the store, the ledger and the limit of requests in flight."""
+"""The one way to a target: through the store, the ledger and the limit of requests in flight.
+
+Who answers in the place of a target that is not available.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from ragc import counters, loop
-from ragc.errors import CapabilityMissing, TargetUnavailable
-from ragc.fingerprint import canonical, digest
-from ragc.store import CallStore
+from ragc.core import counters, event_loop
+from ragc.core.digest import canonical, digest
+from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target
-from ragc.targets.guard import Guards
+from ragc.targets.limits import Guards
 from ragc.targets.sound import sound
 
 log = logging.getLogger("ragc.targets")
@@ -82,7 +85,7 @@ class Gateway:
     """Answers requests from the store, else from the target.
 
     Equal requests at the same time make one call. `memo` says whether typed calls may be replayed whole
-    (`ragc.programs.memo`), which changes no result. `fallbacks` are the targets that answer, in this order,
+    (`calls.replay`), which changes no result. `fallbacks` are the targets that answer, in this order,
     when one is not available and they can do what is asked; their own fallbacks are not followed.
     """
 
@@ -110,7 +113,7 @@ class Gateway:
 
     async def ask(self, target: Target, request: ChatRequest) -> Answer:
         """As `complete`, with the key of the request. May be awaited on any loop."""
-        return await loop.bridge(self._ask(target, request))
+        return await event_loop.bridge(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
@@ -180,7 +183,7 @@ class Gateway:
     @property
     def charges_anywhere(self) -> bool:
         """Whether `replay` may be called in any thread: a ledger is used on the process's loop only."""
-        return self.ledger is None or loop.inside()
+        return self.ledger is None or event_loop.inside()
 
     def replay(self, answers: Sequence[Answer]) -> None:
         """Charge `answers` that were kept with a recording of theirs, as if each had been asked for again.
@@ -213,3 +216,37 @@ class Gateway:
         if limit is None:
             limit = self._limits[target.identity] = asyncio.Semaphore(max(1, target.concurrency))
         return limit
+
+
+def names_of(target: Target) -> tuple[str, ...]:
+    """The names in the option `fallbacks` of `target`, best first."""
+    return tuple(getattr(getattr(target, "options", None), "fallbacks", ()))
+
+
+def chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
+    """The fallbacks of each of `targets`, by name, that has any.
+
+    Raises UnknownName for a fallback that is not among them, UsageError for a target that is its own.
+    """
+    found: dict[Target, tuple[Target, ...]] = {}
+    for name, target in targets.items():
+        for other in names_of(target):
+            if other == name:
+                raise UsageError(f"Target {name!r} lists itself in fallbacks; name other targets there.")
+            if other not in targets:
+                raise UnknownName(f"target (in fallbacks of [targets.{name}])", other, targets)
+        if names_of(target):
+            found[target] = tuple(targets[other] for other in names_of(target))
+    return found
+
+
+def check_contexts(found: Mapping[Target, tuple[Target, ...]]) -> None:
+    """Raise UsageError where a fallback, opened, reads less than the target whose prompts it gets."""
+    for target, others in found.items():
+        for other in others:
+            if other.context_tokens < target.context_tokens:
+                raise UsageError(
+                    f"{other.name} is a fallback of {target.name} and reads {other.context_tokens} tokens, "
+                    f"which is less than its {target.context_tokens}; set context_tokens = "
+                    f"{other.context_tokens} for {target.name}, so that its prompts fit both."
+                )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar, get_args
 
+from ragc.core.bounded import MOST_BYTES
 from ragc.errors import UnknownName, UsageError
 from ragc.targets.base import Capability
-from ragc.targets.bounded import MOST_BYTES
 
 T = TypeVar("T")
 

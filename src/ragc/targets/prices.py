@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.targets.base import Target
-from ragc.targets.hosted import HostedTarget
-from ragc.targets.litellm_bridge import load
-from ragc.targets.vllm import VllmTarget
-from ragc.targets.vllm_offline import OfflineTarget
-from ragc.targets.vllm_served import ServedTarget
+from ragc.targets.hosted.litellm import load
+from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.vllm.managed import ServedTarget
+from ragc.targets.vllm.offline import OfflineTarget
+from ragc.targets.vllm.target import VllmTarget
 
 
 @dataclass(frozen=True, slots=True)

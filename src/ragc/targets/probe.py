@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
+from ragc.core.digest import digest
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.fingerprint import digest
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling
+from ragc.targets.openai_wire import Unreadable, part, read_json
 from ragc.targets.sound import token_count
-from ragc.targets.wire import Unreadable, part, read_json
 
 FORMAT = "ragc.probe/1"
 _WORD = "ultramarine"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.datasets.arc_challenge import CARD, LETTERS, read
 from ragc.corpora.datasets.base import Loaded, load
-from ragc.corpora.row import Row
+from ragc.corpora.files.row import Row
 from ragc.errors import DataError
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "arc_challenge"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora import datasets
-from ragc.corpora import rows as module
 from ragc.corpora.datasets.base import Loaded
-from ragc.corpora.readers import content_fingerprint, read_corpus
+from ragc.corpora.files import rows as module
+from ragc.corpora.files.records import content_fingerprint, read_corpus
 from ragc.errors import DataError
 from tests.examples import examples
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora import datasets
 from ragc.corpora.datasets.base import Loaded
-from ragc.corpora.readers import content_fingerprint, read_corpus, read_questions
+from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
 from tests.examples import examples
 

@@ -7,7 +7,7 @@ import pytest
 from ragc import metrics
 from ragc.corpora import datasets
 from ragc.errors import UnknownName
-from ragc.programs.shared_knobs import CITING
+from ragc.programs.knobs import CITING
 
 
 @pytest.mark.parametrize("id", datasets.FILES)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.datasets.base import Loaded, load
-from ragc.corpora.datasets.wiki2 import CARD, NESTED, read
+from ragc.corpora.datasets.wikimultihop import CARD, NESTED, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
 

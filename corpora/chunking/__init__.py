@@ -1,0 +1,1 @@
+"""Passages cut into chunks: by tokens, or along Markdown's sections."""

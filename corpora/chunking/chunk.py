@@ -1,0 +1,55 @@
+"""The ways to cut passages into chunks, by name.
+
+text        at paragraphs, lines, sentences, words (`chunking`)
+markdown    before headings, between blocks, items and rows (`markdown_chunks`)
+sections    as markdown, and the title of every chunk names its section
+"""
+
+from __future__ import annotations
+
+from ragc.corpora.chunking import markdown, text
+from ragc.corpora.chunking.markdown_blocks import parser_version
+from ragc.errors import UnknownName
+from ragc.records import Passage
+
+METHODS = ("text", "markdown", "sections")
+
+
+def cut(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
+    """`passage` in chunks of at most `size` tokens, the next repeating at most `overlap * size` of them.
+
+    Raises UnknownName unless `by` is one of `METHODS`, UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    """
+    check(by)
+    if by == "text":
+        return text.chunk(passage, size, overlap)
+    return markdown.chunk_markdown(passage, size, overlap, headed=by == "sections")
+
+
+def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:
+    """What fingerprints say of a cut: nothing when passages stay whole (`size` None).
+
+    Raises UnknownName and UsageError as `cut` does.
+    """
+    check(by)
+    if size is None:
+        return []
+    text.check(size, overlap)
+    return [size, float(overlap), *version(by)]
+
+
+def check(by: str) -> None:
+    """Raise UnknownName unless `by` is one of `METHODS`."""
+    if by not in METHODS:
+        raise UnknownName("way to cut passages", by, METHODS)
+
+
+def version(by: str = "text") -> list[str | int]:
+    """What the chunks of a method depend on beside its arguments; JSON values for a fingerprint.
+
+    For `text` it is `[chunking.VERSION]`. Raises UnknownName as `cut` does.
+    """
+    check(by)
+    if by == "text":
+        return [text.VERSION]
+    return [by, text.VERSION, markdown.VERSION, parser_version()]

@@ -1,0 +1,178 @@
+"""Cutting markdown into chunks where its structure allows: at headings, blocks, list items, table rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ragc.corpora.chunking import tokens
+from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
+from ragc.corpora.chunking.text import Cutter, check, last
+from ragc.records import Passage
+
+VERSION = 1
+"""Raised whenever the same arguments would give other chunks."""
+
+_CODE = frozenset({"fence", "code"})
+_WHOLE = _CODE | {"table"}
+_HOLDERS = frozenset({"list", "item", "table"})
+_BLOCK = 8  # the rank of a block of depth 0; two more for every level of depth
+_LAST = 1_000
+
+
+def chunk_markdown(
+    passage: Passage, size: int, overlap: float = 0.0, *, headed: bool = False
+) -> tuple[Passage, ...]:
+    """`passage`, whose text is markdown, in chunks of at most `size` tokens, in reading order.
+
+    Ids, titles, offsets, sizes and the passage that fits are as in `chunking.chunk`; only white space is
+    lost. A chunk ends at the first of these that there is:
+
+    1. before the last heading of the highest level that leaves it at least a quarter full;
+    2. after the last block, else list item, else row or line of code, that leaves it at least half full;
+    3. inside a block that is alone longer than `size`, where `chunking.chunk` would cut it;
+    4. after the last block, item, row or line at all;
+    5. where `chunking.chunk` would end it.
+
+    Rows and lines of a table or code block that is not alone longer than `size` count only in 5, first.
+    A heading stays with what follows it: no chunk ends right after one that leaves room for more.
+
+    The next chunk repeats at most `overlap * size` tokens of the one before: from its last heading where
+    there is one, else from the start of a block or of a word, and nothing before a heading.
+
+    With `headed`, the title of a chunk of a longer passage also names its section, as in
+    `Title: Installation > Linux`. Raises UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    """
+    check(size, overlap)
+    text = passage.text
+    if len(text) * 4 <= size or tokens.count(text) <= size:  # a character has at most four tokens
+        return (passage,)
+    found = blocks(text)
+    outline = Outline(text, found)
+    return tuple(
+        replace(
+            passage,
+            id=f"{passage.id}#{n}",
+            title=_headed(passage.title, outline.path(start)) if headed else passage.title,
+            text=text[start:end],
+            start=start,
+        )
+        for n, (start, end) in enumerate(_MarkdownCutter(text, size, int(overlap * size), found).spans())
+    )
+
+
+def _headed(title: str, path: tuple[str, ...]) -> str:
+    """`title: path`, without a first heading that only says the title again."""
+    if path and path[0].casefold() == title.strip().casefold():
+        path = path[1:]
+    return ": ".join(part for part in (title, " > ".join(path)) if part)
+
+
+class _MarkdownCutter(Cutter):
+    """As its base, with the places between the blocks of a markdown text before all others."""
+
+    def __init__(self, text: str, size: int, repeated: int, found: tuple[Block, ...]) -> None:
+        super().__init__(text, size, repeated)
+        self.heads = [block.start for block in found if block.level and not block.depth]
+        self.whole = [block for block in found if block.kind in _WHOLE and self._fits(block)]
+        self.whole_starts = [block.start for block in self.whole]
+        self.leaves = [leaf for block in found for leaf in _leaves(text, block)]
+        self.leaf_starts = [leaf.start for leaf in self.leaves]
+        ranks: dict[int, int] = {}  # of what starts there: 1 to 6 for a section, then more the deeper
+        for block in (*found, *(leaf for leaf in self.leaves if leaf.kind == "line")):
+            ranks[block.start] = min(self._rank(block), ranks.get(block.start, _LAST))
+        glued = {block.end for block in found if block.level}
+        ends = {start: self._before(start) for start in sorted(ranks) if start}
+        kept = {start for start in ranks if self._in_whole(start)}
+        by_rank: defaultdict[int, list[int]] = defaultdict(list)
+        for start, end in ends.items():
+            if end not in glued and start not in kept:
+                by_rank[ranks[start]].append(end)
+        self.places = [start for start in sorted(ranks) if start not in kept]
+        self.tiers = [(4 if rank < _BLOCK else 2, by_rank[rank]) for rank in sorted(by_rank)]
+        self.all_ends = sorted(end for _, tier in self.tiers for end in tier)
+        self.kept_ends = [end for start, end in ends.items() if start in kept and end not in glued]
+
+    def _rank(self, block: Block) -> int:
+        """How good it is to cut before `block`, 1 the best."""
+        if block.level and not block.depth:
+            return block.level
+        blank = self.text.count("\n", self._before(block.start), block.start) > 1
+        return _BLOCK + 2 * block.depth - (block.kind == "line" and blank)
+
+    def _in_whole(self, place: int) -> bool:
+        """Whether `place` is inside a table or code block that is not alone longer than `size`."""
+        at = bisect_left(self.whole_starts, place) - 1
+        return at >= 0 and place < self.whole[at].end
+
+    def _fits(self, block: Block) -> bool:
+        """Whether a block is alone at most `size` tokens long, as tokens fall in its text."""
+        return bisect_left(self.starts, block.end) - bisect_right(self.starts, block.start) < self.size
+
+    def _before(self, start: int) -> int:
+        """Where the text before `start` ends; `start` is the first character after white space."""
+        at = bisect_left(self.spaces, start) - 1
+        return self.spaces[at] if at >= 0 else 0
+
+    def _boundary(self, start: int, done: int, limit: int) -> int:
+        """As in the base; 0 when what is repeated pushes out a block that would fit without."""
+        if limit == self.length:
+            return limit
+        for part, ends in self.tiers:
+            if end := last(ends, max(done, start + (limit - start) // part), limit):
+                return end
+        leaf = self._leaf(limit)
+        low = max(start, done)
+        if leaf is None or self._fits(leaf):
+            if end := last(self.all_ends, low, limit):
+                return end
+            if start < done:
+                return 0
+            if end := last(self.kept_ends, low, limit):
+                return end
+        return super()._boundary(start, max(done, leaf.start if leaf else 0), limit)
+
+    def _leaf(self, limit: int) -> Block | None:
+        """The innermost block, row or line that a cut at `limit` would go through."""
+        at = bisect_left(self.leaf_starts, limit) - 1
+        return self.leaves[at] if at >= 0 and limit < self.leaves[at].end else None
+
+    def _next(self, start: int, end: int) -> int:
+        """As in the base, but from a heading or a block where one starts in what may be repeated."""
+        place, new = super()._next(start, end), self._skip(end)
+        if place >= new:
+            return new
+        if head := last(self.heads, place - 1, new):
+            better = head
+        else:
+            at = bisect_left(self.places, place)
+            better = min(self.places[at], new) if at < len(self.places) else new
+            if better > place + (new - place) // 2 and not self._in_whole(place):
+                return place
+        return better if better == new or tokens.count(self.text[better:end]) <= self.repeated else new
+
+
+def _leaves(text: str, block: Block) -> Iterator[Block]:
+    """The pieces of `block` with nothing inside: itself, the lines of code, nothing for what holds blocks.
+
+    Blank lines of code are no pieces, and the marks of a fence belong to the lines beside them.
+    """
+    if block.kind not in _CODE:
+        if block.kind not in _HOLDERS:
+            yield block
+        return
+    spans: list[tuple[int, int]] = []
+    at = block.start
+    for line in text[block.start : block.end].splitlines(keepends=True):
+        if line.strip():
+            spans.append((at + len(line) - len(line.lstrip()), at + len(line.rstrip())))
+        at += len(line)
+    if block.kind == "fence":
+        if len(spans) > 1:
+            spans[:2] = [(spans[0][0], spans[1][1])]
+        if len(spans) > 1 and text.startswith(("```", "~~~"), spans[-1][0]):
+            spans[-2:] = [(spans[-2][0], spans[-1][1])]
+    for start, end in spans:
+        yield Block("line", start, end, block.depth + 1)

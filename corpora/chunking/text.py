@@ -1,0 +1,133 @@
+"""Cutting passages into chunks of at most so many tokens, at the best boundary there is."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ragc.corpora.chunking import tokens
+from ragc.errors import UsageError
+from ragc.records import Passage
+
+VERSION = 1
+"""Raised whenever the same arguments would give other chunks."""
+
+_SENTENCE = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]++[」』”’]*+")
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"(?<!\S)\S")
+
+
+def chunk(passage: Passage, size: int, overlap: float = 0.0) -> tuple[Passage, ...]:
+    """`passage` in chunks of at most `size` tokens, in reading order.
+
+    A passage that fits is returned as it is. Otherwise chunk n has the id `parent#n`, the title of the
+    passage, and a `start` with `passage.text[start : start + len(text)] == text`; `start` grows from
+    chunk to chunk. Only white space lies between chunks and around them.
+
+    A chunk ends at the last end of a paragraph, else of a line, else of a sentence, that leaves it at
+    least half full; else after a whole word; else after a whole character. A single character of more
+    than `size` tokens (four at most) is a chunk of its own, the one way to pass `size`.
+
+    The next chunk repeats at most `overlap * size` tokens of the one before, from the start of a word
+    where there is one. Raises UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    """
+    check(size, overlap)
+    text = passage.text
+    if len(text) * 4 <= size or tokens.count(text) <= size:  # a character has at most four tokens
+        return (passage,)
+    return tuple(
+        replace(passage, id=f"{passage.id}#{n}", text=text[start:end], start=start)
+        for n, (start, end) in enumerate(Cutter(text, size, int(overlap * size)).spans())
+    )
+
+
+def check(size: int, overlap: float) -> None:
+    """Raise UsageError unless `size >= 1` and `0 <= overlap < 1`."""
+    if size < 1:
+        raise UsageError(f"A chunk needs a size of at least 1 token, got {size}.")
+    if not 0 <= overlap < 1:
+        raise UsageError(
+            f"The overlap is the share of a chunk that the next one repeats: 0 <= overlap < 1, got {overlap}."
+        )
+
+
+class Cutter:
+    """Where to cut one text; its tokens and boundaries are found once."""
+
+    def __init__(self, text: str, size: int, repeated: int) -> None:
+        self.text, self.size, self.repeated = text, size, repeated
+        self.length = len(text.rstrip())
+        self.starts = tokens.starts(text)
+        gaps = [(m.start(), m.group().count("\n")) for m in _SPACE.finditer(text)]
+        self.spaces = [at for at, _ in gaps]
+        self.ends = (
+            [at for at, lines in gaps if lines > 1],
+            [at for at, lines in gaps if lines],
+            [m.end() for m in _SENTENCE.finditer(text)],
+        )
+        self.words = [m.start() for m in _WORD.finditer(text)]
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and last-plus-one character of every chunk; one empty span for a blank text."""
+        spans: list[tuple[int, int]] = []
+        start, done = self._skip(0), 0
+        while done < self.length:
+            if end := self._end(start, done):
+                spans.append((start, end))
+                start, done = self._next(start, end), end
+            else:  # what is repeated leaves no room for anything new
+                start = self._skip(done)
+        return spans or [(0, 0)]
+
+    def _end(self, start: int, done: int) -> int:
+        """Where the chunk from `start` ends, after `done`; 0 when nothing after `done` fits."""
+        first = bisect_left(self.starts, start)
+        if first == len(self.starts) or self.starts[first] > start:
+            first -= 1  # the token begins in the white space before
+        room = self.size
+        while room > 0:
+            limit = self.starts[first + room] if first + room < len(self.starts) else self.length
+            end = self._boundary(start, done, min(limit, self.length))
+            if end <= max(start, done) or self.text[done:end].isspace():
+                break
+            if tokens.count(self.text[start:end]) <= self.size:
+                return end
+            # Cut out of its text, a chunk can have more tokens than it had there.
+            room = min(room, bisect_left(self.starts, end) - first) - 1
+        return start + 1 if start >= done else 0
+
+    def _boundary(self, start: int, done: int, limit: int) -> int:
+        """The best place to end after `start` and `done`, `limit` at the latest and when there is none."""
+        if limit == self.length:
+            return limit
+        half = max(done, start + (limit - start) // 2)
+        for ends in self.ends:
+            if end := last(ends, half, limit):
+                return end
+        return last(self.spaces, max(start, done), limit) or limit
+
+    def _next(self, start: int, end: int) -> int:
+        """Where the chunk after (start, end) starts: before `end` when something is repeated."""
+        if not self.repeated:
+            return self._skip(end)
+        at = bisect_left(self.starts, end)
+        inside = self.starts[max(0, at - self.repeated) : at]
+        low = max(start + 1, inside[0])
+        words = self.words[bisect_left(self.words, low) : bisect_left(self.words, end)]
+        for place in words or inside:
+            if place >= low and tokens.count(self.text[place:end]) <= self.repeated:
+                return place
+        return self._skip(end)
+
+    def _skip(self, start: int) -> int:
+        """The first character from `start` on that is not white space."""
+        found = _SPACE.match(self.text, start)
+        return found.end() if found else start
+
+
+def last(places: Sequence[int], low: int, high: int) -> int:
+    """The last of `places` in (low, high], 0 when there is none."""
+    at = bisect_right(places, high) - 1
+    return places[at] if at >= 0 and places[at] > low else 0

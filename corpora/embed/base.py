@@ -1,0 +1,123 @@
+"""Embedders: texts to vectors of length 1, and what their models expect of a text.
+
+    text ──► prefix of the model ──► tokens ──► model ──► pooling ──► length 1
+
+`make` turns the name in a recipe into an embedder. The default is all-MiniLM-L6-v2 on onnxruntime,
+without torch; any folder with `model.onnx` and `tokenizer.json` works the same way. Other names are ids of
+sentence-transformers models, where that library is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragc.core.progress import Progress
+from ragc.errors import UsageError
+from ragc.records import Passage
+
+Vectors = NDArray[np.float32]
+DEFAULT = "all-MiniLM-L6-v2"
+
+
+class Embedder(Protocol):
+    """Texts to vectors whose inner product is their similarity, -1 to 1.
+
+    `fingerprint` identifies weights and settings: equal fingerprints give equal vectors, up to the last
+    bits of a float between machines. Making an embedder loads no model; its first use does.
+    """
+
+    model: str
+    fingerprint: str
+    query_prefix: str
+    passage_prefix: str
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector. Raises SourceError when the model cannot be loaded."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """`texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of length 1.
+
+        Safe to call from several threads. Raises SourceError when the model cannot be loaded or run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a family of models was trained with: prefixes and pooling."""
+
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    pooling: Literal["mean", "cls"] = "mean"
+
+
+_SEARCHING = "Represent this sentence for searching relevant passages: "
+
+# The first pattern found in the model's id, in lower case and without its owner, decides.
+_FAMILIES: tuple[tuple[str, Traits], ...] = (
+    (r"^bge-.*-zh", Traits("为这个句子生成表示以用于检索相关文章：", "", "cls")),
+    (r"^bge-.*-en|^bge-(small|base|large|micro)", Traits(_SEARCHING, "", "cls")),
+    (r"^bge-m3", Traits("", "", "cls")),
+    (r"arctic-embed|^mxbai-embed", Traits(_SEARCHING, "", "cls")),
+    (r"^(multilingual-)?e5-.*instruct", Traits()),  # their instruction is the user's to write
+    (r"^(multilingual-)?e5-", Traits("query: ", "passage: ", "mean")),
+    (r"^nomic-embed", Traits("search_query: ", "search_document: ", "mean")),
+)
+
+ALIASES = {
+    "minilm": DEFAULT,
+    "bge-small": "BAAI/bge-small-en-v1.5",
+    "bge-base": "BAAI/bge-base-en-v1.5",
+    "bge-large": "BAAI/bge-large-en-v1.5",
+    "bge-m3": "BAAI/bge-m3",
+    "e5-small": "intfloat/e5-small-v2",
+    "e5-base": "intfloat/e5-base-v2",
+    "e5-large": "intfloat/e5-large-v2",
+}
+"""Short names of models."""
+
+
+def traits(model: str) -> Traits:
+    """The prefixes and pooling of `model`; no prefix and the mean for a model of no known family."""
+    name = model.rstrip("/").rsplit("/", 1)[-1].lower()
+    return next((found for pattern, found in _FAMILIES if re.search(pattern, name)), Traits())
+
+
+def passage_text(passage: Passage) -> str:
+    """What of a passage is embedded: its title, where it has one, on a line before its text."""
+    return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
+
+
+def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
+    """The embedder called `name`: an alias, the default, an ONNX folder, or a sentence-transformers model.
+
+    `progress` is told of the bytes of a download. Raises UsageError when the library that the model needs
+    is not installed, or when `name` is a folder without what an embedder needs.
+    """
+    from ragc.corpora.embed.minilm import minilm
+    from ragc.corpora.embed.onnx import OnnxEmbedder, has_onnx
+    from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+
+    model = ALIASES.get(name, name)
+    if model in (DEFAULT, f"sentence-transformers/{DEFAULT}"):
+        return minilm(progress=progress)
+    folder = Path(model).expanduser()
+    if folder.is_dir() and (has_onnx(folder) or not (folder / "modules.json").is_file()):
+        return OnnxEmbedder(folder)
+    return SentenceTransformersEmbedder(model)
+
+
+def require(library: str, what: str, install: str) -> None:
+    """Raise UsageError, naming `install`, unless `library` can be imported; imports nothing."""
+    if importlib.util.find_spec(library) is None:
+        raise UsageError(f"{what} needs {library}, which is not installed; run: pip install {install}")

@@ -1,0 +1,116 @@
+"""Embedding with models of sentence-transformers, where that library is installed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ragc.core.digest import digest
+from ragc.corpora.embed.base import Vectors, require, traits
+from ragc.errors import SourceError
+
+BATCH = 32
+
+
+class SentenceTransformersEmbedder:
+    """The model called `model`: a folder, or an id of the Hugging Face hub at `revision`.
+
+    Prefixes are those of the model's family where they are not given. Texts are cut to `max_tokens`, the
+    model's own limit by default. Only weights in the safetensors format are read: loading them runs no
+    code. Raises UsageError when sentence-transformers is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str = "",
+        max_tokens: int | None = None,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        device: str = "",
+    ) -> None:
+        require("sentence_transformers", f"The embedder {model!r}", "sentence-transformers")
+        self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
+        known = traits(model)
+        self.query_prefix = known.query_prefix if query_prefix is None else query_prefix
+        self.passage_prefix = known.passage_prefix if passage_prefix is None else passage_prefix
+        content: object = [model, revision]
+        if (folder := Path(model).expanduser()).is_dir():
+            content = _content(folder)
+        settings = [max_tokens, self.query_prefix, self.passage_prefix]
+        self.fingerprint = digest(["sentence-transformers", content, settings])
+        self._lock = Lock()
+        self._native: Any = None
+
+    def __deepcopy__(self, memo: object) -> SentenceTransformersEmbedder:
+        return self
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector. Raises SourceError when the model cannot be loaded."""
+        return int(self._ready().get_sentence_embedding_dimension())
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """`texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of length 1.
+
+        Raises SourceError when the model cannot be loaded or run.
+        """
+        native = self._ready()
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        try:
+            with self._lock:  # its tokenizers are not safe in several threads
+                vectors = native.encode(
+                    clean,
+                    batch_size=BATCH,
+                    normalize_embeddings=True,
+                    convert_to_numpy=True,
+                    show_progress_bar=False,
+                )
+        except Exception as error:  # whatever torch raises: out of memory, a lost device
+            raise SourceError(f"The embedder {self.model!r} failed: {_said(error)}.") from error
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def _ready(self) -> Any:
+        with self._lock:
+            if self._native is None:
+                library = importlib.import_module("sentence_transformers")
+                try:
+                    native = library.SentenceTransformer(
+                        self.model,
+                        revision=self.revision or None,
+                        device=self.device or None,
+                        model_kwargs={"use_safetensors": True},
+                    )
+                except Exception as error:  # not found, no network, a broken file: libraries differ
+                    raise SourceError(
+                        f"The embedder {self.model!r} cannot be loaded: {_said(error)}. Name a folder that "
+                        "holds it, or an id that can be downloaded."
+                    ) from error
+                if self.max_tokens is not None:
+                    native.max_seq_length = self.max_tokens
+                self._native = native
+            return self._native
+
+
+def _content(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of a model, by its path in `folder`; hidden ones aside."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in inside.parts):
+            with path.open("rb") as file:
+                found[inside.as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _said(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")

@@ -1,0 +1,1 @@
+"""Files of questions and passages: rows, field maps, filters, splits."""

@@ -1,0 +1,146 @@
+"""A filter on rows: only those whose values are the ones asked for.
+
+A condition names a dotted path and one value or several; a row is kept when every condition finds one of
+its values. A list in a row matches when one of its items does. Numbers, true and false also match the text
+that spells them, as tables hold texts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+from ragc.corpora.files.values import NOWHERE, as_json, at, paths
+from ragc.errors import DataError, UsageError, nearest
+from ragc.records import Question
+
+Value = str | int | float | bool
+
+Conditions = Mapping[str, Value | Sequence[Value]]
+"""A value, or several of which one is enough, for every dotted path."""
+
+_SHOWN = 5
+_MOST_VALUES = 1000
+_MOST_PATHS = 200
+_LONGEST_SHOWN = 60
+
+
+class Where:
+    """The filter of one file; it counts what it sees, so that it can say what is wrong with itself.
+
+    Raises UsageError for a condition without a value, or with one that is no text, number or boolean.
+    """
+
+    def __init__(self, conditions: Conditions) -> None:
+        self._wanted = {path: _several(path, wanted) for path, wanted in conditions.items()}
+        self._seen: dict[str, Counter[str]] = {path: Counter() for path in self._wanted}
+        self._found: set[str] = set()
+        self._paths: dict[str, None] = {}
+        self._rows = 0
+        self._kept = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._wanted)
+
+    def keeps(self, values: Mapping[str, object]) -> bool:
+        """Whether a row with these `values` meets every condition."""
+        self._rows += 1
+        met = [self._meets(values, path) for path in self._wanted]  # each of them counts what it sees
+        kept = all(met)
+        if len(self._found) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
+            self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
+        self._kept += kept
+        return kept
+
+    def problems(self) -> list[str]:
+        """What is wrong with the filter after all rows: a path that no row has, or that nothing is left."""
+        if not self._rows:
+            return []
+        if never := [path for path in self._wanted if path not in self._found]:
+            return [f"the filter asks for `{path}`, which no row has.{self._known(path)}" for path in never]
+        if self._wanted and not self._kept:
+            seen = "; ".join(self._counts(path) for path in self._wanted)
+            return [f"the filter leaves none of {self._rows} rows: {seen}"]
+        return []
+
+    def _meets(self, values: Mapping[str, object], path: str) -> bool:
+        found = at(values, path)
+        if found is NOWHERE:
+            return False
+        self._found.add(path)
+        items = found if isinstance(found, list) else [found]
+        seen = self._seen[path]
+        for item in items:
+            shown = _shown(item)
+            if shown in seen or len(seen) < _MOST_VALUES:
+                seen[shown] += 1
+        return any(_same(item, wanted) for item in items for wanted in self._wanted[path])
+
+    def _known(self, path: str) -> str:
+        near = nearest(path, self._paths)
+        return near or f" Found: {', '.join(map(repr, islice(self._paths, _SHOWN * 2)))}."
+
+    def _counts(self, path: str) -> str:
+        seen = self._seen[path]
+        most = ", ".join(f"{value} ({n})" for value, n in seen.most_common(_SHOWN))
+        rest = len(seen) - _SHOWN
+        more = f" and {rest} other values" if rest > 0 else ""
+        wanted = " or ".join(map(_shown, self._wanted[path]))
+        return f"`{path}` must be {wanted}, found {most or 'empty lists'}{more}"
+
+
+def keep(questions: Iterable[Question], conditions: Conditions, name: str) -> tuple[Question, ...]:
+    """The questions that meet the `conditions`, which speak of `extra`, `split`, `id` and `query_time`.
+
+    `name` says in errors where they come from. Raises DataError when a path occurs in no question or nothing
+    is left, UsageError as `Where` does.
+    """
+    where = Where(conditions)
+    kept = tuple(question for question in questions if where.keeps(_values(question)))
+    if problems := where.problems():
+        raise DataError(name, problems)
+    return kept
+
+
+def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
+    """Tables inside `conditions` as dotted paths: TOML reads `meta.level = 1` as a table `meta`."""
+    out: dict[str, object] = {}
+    for name, value in conditions.items():
+        out |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return out
+
+
+def _values(question: Question) -> dict[str, object]:
+    own = {name: getattr(question, name) for name in ("id", "split", "query_time")}
+    return {**own, **question.extra}
+
+
+def _several(path: str, wanted: object) -> tuple[Value, ...]:
+    values = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+    if not values or not all(map(_is_plain, values)):
+        raise UsageError(
+            f"The filter on {path!r} needs a text, a number, true or false, or a list of them, "
+            f"found {wanted!r}."
+        )
+    return values
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _same(value: object, wanted: Value) -> bool:
+    if isinstance(wanted, str):
+        return value == wanted
+    if isinstance(value, str):
+        spelled = value.strip()
+        return (spelled.lower() if isinstance(wanted, bool) else spelled) == json.dumps(wanted)
+    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(as_json(value), ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

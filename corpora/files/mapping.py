@@ -1,0 +1,340 @@
+"""Questions and passages from rows of any shape, by a map from their fields to dotted paths.
+
+    {"qid": 7, "query": "Who?", "gold": [{"text": "Ada", "page": "p1"}], "level": "hard"}
+    fields = {"id": "qid", "question": "query", "answers": "gold.*.text", "gold_ids": "gold.*.page"}
+
+What the map does not name is read from the key of its own name, and what no field is read from goes to
+`extra`. A path that the map names must lead somewhere in at least one row. See `field_path` for paths and
+`field_text` for what numbers, dates and cells of tables become.
+
+Reading the fields of one row after another by a map, and remembering which paths led somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragc.corpora.files.filters import Conditions, Where
+from ragc.corpora.files.records import data_error
+from ragc.corpora.files.row import Row, kind, no_columns
+from ragc.corpora.files.rows import rows
+from ragc.corpora.files.values import (
+    NOWHERE,
+    as_json,
+    as_list,
+    as_text,
+    at,
+    is_no_answer,
+    is_nothing,
+    lost,
+    without,
+)
+from ragc.errors import DataError, UnknownName, UsageError
+from ragc.records import Passage, Question
+
+ROW_NUMBER = "#"
+"""The path of an id that is made of the row's number, from 1: "row-17"."""
+
+
+class FieldReader:
+    """Reads rows by the map `fields`, whose keys are `known` fields and `options`.
+
+    A known field that the map does not name is read from the key of its own name. `numbered` is put before
+    the number of a row whose id is "#". `cells`: texts that spell a list are that list. What is wrong with
+    a row goes to its `problems`. Raises UsageError for another key, or a value that is no text or blank.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, object],
+        known: Collection[str],
+        options: Collection[str],
+        *,
+        numbered: str,
+        cells: bool = False,
+    ) -> None:
+        for key, value in fields.items():
+            if key not in known and key not in options:
+                raise UnknownName("field", key, [*known, *options])
+            if not isinstance(value, str) or not value.strip():
+                raise UsageError(
+                    f"The field {key!r} needs a path or text that is not empty, found {value!r}."
+                )
+            if value == ROW_NUMBER and key != "id":
+                raise UsageError(f'Only an id can be the number of its row; {key!r} cannot be "#".')
+        given = {key: str(value) for key, value in fields.items()}
+        self._paths = {name: given.get(name, name) for name in known}
+        self._named = {name: given[name] for name in known if given.get(name, ROW_NUMBER) != ROW_NUMBER}
+        self._options = {name: given.get(name, "") for name in options}
+        self._never = dict(self._named)
+        self._last: Row | None = None
+        self._numbered, self._cells = numbered, cells
+
+    def id(self, row: Row, number: int) -> str:
+        """The id, or the row's number where the map says so."""
+        return f"{self._numbered}-{number}" if self._paths["id"] == ROW_NUMBER else self.text(row, "id")
+
+    def text(self, row: Row, name: str, *, needed: bool = True, blank: bool = False) -> str:
+        """A single value as text; blank or null ones are refused where `needed`, unless `blank`."""
+        value = self._value(row, name, needed)
+        if value is NOWHERE or (is_nothing(value) and (blank or not needed)):
+            return ""
+        text = as_text(value)
+        if is_nothing(value) or text is None:
+            row.problems.append(f"{self._place(name)} is {kind(value)}, a text is needed")
+        elif needed and not blank and not text.strip():
+            row.problems.append(f"{self._place(name)} is empty")
+        return text or ""
+
+    def texts(self, row: Row, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
+        """A list of texts, or a single value as a list of one; nulls, NaN and blanks are passed over."""
+        value = self._value(row, name, needed)
+        if value is NOWHERE:
+            return ()
+        texts = []
+        for item in as_list(value, cells=self._cells, separator=self._options[option]):
+            text = "" if is_nothing(item) else as_text(item)
+            if text is None:
+                row.problems.append(f"{self._place(name)} holds {kind(item)}, texts are needed")
+            elif text.strip():
+                texts.append(text)
+        return tuple(texts)
+
+    def rest(self, row: Row) -> dict[str, object]:
+        """What no field is read from, as JSON values."""
+        values: Any = row.values
+        for path in self._paths.values():
+            values = without(values, path)
+        return {str(name): as_json(value) for name, value in values.items()}
+
+    def never(self) -> list[str]:
+        """A problem for every path that the map names and no row has."""
+        if self._last is None:
+            return []
+        end = self._last.values
+        return [
+            f"`{name}` is read from `{path}`, which no row has: {lost(end, path)}"
+            for name, path in self._never.items()
+        ]
+
+    def _value(self, row: Row, name: str, needed: bool) -> object:
+        self._last = row
+        path = self._paths[name]
+        value = at(row.values, path)
+        if value is not NOWHERE:
+            self._never.pop(name, None)
+        elif needed and row.columns and path.partition(".")[0] not in row.columns:
+            row.absent.append(path)
+        elif needed:
+            how = (
+                "is not there" if name in self._named else "is missing, and the map does not say where it is"
+            )
+            row.problems.append(f"{self._place(name)} {how}: {lost(row.values, path)}")
+        return value
+
+    def _place(self, name: str) -> str:
+        path = self._paths[name]
+        return f"`{name}`" if path == name else f"`{name}`, read from `{path}`,"
+
+
+QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
+PASSAGE_FIELDS = ("id", "title", "text")
+
+PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
+QUESTION_OPTIONS = ("split_answers", "split_ids", *PASSAGE_OPTIONS)
+"""Keys of a map that are no paths: where texts are cut ("json": texts that spell a list), the key whose list
+a JSON file is read from, and of a table the character between columns ("tab" for a tab) and the encoding,
+where they cannot be found out."""
+
+MOST_PROBLEMS = 1000
+"""A file with more is read no further."""
+
+_TABLES = frozenset({".csv", ".tsv"})
+_Record = TypeVar("_Record", Passage, Question)
+
+
+class _Skip(Exception):
+    """A row that is left out by rule; the message is the rule."""
+
+
+def read_questions(
+    path: str | Path,
+    *,
+    fields: Mapping[str, str],
+    where: Conditions | None = None,
+    corpus_ids: Container[str] | None = None,
+    limit: int | None = None,
+    numbered: str = "row",
+) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+    """The questions of a file, and for each row left out by rule its place and why; see `questions_of`.
+
+    A `.json` file is read as a whole, everything else row by row.
+    """
+    path = Path(path)
+    return questions_of(
+        _rows(path, fields),
+        str(path),
+        fields=fields,
+        where=where,
+        corpus_ids=corpus_ids,
+        limit=limit,
+        numbered=numbered,
+        cells=is_table(path),
+    )
+
+
+def read_corpus(
+    path: str | Path, *, fields: Mapping[str, str], limit: int | None = None, numbered: str = "row"
+) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """The passages of a file, and for each row left out by rule its place and why; see `passages_of`."""
+    path = Path(path)
+    return passages_of(_rows(path, fields), str(path), fields=fields, limit=limit, numbered=numbered)
+
+
+def questions_of(
+    found: Iterable[Row],
+    name: str,
+    *,
+    fields: Mapping[str, str],
+    where: Conditions | None = None,
+    corpus_ids: Container[str] | None = None,
+    limit: int | None = None,
+    numbered: str = "row",
+    cells: bool = False,
+) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+    """The questions that the rows `found` hold and `where` keeps, in order, and what was left out by rule.
+
+    `name` says in errors where the rows come from; only the first `limit` are looked at. `numbered` is put
+    before the number of a row whose id is "#". `cells`: texts that spell a list are that list.
+
+    Answers that are null, NaN, blank or spell "nan" or "NaN" say nothing; a question with no other answer is
+    left out and counted. With `corpus_ids`, gold and context ids must be among them.
+
+    Raises UsageError for a key that a map does not have; DataError with every problem of the rows (the first
+    1000), when a named path or one of the filter occurs in no row, and when no question is left.
+    """
+    asked = Where(where or {})
+    reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
+
+    def make(row: Row, number: int) -> Question | None:
+        return _question(row, number, reader, corpus_ids) if asked.keeps(row.values) else None
+
+    return _collect(islice(found, limit), name, "question", make, lambda: asked.problems() or reader.never())
+
+
+def passages_of(
+    found: Iterable[Row],
+    name: str,
+    *,
+    fields: Mapping[str, str],
+    limit: int | None = None,
+    numbered: str = "row",
+) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """The passages that the rows `found` hold, in order, and for each row left out its place and why.
+
+    A row without a title has the title "". One whose title and text are both blank or null is left out and
+    counted. Raises as `questions_of` does.
+    """
+    reader = FieldReader(fields, PASSAGE_FIELDS, PASSAGE_OPTIONS, numbered=numbered)
+
+    def make(row: Row, number: int) -> Passage:
+        return _passage(row, number, reader)
+
+    return _collect(islice(found, limit), name, "passage", make, reader.never)
+
+
+def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
+    named = {name: fields.get(name, "") for name in PASSAGE_OPTIONS}
+    if named["delimiter"].lower() == "tab":
+        named["delimiter"] = "\t"
+    return rows(path, **named)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the file at `path` is a CSV or TSV file by its name, packed or not."""
+    return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
+
+
+def _question(row: Row, number: int, reader: FieldReader, known: Container[str] | None) -> Question:
+    answers = reader.texts(row, "answers", option="split_answers", needed=True)
+    question = Question(
+        id=reader.id(row, number),
+        question=reader.text(row, "question"),
+        answers=tuple(answer for answer in answers if not is_no_answer(answer)),
+        split=reader.text(row, "split", needed=False),
+        gold_ids=reader.texts(row, "gold_ids", option="split_ids"),
+        context_ids=reader.texts(row, "context_ids", option="split_ids"),
+        query_time=reader.text(row, "query_time", needed=False),
+        extra=reader.rest(row),
+    )
+    for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
+        lacking = [] if known is None else [one for one in dict.fromkeys(ids) if one not in known]
+        if lacking:
+            more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+            listed = ", ".join(map(repr, lacking[:3]))
+            row.problems.append(f"`{name}` names {listed}{more}, not in the corpus")
+    if not question.answers and not row.problems and not row.absent:
+        raise _Skip("no answer says anything: each is null, NaN or blank")
+    return question
+
+
+def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
+    passage = Passage(
+        reader.id(row, number),
+        reader.text(row, "title", needed=False),
+        reader.text(row, "text", blank=True),
+    )
+    if passage.parent != passage.id:
+        row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
+    if not row.problems and not row.absent and not f"{passage.title}{passage.text}".strip():
+        raise _Skip("its title and text are blank")
+    return passage
+
+
+def _collect(
+    found: Iterable[Row],
+    name: str,
+    noun: str,
+    make: Callable[[Row, int], _Record | None],
+    after: Callable[[], list[str]],
+) -> tuple[tuple[_Record, ...], tuple[str, ...]]:
+    """What `make` makes of the rows, None being not asked for; `after` has the problems of all together."""
+    records: dict[str, _Record] = {}
+    places: dict[str, str] = {}
+    problems: list[str] = []
+    skipped: list[str] = []
+    for number, row in enumerate(found, 1):
+        if not row.problems:
+            try:
+                record = make(row, number)
+            except _Skip as rule:
+                skipped.append(f"{row.place}: {rule}")
+                continue
+            if row.absent:
+                problems.append(no_columns(row))
+                break
+            if record is not None and not row.problems:
+                first = places.setdefault(record.id, row.place)
+                if record.id in records:
+                    row.problems.append(f"`id` {record.id!r} was used on {first} already")
+                records.setdefault(record.id, record)
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        if len(problems) > MOST_PROBLEMS:
+            problems.append(f"{row.place}: the reading stopped here, after too many problems")
+            break
+    else:
+        problems = after() + problems
+    if problems:
+        raise data_error(name, problems)
+    if not records:
+        raise DataError(name, [_nothing(noun, skipped)])
+    return tuple(records.values()), tuple(skipped)
+
+
+def _nothing(noun: str, skipped: list[str]) -> str:
+    if skipped:
+        return f"no {noun} is left: {len(skipped)} rows were left out by rule, the first at {skipped[0]}"
+    return f"holds no {noun}"

@@ -1,0 +1,140 @@
+"""Reading questions and passages from JSON lines, gzipped or not.
+
+A file is read to its end and everything that is wrong with it is reported at once, by line number.
+Blank lines are skipped. Ids that are whole numbers become strings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from ragc.core.digest import canonical
+from ragc.corpora.files.row import Row, no_columns
+from ragc.corpora.files.rows import rows
+from ragc.errors import DataError
+from ragc.records import Passage, Question
+
+LISTED = 20
+"""Problems that a message spells out; the error's `problems` holds all of them."""
+
+_Record = TypeVar("_Record", Passage, Question)
+
+
+def read_questions(
+    path: str | Path, *, corpus_ids: Container[str] | None = None, limit: int | None = None
+) -> tuple[Question, ...]:
+    """The questions of a file, in its order; with `limit`, only the first so many are looked at.
+
+    A row needs `id`, `question` and `answers` (at least one, none empty), and may have `gold_ids`,
+    `context_ids`, `query_time` and `split`, where null means absent. All else goes to `extra`. With
+    `corpus_ids`, gold and context ids must be among them.
+
+    Raises DataError with every problem of the file, or when it holds no question.
+    """
+    return _read(Path(path), "question", lambda row: _question(row, corpus_ids), limit)
+
+
+def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
+    """The passages of a file, in its order; with `limit`, only the first so many are looked at.
+
+    A row needs `id`, `title` and `text`; title and text may be empty, other fields are ignored. A table may
+    have no titles. No id may end in `#0`, which marks the first chunk of a passage.
+
+    Raises DataError with every problem of the file, or when it holds no passage.
+    """
+    return _read(Path(path), "passage", _passage, limit)
+
+
+def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
+    """The passages of a file as they are read; what is wrong goes to `problems`, ids used twice aside."""
+    for row in rows(path):
+        if not row.problems:
+            passage = _passage(row)
+            if row.absent:
+                problems.append(no_columns(row))
+                return
+            yield passage
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+
+
+def content_fingerprint(records: Iterable[Passage | Question]) -> str:
+    """The SHA-256 of the records in their order, 64 hexadecimal digits; reads them one at a time."""
+    sha = hashlib.sha256()
+    for record in records:
+        sha.update(record_line(record))
+    return sha.hexdigest()
+
+
+def record_line(record: Passage | Question) -> bytes:
+    """What a record adds to the fingerprint of its file: one line of canonical JSON."""
+    values = [getattr(record, name) for name in type(record).__slots__]
+    plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
+    return canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def data_error(where: str, problems: Sequence[str]) -> DataError:
+    """The error with all `problems`, whose message spells out the first `LISTED`."""
+    error = DataError(where, problems)
+    if len(problems) > LISTED:
+        shown = "\n".join(f"  {problem}" for problem in problems[:LISTED])
+        more = len(problems) - LISTED
+        error.args = (f"{where}: {len(problems)} problems\n{shown}\n  and {more} more",)
+    return error
+
+
+def _question(row: Row, known: Container[str] | None) -> Question:
+    question = Question(
+        id=row.text("id", number=True),
+        question=row.text("question"),
+        answers=row.texts("answers", needed=True),
+        split=row.text("split", needed=False, blank=True),
+        gold_ids=row.texts("gold_ids", number=True),
+        context_ids=row.texts("context_ids", number=True),
+        query_time=row.text("query_time", needed=False, blank=True),
+        extra={name: value for name, value in row.values.items() if name not in Question.__slots__},
+    )
+    if known is not None:
+        for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
+            if lost := [i for i in dict.fromkeys(ids) if i not in known]:
+                some = ", ".join(map(repr, lost[:3])) + (
+                    f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+                )
+                row.problems.append(f"`{name}` names {some}, not in the corpus")
+    return question
+
+
+def _passage(row: Row) -> Passage:
+    passage = Passage(
+        row.text("id", number=True),
+        row.text("title", blank=True, needed=not row.columns),
+        row.text("text", blank=True),
+    )
+    if passage.parent != passage.id:
+        row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
+    return passage
+
+
+def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | None) -> tuple[_Record, ...]:
+    records: list[_Record] = []
+    problems: list[str] = []
+    places: dict[str, str] = {}
+    for row in islice(rows(path), limit):
+        if not row.problems:
+            record = make(row)
+            if row.absent:
+                problems.append(no_columns(row))
+                break
+            first = places.setdefault(record.id, row.place)
+            if first != row.place and record.id:
+                row.problems.append(f"`id` {record.id!r} was used on {first} already")
+            records.append(record)
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+    if problems:
+        raise data_error(str(path), problems)
+    if not records:
+        raise DataError(str(path), [f"the file holds no {name}; one JSON object a line is needed"])
+    return tuple(records)

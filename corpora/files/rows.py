@@ -1,0 +1,392 @@
+"""Rows of a file: one object a line or an item of a list, packed or not, and what is wrong with each.
+
+JSON lines, JSON, CSV, TSV and Parquet are told by the file's name, gzip and bzip2 by its first bytes, and so
+is a JSON list in a file of JSON lines. A byte-order mark at the beginning is skipped, and so are blank lines.
+Every text is UTF-8, but for tables (`texts`).
+
+Rows of tables: CSV and TSV with a header, and Parquet.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import math
+import os
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import date, time
+from decimal import Decimal
+from io import BufferedReader, BytesIO, RawIOBase
+from pathlib import Path
+from typing import Any, BinaryIO, Never, cast
+
+from ragc.core import inputs
+from ragc.corpora.files import decoding
+from ragc.corpora.files.decoding import lines_of, separated
+from ragc.corpora.files.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
+from ragc.corpora.files.values import as_text
+from ragc.errors import nearest
+
+_BATCH = 1000
+_NULL = r"\N"
+
+
+def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[Row]:
+    """One row a record of a table with a header, no value of more than `longest` characters; all are strings,
+    but for the cell of a backslash and an N, which databases write for null.
+
+    The values stand between `delimiter`; "" finds out what it is, `usual` where nothing tells. Empty columns
+    at the end, which spreadsheets write, and records of blank values only are passed over. A header that
+    names a column twice is a problem of the file, a record of another width one of the row.
+    """
+    csv.field_size_limit(longest)
+    if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
+        raise Stop(broken(f"delimiter = {shown(delimiter)} cannot stand between columns; give one character"))
+    lines, delimiter, before = separated(lines_of(lines), delimiter, usual)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = _cut([name.strip() for name in next(filter(_says, reader), [])], 0)
+        if (twice := _twice(header)) is not None:
+            raise Stop(broken(f"the header names the column {shown(twice)} twice; rename one"))
+        columns = tuple(header)
+        for written in filter(_says, reader):
+            place = f"line {reader.line_num + before}"
+            record = _cut(written, len(header))
+            if len(record) == len(header):
+                values = [None if value == _NULL else value for value in record]
+                yield Row(place, dict(zip(header, values, strict=True)), columns=columns)
+            else:
+                yield broken(f"has another number of values than the header, {len(header)}", place)
+    except csv.Error as error:
+        raise Stop(broken(f"is no table: {error}", f"line {reader.line_num + before}")) from error
+
+
+def _says(values: list[str]) -> bool:
+    """Whether one of `values` is not blank."""
+    return any(map(str.strip, values))
+
+
+def _twice(names: Iterable[str]) -> str | None:
+    """The first of `names` that occurs again; None when each occurs once."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+def _cut(values: list[str], least: int) -> list[str]:
+    """`values` without the empty ones at the end, but `least` of them."""
+    end = len(values)
+    while end > least and not values[end - 1]:
+        end -= 1
+    return values[:end]
+
+
+def parquet(stream: BinaryIO) -> Iterator[Row]:
+    """One row a record of a Parquet file, read batch by batch.
+
+    NaN is read as null, a date or a decimal as text.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        needed = "is a Parquet file, which needs pyarrow; install it, or give JSON lines"
+        raise Stop(broken(needed)) from error
+    number = 0
+    try:
+        # A packed stream cannot be read from its end.
+        file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
+        names = file.schema_arrow.names
+        if (twice := _twice(names)) is not None:
+            raise Stop(broken(f"has the column {shown(twice)} twice; rename one"))
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for value in batch.to_pylist():
+                number += 1
+                yield _record(f"item {number}", value)
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise Stop(broken(f"is no Parquet file, or a damaged one, after row {number}: {said}")) from error
+
+
+def _record(place: str, value: dict[str, Any]) -> Row:
+    try:
+        values = {name: _plain(name, item) for name, item in value.items()}
+        return Row(place, values, columns=tuple(values))
+    except TypeError as error:
+        return broken(str(error), place)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """`value`, which stands in the column `name`, as JSON has it; raises TypeError where JSON has no such."""
+    if isinstance(value, dict):
+        return {key: _plain(name, item) for key, item in value.items()}
+    if isinstance(value, Decimal | date | time):
+        return as_text(value)
+    if isinstance(value, list | tuple):  # an entry of a map is a pair
+        return [_plain(name, item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if not isinstance(value, str | int | float | None) or value in (math.inf, -math.inf):
+        raise TypeError(f"`{name}` holds {kind(value)} ({shown(value)}), which JSON does not have")
+    return value
+
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes; a longer line is a problem, and the file is read no further."""
+
+UTF_8 = "utf-8"
+
+LARGEST_DOCUMENT = 4 * 2**30
+"""Bytes, unpacked, of a JSON file that is no JSON lines, since it is read as a whole."""
+
+DENSEST = 200
+"""How many times its size a packed file may unpack to, once that is more than `LONGEST_LINE`."""
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_PACKED = (".gz", ".bz2")
+_WANTED = (
+    "a corpus or question file is one file of rows: JSON lines, JSON, CSV, TSV or Parquet. Of other "
+    'documents take the text, and write a line for each passage: {"id": "1", "title": "", "text": "..."}'
+)
+_PROSE = {
+    ".md": "Markdown",
+    ".markdown": "Markdown",
+    ".rst": "reStructuredText",
+    ".txt": "plain text (a table is named .csv or .tsv)",
+    ".html": "HTML",
+    ".htm": "HTML",
+    ".xml": "XML",
+    ".rtf": "RTF",
+    ".tex": "LaTeX",
+}
+_OFFICE = {
+    ".xlsx": "an Excel workbook (save the sheet as CSV)",
+    ".xlsm": "an Excel workbook (save the sheet as CSV)",
+    ".xls": "an Excel workbook (save the sheet as CSV)",
+    ".ods": "a spreadsheet (save the sheet as CSV)",
+    ".docx": "a Word document",
+    ".doc": "a Word document",
+    ".odt": "a text document",
+    ".pptx": "a presentation",
+    ".epub": "an EPUB",
+    ".zip": "a zip archive",
+}
+
+
+def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[Row]:
+    """Every object of the file at `path`, in its order, each with the problem of its place if there is one.
+
+    Of a `.json` file the items of its list are read, or of the list `under` that key of its object; an
+    object a line will do too, and objects by their id. A row with problems has no values. What is wrong
+    with the file as a whole has the place "". `delimiter` and `encoding` are those of a table; "" finds out,
+    and "utf-8" allows nothing else.
+    """
+    number = 0
+    try:
+        with inputs.regular(path).open("rb") as plain:
+            suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
+            if foreign := _foreign(plain.peek(8)[:8], suffix):
+                raise Stop(broken(f"is {foreign}; {_WANTED}"))
+            for row in _read(_unpacked(plain), suffix, under, delimiter, encoding, path.name):
+                number += 1
+                yield row if row.problems or is_flat(row.values) else broken(_TOO_DEEP, row.place)
+    except Stop as stop:
+        yield stop.row
+    except FileNotFoundError:
+        yield broken(_missing(path))
+    except IsADirectoryError:
+        yield broken(f"is a folder; {_WANTED}")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        how = "ends early" if isinstance(error, EOFError) else "is damaged"
+        yield broken(f"the packed stream {how}, after row {number}; copy or download the file again")
+    except OSError as error:
+        if error.errno is None:  # bz2 says so of a damaged stream
+            yield broken(f"the packed stream is damaged, after row {number}; copy or download the file again")
+        else:
+            yield broken(f"cannot be read: {error.strerror or error}")
+
+
+def _read(
+    stream: BufferedReader, suffix: str, under: str, delimiter: str, encoding: str, label: str
+) -> Iterator[Row]:
+    if suffix == ".parquet":
+        return parquet(stream)
+    start = stream.peek(4)
+    if suffix in (".csv", ".tsv") and not (encoding == UTF_8 and start[:2] in _UTF_16):
+        lines = decoding.decoded(
+            _numbered(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
+        )
+        return records(lines, delimiter, LONGEST_LINE, usual="\t" if suffix == ".tsv" else ",")
+    if start[:2] in _UTF_16:
+        raise Stop(broken("is UTF-16, and UTF-8 is needed; save it in that encoding"))
+    first = start.removeprefix(decoding.BOM).lstrip()[:1]
+    if suffix in _PROSE and first not in (b"{", b"["):
+        raise Stop(broken(f"is {_PROSE[suffix]}; {_WANTED}"))
+    if suffix == ".json":
+        return _document(stream, under)
+    return _list(stream, under) if first == b"[" else _lines(stream)
+
+
+def _foreign(start: bytes, suffix: str) -> str:
+    """What a file that holds no rows is, by its first bytes and its name; ""."""
+    if start.startswith(b"%PDF-"):
+        return "a PDF"
+    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return _OFFICE.get(suffix, "an archive or a document of an office program")
+    return ""
+
+
+class _Unpacked(RawIOBase):
+    """What `stream` unpacks; ends with a Stop after `most` bytes."""
+
+    def __init__(self, stream: BinaryIO, most: int) -> None:
+        self._stream, self._left, self._most = cast(BufferedReader, stream), most, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            more = f"unpacks to more than {self._most // 2**20} MiB, far more than data does"
+            raise Stop(broken(f"{more}; unpack it yourself if that is right"))
+        return count
+
+
+def _unpacked(plain: BufferedReader) -> BufferedReader:
+    start = plain.peek(3)[:3]
+    if start[:2] != b"\x1f\x8b" and start != b"BZh":
+        return plain
+    stream = gzip.GzipFile(fileobj=plain) if start != b"BZh" else bz2.BZ2File(plain)
+    most = max(LONGEST_LINE, DENSEST * os.fstat(plain.fileno()).st_size)
+    return BufferedReader(_Unpacked(cast(BinaryIO, stream), most), 2**16)
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
+    """The place, the offset and the bytes of every line."""
+    number, offset = 0, 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        place = f"line {number}"
+        if len(line) > LONGEST_LINE:
+            raise Stop(broken(f"is longer than {LONGEST_LINE // 2**20} MiB", place))
+        skipped = len(decoding.BOM) if number == 1 and line.startswith(decoding.BOM) else 0
+        yield place, offset + skipped, line[skipped:]
+        offset += len(line)
+
+
+def _lines(stream: BinaryIO) -> Iterator[Row]:
+    """One object a line."""
+    for place, offset, line in _numbered(stream):
+        if text := line.strip():
+            yield _row(place, _decoded(text, offset + line.index(text)), _escapes(text))
+
+
+def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
+    """The items of a JSON list in a file of JSON lines; its lines, when the whole is no list."""
+    whole = stream.read(LARGEST_DOCUMENT + 1)
+    text = whole.removeprefix(decoding.BOM).strip()
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decoded(text, 0), _Wrong):
+        return _lines(BytesIO(whole))
+    return _document(BytesIO(whole), under)
+
+
+def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
+    """The items of a list, of the list `under` a key, or one object a line."""
+    whole = stream.read(LARGEST_DOCUMENT + 1)
+    if len(whole) > LARGEST_DOCUMENT:
+        raise Stop(broken(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
+    text = whole.removeprefix(decoding.BOM).strip()
+    if not text:
+        return
+    first, _, rest = text.partition(b"\n")
+    if text[:1] == b"{" and rest.strip() and not isinstance(_decoded(first.strip(), 0), _Wrong):
+        yield from _lines(BytesIO(whole))
+        return
+    value = _decoded(text, whole.index(text[:1]))
+    if isinstance(value, dict):
+        if under not in value:
+            wanted = f"a list, or an object with the list `{under}`," if under else "a list"
+            keys = ", ".join(map(shown, list(value)[:5]))
+            raise Stop(broken(f"holds an object with {keys}; {wanted} is needed"))
+        value = value[under]
+    if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
+        value = [{"id": name} | item for name, item in value.items()]  # objects by id
+    if not isinstance(value, list):
+        raise Stop(broken(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed"))
+    escapes = _escapes(text)
+    for number, item in enumerate(value, 1):
+        yield _row(f"item {number}", item, escapes)
+
+
+class _Wrong(str):
+    """What is wrong with a text, in the place of its value."""
+
+    __slots__ = ()
+
+
+class _NotFinite(ValueError):
+    """A number that JSON does not have."""
+
+
+def _row(place: str, value: object, escapes: bool) -> Row:
+    """The object `value`; `escapes` is whether it may hold half of a surrogate pair."""
+    if isinstance(value, _Wrong):
+        return broken(value, place)
+    if not isinstance(value, dict):
+        return broken(f"is {kind(value)}, an object is needed", place)
+    if escapes and is_flat(value):
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            return broken("a string holds half of a surrogate pair, which is no character", place)
+    return Row(place, value)
+
+
+def _escapes(text: bytes) -> bool:
+    return b"\\ud" in text or b"\\uD" in text
+
+
+def _decoded(text: bytes, offset: int) -> Any:
+    """What `text` spells, or what is wrong with it; `offset` is where it begins in the file."""
+    try:
+        return _DECODER.decode(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return _Wrong(decoding.unreadable(error, offset))
+    except json.JSONDecodeError as error:
+        at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        return _Wrong(f"not JSON: {error.msg} at {at}")
+    except RecursionError:
+        return _Wrong(_TOO_DEEP)
+    except _NotFinite as error:
+        return _Wrong(f"not JSON: {error}")
+    except ValueError:
+        return _Wrong(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
+
+
+def _missing(path: Path) -> str:
+    asked = f"no such file: looked for {str(path.absolute())!r}"
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
+    except OSError:
+        return f"{asked}, whose folder does not exist or cannot be listed"
+    return f"{asked}.{nearest(path.name, names)}"
+
+
+def _not_finite(text: str) -> Never:
+    raise _NotFinite(f"{shown(text)[1:-1]} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _not_finite(text)
+
+
+_TOO_DEEP = f"holds more than {DEEPEST} lists and objects within each other"
+_DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)

@@ -1,0 +1,226 @@
+"""Dotted paths into a row: `gold.text`, `answers.*.text`, `choices.0`.
+
+A step is a key of an object, the number of an item (from 0), or `*` for every item of a list. A key that
+is spelled as the whole rest of the path comes first, so the column `gold.text` of a flat table is found
+too. Null on the way is null; items of a list that lack the rest of a path are passed over.
+
+What the values of a row become: texts, lists of texts, and plain JSON.
+
+Numbers become text as people write them: whole ones without a point (3.0 is "3"), others in their shortest
+exact form. True and false become "yes" and "no", which is how such questions are answered. Dates become
+ISO 8601. Null and NaN say nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from itertools import islice
+from typing import Any, Final
+
+from ragc.corpora.files.row import kind
+from ragc.errors import nearest
+
+MOST_KEYS = 8
+"""Keys that a message spells out."""
+
+_MOST_PATHS = 200
+_LONGEST_NUMBER = 9
+
+
+class Nowhere(Enum):
+    """The type of `NOWHERE`, what a path leads to that is not there."""
+
+    NOWHERE = 0
+
+
+NOWHERE: Final = Nowhere.NOWHERE
+
+
+def at(value: object, path: str) -> object:
+    """What stands at `path` in the JSON `value`, or NOWHERE.
+
+    A path with `*` gives one flat list. It leads nowhere when the list holds items and none has the rest.
+    """
+    if value is None:
+        return None
+    head, dot, rest = path.partition(".")
+    if isinstance(value, Mapping):
+        if path in value:
+            return value[path]
+        return at(value[head], rest) if dot and head in value else NOWHERE
+    if not isinstance(value, list):
+        return NOWHERE
+    if head == "*":
+        return _each(value, rest) if dot else value
+    if not (head.isdecimal() and len(head) <= _LONGEST_NUMBER and int(head) < len(value)):
+        return NOWHERE
+    item = value[int(head)]
+    return at(item, rest) if dot else item
+
+
+def without(value: Any, path: str) -> Any:
+    """`value` less what `path` leads to, and less objects and lists that are empty then.
+
+    The same object when there is nothing to take out. An item taken by its number stays in its list.
+    """
+    head, dot, rest = path.partition(".")
+    if isinstance(value, Mapping):
+        if path in value:
+            return {key: item for key, item in value.items() if key != path}
+        if not dot or head not in value:
+            return value
+        inner = without(value[head], rest)
+        if inner is value[head]:
+            return value
+        return {key: inner if key == head else item for key, item in value.items() if key != head or inner}
+    if isinstance(value, list) and head == "*":
+        items = [without(item, rest) for item in value] if dot else []
+        if dot and all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return items if any(item not in ({}, []) for item in items) else []
+    return value
+
+
+def paths(value: object, before: str = "") -> Iterator[str]:
+    """Every path into `value`; of a list of objects, those into its first."""
+    if isinstance(value, list) and value and isinstance(value[0], Mapping | list):
+        yield from paths(value[0], f"{before}*.")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"{before}{key}"
+            yield from paths(item, f"{before}{key}.")
+
+
+def lost(values: Mapping[str, Any], path: str) -> str:
+    """Where `path` ends in a row, what is there instead, and the nearest path that leads somewhere."""
+    steps = path.split(".")
+    for n in range(len(steps) - 1, 0, -1):
+        found = at(values, ".".join(steps[:n]))
+        if found is not NOWHERE:
+            if steps[n - 1] == "*" and isinstance(found, list) and found:
+                found = found[0]
+            here = f"`{'.'.join(steps[:n])}` {_held(found)}"
+            break
+    else:
+        here = f"the row {_held(values)}"
+    return f"{here}.{nearest(path, islice(paths(values), _MOST_PATHS))}"
+
+
+def _each(items: list[Any], rest: str) -> object:
+    found = [inner for inner in (at(item, rest) for item in items) if inner is not NOWHERE]
+    if items and not found:
+        return NOWHERE
+    if "*" not in rest.split("."):
+        return found
+    return [leaf for inner in found for leaf in (inner if isinstance(inner, list) else [inner])]
+
+
+def _held(value: object) -> str:
+    if isinstance(value, Mapping):
+        keys = ", ".join(repr(key) for key in islice(value, MOST_KEYS))
+        more = f" and {len(value) - MOST_KEYS} more" if len(value) > MOST_KEYS else ""
+        return f"holds {keys}{more}" if value else "is an empty object"
+    if isinstance(value, list):
+        return "is a list, whose items are reached by a number or `*`" if value else "is an empty list"
+    return f"is {kind(value)}"
+
+
+_EXACT = 2**53
+"""Below it every whole float is the number that was meant."""
+
+_LONGEST_LITERAL = 2**20
+_NOT_A_NUMBER = ("nan", "NaN")
+
+AS_JSON = "json"
+"""The separator that says: a text which spells a list is that list."""
+
+
+def is_nothing(value: object) -> bool:
+    """Whether `value` is null or the number NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def is_no_answer(text: str) -> bool:
+    """Whether an answer says nothing: it is blank, or spells NaN as programs do ("Nan" is a name)."""
+    return not text.strip() or text.strip() in _NOT_A_NUMBER
+
+
+def as_text(value: object) -> str | None:
+    """A single value as text, or None: an object, a list, bytes or an infinity is no text."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return str(value)
+        case float():
+            if not math.isfinite(value):
+                return None
+            return str(int(value)) if value.is_integer() and abs(value) < _EXACT else repr(value)
+        case Decimal():
+            return str(value)
+        case date() | time():  # a datetime is a date
+            return value.isoformat()
+    return None
+
+
+def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
+    """A list as it is, nothing as no item, any other value as a list of one.
+
+    With `cells` (texts of a table), or the separator "json", a text that spells a list in JSON or Python is
+    that list; it is cut at another `separator`, and white space around the pieces is dropped.
+    """
+    if isinstance(value, list):
+        return value
+    if is_nothing(value):
+        return []
+    if not isinstance(value, str):
+        return [value]
+    if cells or separator == AS_JSON:
+        spelled = _spelled_list(value.strip())
+        if spelled is not None:
+            return spelled
+    if separator and separator != AS_JSON:
+        return [piece.strip() for piece in value.split(separator) if piece.strip()]
+    return [value] if value.strip() or not cells else []
+
+
+def as_json(value: object) -> object:
+    """`value` with JSON values only: NaN and infinities become null, dates and decimals texts.
+
+    Anything else that JSON has no form for (bytes) becomes null.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else as_text(value)
+
+
+def _spelled_list(text: str) -> list[Any] | None:
+    """The list that `text` spells, in JSON or as Python prints lists; None when it spells none."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = _literal(text)
+    return value if isinstance(value, list) else None
+
+
+def _literal(text: str) -> object:
+    if len(text) > _LONGEST_LITERAL:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None

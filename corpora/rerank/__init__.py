@@ -1,0 +1,1 @@
+"""Rerankers: cross-encoders, embedders, BM25, a listwise model."""

@@ -1,0 +1,237 @@
+"""Reranking with cross-encoders: query and passage go through the model together.
+
+`cross` turns a folder or an id into one. Models in ONNX form run on onnxruntime, without torch; all others
+with sentence-transformers, where that library is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ragc.core.digest import digest
+from ragc.corpora.embed.base import passage_text, require
+from ragc.corpora.embed.model_files import TOKENIZER, content, first_line, model_file, pad_id, settings
+from ragc.corpora.embed.onnx import BATCH, checksums, has_onnx
+from ragc.corpora.rerank.base import Reranker
+from ragc.errors import SourceError, UsageError
+from ragc.records import Passage
+
+VERSION = 1
+"""Raised whenever the same model, query and passages would get other scores."""
+
+TOKENS = 512
+"""Of query and passage together; what is longer loses tokens of whichever is longer."""
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def cross(model: str) -> Reranker:
+    """The cross-encoder `model`: an ONNX folder, or a sentence-transformers model by folder or id.
+
+    Raises UsageError without a model, for a folder that lacks something, and when a library is missing.
+    """
+    if not model:
+        raise UsageError(
+            "There is no default cross-encoder; name a folder with model.onnx and tokenizer.json, or a model "
+            "of sentence-transformers: cross:FOLDER or cross:ID."
+        )
+    folder = Path(model).expanduser()
+    if has_onnx(folder):
+        return OnnxCrossEncoder(folder)
+    if model.startswith((".", "/", "~")) and not folder.is_dir():
+        raise UsageError(f"A cross-encoder's folder is needed, and {folder} is none.")
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise UsageError(f"A cross-encoder's folder holds model.onnx or config.json; {folder} has neither.")
+    return TransformersCrossEncoder(model)
+
+
+class OnnxCrossEncoder:
+    """The model in `folder`: `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`.
+
+    It gives one number for a pair, or two of which the second speaks for the passage; scores are those
+    numbers, or the second less the first, without any bounds. Pairs are cut to `max_tokens` (default: what
+    `tokenizer_config.json` says, 512 at most). `threads` of 0 leaves their number to onnxruntime.
+    Raises UsageError when the folder is not complete, for a limit below 1, and when a library is missing.
+    """
+
+    def __init__(self, folder: str | Path, *, max_tokens: int | None = None, threads: int = 0) -> None:
+        for library in ("onnxruntime", "tokenizers"):
+            require(library, "A cross-encoder in ONNX form", "'ragc[dense]'")
+        self.folder = Path(folder).expanduser()
+        for path in (model_file(self.folder), self.folder / TOKENIZER):
+            if not path.is_file():
+                raise UsageError(
+                    f"A cross-encoder's folder holds model.onnx and tokenizer.json; {self.folder} has no "
+                    f"{path.name}."
+                )
+        if max_tokens is not None and max_tokens < 1:
+            raise UsageError(f"A cross-encoder reads at least 1 token, got max_tokens = {max_tokens}.")
+        self.max_tokens = max_tokens or _max_tokens(self.folder)
+        self.threads, self._lock = threads, Lock()
+        self.name = f"cross:{self.folder.resolve().name}"
+        self.fingerprint = digest(["cross-onnx", VERSION, checksums(self.folder), self.max_tokens])
+        self._loaded: _Loaded | None = None
+
+    def __deepcopy__(self, memo: object) -> OnnxCrossEncoder:
+        return self
+
+    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """What the model gives for each passage; computed in a thread.
+
+        Raises SourceError when the model cannot be loaded or run, or is none of pairs.
+        """
+        return await asyncio.to_thread(self._scores, query, passages) if passages else []
+
+    def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        with self._lock:
+            if self._loaded is None:
+                try:
+                    self._loaded = _Loaded(self.folder, self.max_tokens, self.threads)
+                except SourceError:
+                    raise
+                except Exception as error:  # both libraries raise bare ones for files they cannot read
+                    raise SourceError(
+                        f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
+                        "model.onnx a model of texts, and tokenizer.json its own?"
+                    ) from error
+        return self._loaded.scores([(_clean(query), _clean(passage_text(p))) for p in passages])
+
+
+class _Loaded:
+    """A model and its tokenizer in memory."""
+
+    def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        self.folder = folder
+        self.tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        self.pad = pad_id(self.tokenizer)
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(max_tokens, strategy="longest_first")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        file = str(model_file(folder))
+        self.session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        self.inputs = [entry.name for entry in self.session.get_inputs()]
+        outputs = [str(entry.name) for entry in self.session.get_outputs()]
+        self.output = "logits" if "logits" in outputs else outputs[0]
+        if strange := set(self.inputs) - set(_INPUTS):
+            raise SourceError(
+                f"The model in {folder} asks for {', '.join(sorted(strange))}; a cross-encoder is given "
+                f"{', '.join(_INPUTS)}."
+            )
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One number for each pair, which go through the model sorted by length, so little is padding."""
+        encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
+        order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
+        found = np.empty(len(encoded))
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            found[batch] = self._run([encoded[at] for at in batch])
+        return [float(score) for score in found]
+
+    def _run(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
+        longest = max(1, *(len(ids) for ids, _ in rows))
+        tokens = np.full((len(rows), longest), self.pad, dtype=np.int64)
+        mask, types = np.zeros_like(tokens), np.zeros_like(tokens)
+        for at, (ids, type_ids) in enumerate(rows):
+            tokens[at, : len(ids)] = ids
+            types[at, : len(ids)] = type_ids
+            mask[at, : len(ids)] = 1
+        given = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
+        try:
+            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+        except Exception as error:  # onnxruntime's errors share no class of their own
+            raise SourceError(f"The cross-encoder in {self.folder} failed: {first_line(error)}.") from error
+        return _relevance(np.asarray(out), len(rows), str(self.folder))
+
+
+class TransformersCrossEncoder:
+    """The model of sentence-transformers called `model`: a folder, or an id of the hub at `revision`.
+
+    Only weights in the safetensors format are read: loading them runs no code. Raises UsageError when
+    sentence-transformers is missing.
+    """
+
+    def __init__(
+        self, model: str, *, revision: str = "", max_tokens: int | None = None, device: str = ""
+    ) -> None:
+        require("sentence_transformers", f"The cross-encoder {model!r}", "sentence-transformers")
+        self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
+        self.name = f"cross:{model}"
+        folder = Path(model).expanduser()
+        self._place = str(folder) if folder.is_dir() else model
+        identity: object = content(folder) if folder.is_dir() else [model, revision]
+        self.fingerprint = digest(["cross-sentence-transformers", VERSION, identity, max_tokens])
+        self._lock = Lock()
+        self._native: Any = None
+
+    def __deepcopy__(self, memo: object) -> TransformersCrossEncoder:
+        return self
+
+    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """What the model predicts for each passage; computed in a thread.
+
+        Raises SourceError when the model cannot be loaded or run, or is none of pairs.
+        """
+        return await asyncio.to_thread(self._scores, query, passages) if passages else []
+
+    def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        pairs = [(_clean(query), _clean(passage_text(passage))) for passage in passages]
+        with self._lock:  # its tokenizers are not safe in several threads
+            native = self._ready()
+            try:
+                out = native.predict(pairs, batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True)
+            except Exception as error:  # whatever torch raises: out of memory, a lost device
+                raise SourceError(f"The cross-encoder {self.model!r} failed: {first_line(error)}.") from error
+        return [float(score) for score in _relevance(np.asarray(out), len(pairs), self.model)]
+
+    def _ready(self) -> Any:
+        if self._native is None:
+            more: dict[str, Any] = {} if self.max_tokens is None else {"max_length": self.max_tokens}
+            try:
+                self._native = importlib.import_module("sentence_transformers").CrossEncoder(
+                    self._place,
+                    revision=self.revision or None,
+                    device=self.device or None,
+                    model_kwargs={"use_safetensors": True},
+                    **more,
+                )
+            except Exception as error:  # not found, no network, a broken file: libraries differ
+                raise SourceError(
+                    f"The cross-encoder {self.model!r} cannot be loaded: {first_line(error)}. Name a folder "
+                    "that holds it, or an id that can be downloaded."
+                ) from error
+        return self._native
+
+
+def _relevance(out: Any, pairs: int, where: str) -> Any:
+    """One number a pair: the only one that the model gives, or the second of two less the first."""
+    if out.shape in ((pairs,), (pairs, 1)):
+        return out.reshape(pairs)
+    if out.shape == (pairs, 2):
+        return out[:, 1] - out[:, 0]
+    raise SourceError(
+        f"The model {where!r} gave an array of shape {out.shape} for {pairs} pairs; a cross-encoder gives "
+        "one number or two for each."
+    )
+
+
+def _max_tokens(folder: Path) -> int:
+    said = settings(folder / "tokenizer_config.json").get("model_max_length")
+    return min(said, TOKENS) if type(said) is int and said > 0 else TOKENS
+
+
+def _clean(text: str) -> str:
+    """A lone half of a surrogate pair is no text to a tokenizer."""
+    return text.encode("utf-8", "replace").decode("utf-8")

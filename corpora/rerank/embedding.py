@@ -1,0 +1,113 @@
+"""Reranking by likeness: of vectors, or of words where there is no embedder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+
+from ragc.core.digest import digest
+from ragc.corpora.embed.base import Embedder, Vectors, passage_text
+from ragc.corpora.rerank.base import Reranker
+from ragc.corpora.sources.bm25 import K1, B, lucene
+from ragc.corpora.sources.terms import ANALYZER, indexed, query_terms
+from ragc.errors import SourceError, UsageError
+from ragc.records import Passage
+
+VERSION = 1
+"""Raised whenever the same query and passages would get other scores."""
+
+PLACES = 6
+"""Cosines are rounded to so many decimals: float32 holds no more, and texts embedded together or alone
+differ after them."""
+
+KEPT = 50_000
+"""Vectors of passages kept in memory; at 384 dimensions 77 MB."""
+
+
+class EmbedReranker:
+    """The cosine of the vectors of query and passage, -1 to 1, by `embedder` with its prefixes.
+
+    Vectors of the last `keep` passages stay in memory, by id and text. Raises UsageError unless
+    `keep >= 0`.
+    """
+
+    def __init__(self, embedder: Embedder, *, keep: int = KEPT) -> None:
+        if keep < 0:
+            raise UsageError(f"Vectors of at least 0 passages are kept, got {keep}.")
+        self.embedder, self.keep = embedder, keep
+        self.name = f"embed:{embedder.model}"
+        self.fingerprint = digest(["rerank-embed", VERSION, PLACES, embedder.fingerprint])
+        self._vectors: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+        self._lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> EmbedReranker:
+        return self
+
+    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """The cosine of each passage with the query; computed in a thread.
+
+        Raises SourceError when the model cannot be loaded or run, and when it gives other than one finite
+        vector for each text.
+        """
+        return await asyncio.to_thread(self._scores, query, passages) if passages else []
+
+    def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        keys = [(passage.id, passage_text(passage)) for passage in passages]
+        with self._lock:
+            held = {key: self._vectors[key] for key in keys if key in self._vectors}
+        lacking = [key for key in dict.fromkeys(keys) if key not in held]
+        asked = [self.embedder.query_prefix + query]
+        asked += [self.embedder.passage_prefix + text for _, text in lacking]
+        vectors = self.embedder.embed(asked)
+        if vectors.ndim != 2 or len(vectors) != len(asked) or not np.isfinite(vectors).all():
+            raise SourceError(
+                f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
+                f"{len(asked)} texts; one row of finite numbers for each was expected."
+            )
+        held |= {key: vectors[at].copy() for at, key in enumerate(lacking, 1)}
+        self._remember(held)
+        ordered = np.stack([held[key] for key in keys])
+        return [round(float(cosine), PLACES) for cosine in ordered @ vectors[0]]
+
+    def _remember(self, used: dict[tuple[str, str], Vectors]) -> None:
+        with self._lock:
+            for key, vector in used.items():
+                self._vectors[key] = vector
+                self._vectors.move_to_end(key)
+            while len(self._vectors) > self.keep:
+                self._vectors.popitem(last=False)
+
+
+class Bm25Reranker:
+    """The BM25 score of each passage among those it is compared with; 0 and more.
+
+    `asked` counts how often it was asked, for whoever reports that it stood in for an embedder. Raises
+    UsageError for a setting out of range.
+    """
+
+    def __init__(self, *, k1: float = K1, b: float = B, stands_in: bool = False) -> None:
+        if not (0 <= k1 < float("inf") and 0 <= b <= 1):
+            raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
+        self.k1, self.b, self.asked = k1, b, 0
+        self.name = "bm25 (no embedder)" if stands_in else "bm25"
+        self.fingerprint = digest(["rerank-bm25", VERSION, ANALYZER, float(k1), float(b)])
+        self._lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> Bm25Reranker:
+        return self
+
+    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """The score of each passage, its title and text together, with these passages as the corpus."""
+        with self._lock:
+            self.asked += 1
+        documents = [indexed(passage) for passage in passages]
+        return lucene(query_terms(query), documents, self.k1, self.b)
+
+
+def bi_encoder(embedder: Embedder | None) -> Reranker:
+    """Reranking by `embedder`; without one by BM25, which its name says and its `asked` counts."""
+    return Bm25Reranker(stands_in=True) if embedder is None else EmbedReranker(embedder)

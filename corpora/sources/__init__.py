@@ -1,0 +1,1 @@
+"""Sources of passages, one file or folder a kind."""

@@ -1,0 +1,179 @@
+"""`bm25`: keyword search, with the scores of Lucene's BM25; a large corpus and its index stay on disk.
+
+For a query of terms t (a repeated term counts each time) and a passage of `length` terms
+
+    score = sum over t of idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length))
+    idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
+
+The defaults k1 = 0.9 and b = 0.4 are pyserini's. Differs from Lucene: lengths are exact, Lucene rounds
+them to one byte; words are not stemmed; stop words are indexed and dropped from queries only, so that
+a query made of nothing else still finds something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora.chunking import chunk
+from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
+from ragc.corpora.sources.terms import ANALYZER, indexed
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus, corpus_of, drawn
+from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
+from ragc.corpora.storage.passages import CutPassages, StoredPassages
+from ragc.errors import UsageError
+from ragc.records import Hit, Passage
+
+K1, B = 0.9, 0.4
+
+MANY = 20_000
+"""Passages from which on a search leaves the loop to others and runs in a thread."""
+
+
+def lucene(
+    query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B
+) -> list[float]:
+    """The score of every document, all given as terms, among these documents alone; for a few of them."""
+    mean = sum(map(len, documents)) / len(documents) if documents else 0.0
+    counts = [Counter(document) for document in documents]
+    scores = [0.0] * len(documents)
+    for term in query:
+        df = sum(term in count for count in counts)
+        idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+        for at, count in enumerate(counts):
+            if tf := count[term]:
+                scores[at] += idf * tf / (tf + k1 * (1 - b + b * len(documents[at]) / mean))
+    return [round(score, PLACES) for score in scores]
+
+
+def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, cut: list[str | int | float]) -> str:
+    """The fingerprint of a source over `corpus`, `cut` so; raises UsageError for a setting out of range."""
+    if not (0 <= k1 < math.inf and 0 <= b <= 1):
+        raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
+    return digest([kind, corpus.fingerprint, float(k1), float(b), ANALYZER, cut])
+
+
+class Bm25Source:
+    """Keyword search over `passages`, cut to `chunk_size` tokens when that is set.
+
+    The index of a corpus in memory is in memory too; that of a stored one lies under `home`, by default
+    with all other indexes. A title counts `title_boost` times, in term frequency and length alike; with 3
+    more of the passages are found that answer the questions of HotpotQA, 2Wiki, MuSiQue and NQ. Cutting and
+    indexing wait for the first search or sample, and run in a thread.
+    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range.
+    """
+
+    kind = "bm25"
+
+    def __init__(
+        self,
+        passages: Corpus | Iterable[Passage],
+        *,
+        k1: float = K1,
+        b: float = B,
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+        title_boost: int = 1,
+        home: Path | None = None,
+    ) -> None:
+        if title_boost < 1:
+            raise UsageError(f"BM25 counts a title 1 or more times, got title_boost = {title_boost}.")
+        self.k1, self.b, self.title_boost, self.home = k1, b, title_boost, home
+        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
+        self.corpus = corpus_of(passages)
+        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._shape())
+        self._lock = Lock()
+        self._cut: Sequence[Passage] = ()
+        self._index: Bm25Index | None = None
+        self._cuts: dict[tuple[int | None, float], Bm25Source] = {(chunk_size, overlap): self}
+        self._cuts_lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> Bm25Source:
+        return self
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """What is searched, after cutting."""
+        with self._lock:
+            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
+            return self._cut
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits with a score above 0, best first, ties by passage id.
+
+        Raises SourceError when an index on disk cannot be written.
+        """
+        index = self._index
+        if index is None:
+            index = await asyncio.to_thread(self._ready)
+        if len(index.passages) < MANY:
+            return index.search(query, k)
+        return await asyncio.to_thread(index.search, query, k)
+
+    def build(self, progress: Progress | None = None) -> IndexFolder | None:
+        """The index on disk, built now unless it is there; None for a corpus in memory, which needs none."""
+        if not isinstance(self.corpus, StoredCorpus):
+            return None
+        passages = self.passages
+        documents = (indexed(passage, self.title_boost) for passage in passages)
+        return open_or_build(
+            self.kind,
+            self.corpus.fingerprint,
+            self._written(),
+            lambda folder, step: write(folder, documents, self.k1, self.b, step),
+            home=self.home,
+            total=len(passages),
+            progress=progress,
+        )
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return drawn(self.passages, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
+        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        with self._cuts_lock:
+            made = self._cuts.get((chunk_size, overlap))
+            if made is None:
+                made = Bm25Source(
+                    self.corpus,
+                    k1=self.k1,
+                    b=self.b,
+                    chunk_size=chunk_size,
+                    overlap=overlap,
+                    chunk_by=self.chunk_by,
+                    title_boost=self.title_boost,
+                    home=self.home,
+                )
+                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
+                self._cuts[chunk_size, overlap] = made
+            return made
+
+    def _written(self) -> dict[str, Any]:
+        """All that changes the files of the index, the corpus aside."""
+        settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._shape()}
+        return {"format": FORMAT, **settings}
+
+    def _shape(self) -> list[str | int | float]:
+        """How passages become terms: the cutting, and how often a title counts where that is not once."""
+        cut = chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
+        return cut if self.title_boost == 1 else [*cut, "title", self.title_boost]
+
+    def _ready(self) -> Bm25Index:
+        passages = self.passages
+        folder = self.build()
+        with self._lock:
+            if self._index is None:
+                if folder is not None and isinstance(passages, StoredPassages | CutPassages):
+                    self._index = open_index(folder.path, passages, passages.rank)
+                else:
+                    self._index = hold(passages, self.k1, self.b, self.title_boost)
+            return self._index

@@ -1,0 +1,261 @@
+"""The scores of every term in every passage, computed once, in memory or on disk.
+
+On disk it is an index of bm25s, beside a vocabulary that is searched where it lies
+
+    data, indices, indptr.csc.index.npy     score and passage of every posting, and where each term begins
+    params.index.json                       the settings of bm25s
+    terms.bin, ends.npy                     the terms in their order, UTF-8, and where each ends
+
+The build reads passages one at a time. It holds the terms and one number a passage in memory; postings go
+to the disk at once and are then sorted by term a block at a time.
+
+The few best of many scores, found without putting all of them in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from ragc.core.digest import pretty
+from ragc.corpora.sources.terms import indexed, query_terms
+from ragc.corpora.storage.passages import encoded, mapped
+from ragc.records import Hit, Passage
+
+PLACES = 9
+"""Scores are rounded to so many decimals: the order of the terms of a query must not break a tie."""
+
+_FEW = 8192  # up to so many, numpy sorts faster than it selects
+_GROUP = 256  # scores whose greatest is found first, to skip most of them
+
+
+def nearly_best(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The positions of the `k` best scores above 0, and of those that round to the same as the last."""
+    whole = len(scores) // _GROUP
+    grouped = len(scores) > _FEW and whole > k
+    # The k-th of the groups' greatest is at most the k-th score.
+    least = _kth(scores[: whole * _GROUP].reshape(whole, _GROUP).max(axis=1) if grouped else scores, k)
+    # A little below: what rounds to the same score takes part in the tie.
+    near = np.flatnonzero(scores >= least - 10.0**-PLACES if least > 0 else scores > 0)
+    if grouped and len(near) > k:
+        close = scores[near]
+        near = near[close >= _kth(close, k) - 10.0**-PLACES]
+    return near
+
+
+def _kth(scores: NDArray[np.float64], k: int) -> float:
+    """The `k`-th best; 0 when there are fewer."""
+    if len(scores) < k:
+        return 0.0
+    return float((np.sort(scores) if len(scores) <= _FEW else np.partition(scores, -k))[-k])
+
+
+FORMAT = 1
+"""Raised whenever the same passages would give other files."""
+
+BLOCK = 1 << 22
+"""Postings sorted at once while an index is written."""
+
+_SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
+_NOTHING = np.empty(0, dtype=np.uint32)
+
+
+class Vocabulary(Protocol):
+    """The numbers of terms."""
+
+    def get(self, term: str, /) -> int | None:
+        """The number of a term; None when no passage has it."""
+        ...
+
+
+class Bm25Index:
+    """Searches `passages`; `rank` orders them by id. Safe in any number of threads."""
+
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        rank: NDArray[Any],
+        vocabulary: Vocabulary,
+        model: Any,
+    ) -> None:
+        self.passages, self.rank, self.vocabulary, self.model = passages, rank, vocabulary, model
+
+    def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits with a score above 0, best first, ties by passage id."""
+        terms = [n for term in query_terms(query) if (n := self.vocabulary.get(term)) is not None]
+        if not terms or k < 1:
+            return ()
+        scores = self.model.get_scores_from_ids(terms)
+        near = nearly_best(scores, k)
+        rounded = np.round(scores[near], PLACES)
+        best = np.lexsort((self.rank[near], -rounded))[:k]
+        return tuple(Hit(self.passages[int(near[at])], float(rounded[at])) for at in best if rounded[at] > 0)
+
+
+def hold(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
+    """The index of `passages` in memory, computed by bm25s."""
+    vocabulary: dict[str, int] = {}
+    documents = [
+        [vocabulary.setdefault(term, len(vocabulary)) for term in indexed(passage, title_boost)]
+        for passage in passages
+    ]
+    by_id = sorted(range(len(passages)), key=lambda at: passages[at].id)
+    rank = np.empty(len(passages), dtype=np.int64)
+    rank[by_id] = np.arange(len(passages))
+    model = _bm25s().BM25(k1=k1, b=b, **_SETTINGS)
+    if vocabulary:
+        model.index((documents, vocabulary), create_empty_token=False, show_progress=False)
+    return Bm25Index(passages, rank, vocabulary, model)
+
+
+def open_index(folder: Path, passages: Sequence[Passage], rank: NDArray[Any]) -> Bm25Index:
+    """The index written to `folder`, over the same `passages`; nothing of it is read yet."""
+    model = _bm25s().BM25.load(folder, mmap=True, load_vocab=False, show_progress=False)
+    for name in ("data", "indices", "indptr"):
+        model.scores[name] = np.asarray(model.scores[name])  # still mapped; numpy's own class slices slowly
+    return Bm25Index(passages, rank, _Terms(folder), model)
+
+
+def write(
+    folder: Path, documents: Iterable[list[str]], k1: float, b: float, step: Callable[[int], None]
+) -> None:
+    """Write the index of `documents`, each given as its terms and read one at a time; `step` counts them."""
+    spilled = folder / "numbers.tmp", folder / "times.tmp"
+    with (
+        spilled[0].open("wb", buffering=1 << 20) as numbers,
+        spilled[1].open("wb", buffering=1 << 20) as times,
+    ):
+        vocabulary, lengths, distinct = _spill(documents, numbers, times, step)
+    terms = sorted(vocabulary)
+    renumbered = np.empty(len(terms), dtype=np.uint32)
+    renumbered[[vocabulary[term] for term in terms]] = np.arange(len(terms), dtype=np.uint32)
+    del vocabulary
+    _write_terms(folder, terms)
+    numbered, counted = (
+        np.memmap(path, dtype=np.uint32, mode="r") if terms else _NOTHING for path in spilled
+    )
+    _sort(folder, numbered, counted, renumbered, distinct, _Scores(lengths, k1, b))
+    for path in spilled:
+        path.unlink()
+    settings = {**_SETTINGS, "k1": k1, "b": b, "num_docs": len(lengths), "version": _bm25s().__version__}
+    (folder / "params.index.json").write_text(pretty(settings), encoding="utf-8")
+
+
+def _spill(
+    documents: Iterable[list[str]], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
+) -> tuple[dict[str, int], NDArray[np.uint32], NDArray[np.uint32]]:
+    """Write the term's number and its times of every posting, document by document.
+
+    The numbers of the terms, and of each passage how many terms and how many different ones it has.
+    """
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+    number = vocabulary.__getitem__
+    lengths, distinct = array("I"), array("I")
+    for found in documents:
+        counts = Counter(found)
+        numbers.write(array("I", map(number, counts)))
+        times.write(array("I", counts.values()))
+        lengths.append(len(found))
+        distinct.append(len(counts))
+        step(1)
+    return vocabulary, np.frombuffer(lengths, np.uint32), np.frombuffer(distinct, np.uint32)
+
+
+class _Scores:
+    """The formula of the source `bm25`, for many postings at once."""
+
+    def __init__(self, lengths: NDArray[np.uint32], k1: float, b: float) -> None:
+        mean = float(lengths.mean()) if len(lengths) and lengths.any() else 1.0
+        self.norm = k1 * (1 - b + b * lengths / mean)
+        self.n = len(lengths)
+
+    def of(self, df: NDArray[Any], times: NDArray[Any], passages: NDArray[Any]) -> NDArray[np.float64]:
+        """The scores of postings: passages with the term, its times in the passage, the passage."""
+        idf = np.log(1 + (self.n - df + 0.5) / (df + 0.5))
+        scores: NDArray[np.float64] = idf * (times / (times + self.norm[passages]))
+        return scores
+
+
+def _sort(
+    folder: Path,
+    numbers: NDArray[np.uint32],
+    times: NDArray[np.uint32],
+    renumbered: NDArray[np.uint32],
+    distinct: NDArray[np.uint32],
+    scores: _Scores,
+) -> None:
+    """Write the postings term by term, those of a term in the order of the passages."""
+    total = len(numbers)
+    df = np.zeros(len(renumbered), dtype=np.int64)
+    for start, end in _blocks(total):
+        df += np.bincount(renumbered[numbers[start:end]], minlength=len(df))
+    indptr = np.concatenate([[0], np.cumsum(df)])
+    np.save(folder / "indptr.csc.index.npy", indptr)
+    data = open_memmap(folder / "data.csc.index.npy", mode="w+", dtype=np.float64, shape=(total,))
+    indices = open_memmap(folder / "indices.csc.index.npy", mode="w+", dtype=np.int32, shape=(total,))
+    free = indptr[:-1].copy()
+    ends = np.cumsum(distinct, dtype=np.int64)
+    for start, end in _blocks(total):
+        terms = renumbered[numbers[start:end]]
+        passages = np.searchsorted(ends, np.arange(start, end), side="right").astype(np.int32)
+        order = np.argsort(terms, kind="stable")
+        terms, passages = terms[order], passages[order]
+        seen, first, count = np.unique(terms, return_index=True, return_counts=True)
+        place = np.repeat(free[seen] - first, count) + np.arange(len(terms))
+        free[seen] += count
+        data[place] = scores.of(df[terms], times[start:end][order], passages)
+        indices[place] = passages
+    data.flush()
+    indices.flush()
+
+
+def _bm25s() -> Any:
+    import bm25s  # half a second
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s
+
+
+def _blocks(total: int) -> Iterator[tuple[int, int]]:
+    return ((start, min(start + BLOCK, total)) for start in range(0, total, BLOCK))
+
+
+def _write_terms(folder: Path, terms: Sequence[str]) -> None:
+    ends, position = array("q"), 0
+    with (folder / "terms.bin").open("wb", buffering=1 << 20) as out:
+        for term in terms:
+            position += out.write(encoded(term))
+            ends.append(position)
+        if not terms:
+            out.write(b"\0")  # an empty file cannot be mapped
+    np.save(folder / "ends.npy", np.frombuffer(ends, dtype=np.int64))
+
+
+class _Terms(Sequence[bytes]):
+    """The terms in `folder`, found by a binary search on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._text = np.memmap(folder / "terms.bin", dtype=np.uint8, mode="r").data
+        self._ends = mapped(folder / "ends.npy").data
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, at: Any) -> Any:
+        return bytes(self._text[self._ends[at - 1] if at else 0 : self._ends[at]])
+
+    def get(self, term: str, /) -> int | None:
+        """The number of a term; None when no passage has it."""
+        wanted = encoded(term)
+        at = bisect_left(self, wanted)
+        return at if at < len(self) and self[at] == wanted else None

@@ -1,0 +1,1 @@
+"""The CRAG mock API as a source of facts."""

@@ -1,0 +1,139 @@
+"""Finance: a company or ticker symbol, its prices by day or minute, and its figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.corpora.sources.crag_api import names
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, gathered, listed, table, texts
+from ragc.corpora.sources.crag_api.question import Asked
+
+LATEST = 5
+"""Days of prices, or payments of dividends, that are shown when the question names no date."""
+
+PARTS = ("Open", "High", "Low", "Close", "Volume")
+
+INFO = {
+    "longName": "name", "sector": "sector", "industry": "industry", "country": "country", "city": "city",
+    "fullTimeEmployees": "employees", "marketCap": "market capitalization", "forwardEps": "forward EPS",
+    "trailingEps": "trailing EPS", "forwardPE": "forward P/E ratio", "trailingPE": "trailing P/E ratio",
+    "dividendYield": "dividend yield", "dividendRate": "dividend rate", "totalRevenue": "revenue",
+    "fiftyTwoWeekHigh": "52-week high", "fiftyTwoWeekLow": "52-week low", "currency": "currency",
+    "website": "website",
+}  # fmt: skip
+"""What is shown of `get_info`, under which name; what it does not hold is left out."""
+
+FIGURES = {
+    "market cap": ("/finance/get_market_capitalization", "market capitalization"),
+    "eps": ("/finance/get_eps", "earnings per share"),
+    "pe": ("/finance/get_pe_ratio", "price-to-earnings ratio"),
+}
+"""The path and the name of each single figure, by topic."""
+
+_SYMBOL = re.compile(r"\$?[A-Za-z]{1,5}(?:[.-][A-Za-z])?")
+
+
+async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+    """What the API says of the company or symbol `name`; raises SourceError.
+
+    One to five capitals are a symbol; anything else is a company, and a symbol when no company fits.
+    """
+    found = await _ticker(ask, name)
+    if found is None:
+        return []
+    ticker, score = found
+    calls = [_info(ask, ticker, score), _figures(ask, ticker, score, asked)]
+    if asked.wants("price", "minute"):
+        calls.append(_prices(ask, ticker, score, asked))
+    if asked.wants("dividend"):
+        calls.append(_dividends(ask, ticker, score, asked))
+    return [fact for fact in await gathered(calls) if fact]
+
+
+async def _ticker(ask: Ask, name: str) -> tuple[str, float] | None:
+    symbol = name.lstrip("$").upper() if _SYMBOL.fullmatch(name) else ""
+    if symbol and symbol == name.lstrip("$"):
+        return symbol, 100.0
+    known = texts(await ask("/finance/get_company_name", query=name))
+    if fit := names.match(name, known, "company"):
+        ticker = await ask("/finance/get_ticker_by_name", query=fit.name)
+        if isinstance(ticker, str) and ticker:
+            return ticker, fit.score
+    return (symbol, names.LEAST["company"]) if symbol else None
+
+
+async def _info(ask: Ask, ticker: str, score: float) -> Fact | None:
+    found = await ask("/finance/get_info", query=ticker)
+    if not isinstance(found, Mapping):
+        return None
+    shown = {label: found[name] for name, label in INFO.items() if found.get(name) is not None}
+    return Fact(f"finance/{ticker}/info", f"{ticker}: company", listed(shown), score) if shown else None
+
+
+async def _figures(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
+    topics = [topic for topic in FIGURES if asked.wants(topic)]
+    found = await gathered(ask(FIGURES[topic][0], query=ticker) for topic in topics)
+    pairs = zip(topics, found, strict=True)
+    shown = {FIGURES[topic][1]: figure for topic, figure in pairs if isinstance(figure, int | float)}
+    if not shown:
+        return None
+    key = f"finance/{ticker}/figures/{','.join(topics).replace(' ', '-')}"
+    return Fact(key, f"{ticker}: key figures", listed(shown), score + ASKED)
+
+
+async def _prices(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
+    by_minute = asked.wants("minute")
+    path = "/finance/get_detailed_price_history" if by_minute else "/finance/get_price_history"
+    found = await ask(path, query=ticker)
+    times = _times(found, asked)
+    if by_minute:
+        times = _near_clock(times, asked)
+    days = [(time, found[time]) for time in times if isinstance(found[time], Mapping)]
+    if not days:
+        return None
+    rows = [[time if by_minute else time[:10], *(day.get(part) for part in PARTS)] for time, day in days]
+    title = f"{ticker}: stock prices by {'minute' if by_minute else 'day'}"
+    key = f"finance/{ticker}/prices/{days[0][0]}-{days[-1][0]}-{len(days)}".replace(" ", "T")
+    return Fact(key, title, table(("date", *map(str.lower, PARTS)), rows), score + ASKED)
+
+
+async def _dividends(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
+    found = await ask("/finance/get_dividends_history", query=ticker)
+    times = _times(found, asked)
+    if not times:
+        return None
+    text = table(("date", "dividend"), [(time[:10], found[time]) for time in times])
+    return Fact(
+        f"finance/{ticker}/dividends/{times[0][:10]}-{times[-1][:10]}-{len(times)}",
+        f"{ticker}: dividends",
+        text,
+        score + ASKED,
+    )
+
+
+def _times(found: Any, asked: Asked) -> list[str]:
+    """The times of a history, in order, that the question names.
+
+    When it names none, or none that the history holds: the latest up to the query day, or of all when that
+    is not known.
+    """
+    if not isinstance(found, Mapping):
+        return []
+    times = sorted(time for time in found if isinstance(time, str))
+    if named := [time for time in times if asked.within(time)]:
+        return named
+    last = asked.day.isoformat() if asked.day else "9999"
+    return [time for time in times if time[:10] <= last][-LATEST:]
+
+
+def _near_clock(times: list[str], asked: Asked) -> list[str]:
+    """The times at the minutes that the question names; all of them when it names none of these."""
+    clocks = set()
+    for hour, minute, half in re.findall(r"\b(\d{1,2})(?::(\d{2}))? ?([ap]\.?m)?\b", asked.text.casefold()):
+        if minute or half:
+            late = 12 if half.startswith("p") and int(hour) < 12 else 0
+            early = 12 if half.startswith("a") and int(hour) == 12 else 0
+            clocks.add(f"{int(hour) + late - early:02}:{minute or '00'}")
+    return [time for time in times if time[11:16] in clocks] or times

@@ -1,0 +1,347 @@
+"""Which domain a question belongs to, and which facts of a name its words ask for.
+
+RAG-X, "Guidelines for Extracting Information from the Mock API Responses". The paper says what is taken of
+each reply and that rules choose the calls; the words below are ours. Its range of years, 1958 to 2019, is
+that of the Grammys; the Oscars of the API are those of 1990 to 2021, and prices, games and releases have no
+range of their own.
+
+Dates that a question names, resolved against the time it was asked.
+
+Weeks run from Monday to Sunday. Times of day and time zones are left alone: "yesterday" is the day before
+the date that the query time shows. "Last" is the nearest one wholly before the query day, "this" the one
+that holds it. A date without a year, and a weekday or month alone, is the latest one up to the query day.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from ragc.records import Question
+
+DAYS_APART = 14
+"""Spans of at most so many days are asked for day by day, longer ones by month or year."""
+
+_MONTHS = {name.lower(): n for n, name in enumerate(calendar.month_name) if name}
+_MONTHS |= {name.lower(): n for n, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
+_WEEKDAYS = {name.lower(): n for n, name in enumerate(calendar.day_name)}
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """The days from `start` to `end`, both included; `start <= end`."""
+
+    start: date
+    end: date
+
+    def holds(self, day: str) -> bool:
+        """Whether the ISO date or time `day` ("2024-03-04 00:00:00 EST") lies in this span."""
+        return self.start.isoformat() <= day[:10] <= self.end.isoformat()
+
+    def years(self) -> range:
+        """Every year that this span touches."""
+        return range(self.start.year, self.end.year + 1)
+
+    def stamps(self) -> tuple[str, ...]:
+        """Dates as the API takes them, which together hold every day: YYYY-MM-DD, else YYYY-MM, else YYYY."""
+        days = (self.end - self.start).days + 1
+        if days <= DAYS_APART:
+            return tuple((self.start + timedelta(n)).isoformat() for n in range(days))
+        first, last = self.start.year * 12 + self.start.month - 1, self.end.year * 12 + self.end.month - 1
+        if last - first < 6:
+            return tuple(f"{n // 12:04}-{n % 12 + 1:02}" for n in range(first, last + 1))
+        return tuple(f"{year:04}" for year in self.years())
+
+    def __str__(self) -> str:
+        return self.start.isoformat() if self.start == self.end else f"{self.start} to {self.end}"
+
+
+def read_day(time: str) -> date | None:
+    """The day of a query time, "03/05/2024, 23:18:31 PT" or ISO 8601; None when it is neither."""
+    if found := re.match(r"\s*(\d{1,2})/(\d{1,2})/(\d{4})\b", time):
+        month, day, year = map(int, found.groups())
+    elif found := re.match(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)", time):
+        year, month, day = map(int, found.groups())
+    else:
+        return None
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def spans(text: str, today: date | None) -> tuple[Span, ...]:
+    """What `text` says of dates, each span once, in the order of the text.
+
+    Dates that do not exist are left out, and so are those that depend on the query day when that is None.
+    """
+    text = " ".join(text.casefold().split())
+    found: list[tuple[int, Span]] = []
+    for pattern, resolve in _RULES:
+        for match in pattern.finditer(text):
+            try:
+                span = resolve(match, today)
+            except (ValueError, OverflowError):  # no such date, or no query day to count from
+                span = None
+            if span:
+                found.append((match.start(), span))
+        text = pattern.sub(lambda match: "\n" * len(match.group()), text)  # read once, by the first rule
+    return tuple(dict.fromkeys(span for _, span in sorted(found)))
+
+
+def _day(year: int, month: int, day: int) -> Span:
+    only = date(year, month, day)
+    return Span(only, only)
+
+
+def _named(year: str, month: str, day: str) -> Span:
+    return _day(int(year), _MONTHS[month], int(day))
+
+
+def _month(year: int, month: int) -> Span:
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    return Span(date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1]))
+
+
+def _year(year: int, years: int = 1) -> Span:
+    return Span(date(year, 1, 1), date(year + years - 1, 12, 31))
+
+
+def _known(today: date | None) -> date:
+    if today is None:
+        raise ValueError("the query day is not known")
+    return today
+
+
+def _latest_day(month: int, day: int, today: date | None) -> Span:
+    now = _known(today)
+    years = range(now.year, now.year - 9, -1)  # eight years back there is a 29 February
+    fits = (year for year in years if day <= calendar.monthrange(year, month)[1])
+    latest = next((span for span in (_day(year, month, day) for year in fits) if span.start <= now), None)
+    if latest is None:
+        raise ValueError("no month has such a day")
+    return latest
+
+
+def _latest_month(month: int, word: str, today: date | None) -> Span:
+    now = _known(today)
+    same = _month(now.year, month)
+    begun = same.end < now if word == "last" else same.start <= now
+    return same if begun or word == "this" else _month(now.year - 1, month)
+
+
+def _weekday(word: str, name: str, today: date | None) -> Span:
+    now, wanted = _known(today), _WEEKDAYS[name]
+    back = (now.weekday() - wanted) % 7
+    if word == "this":
+        day = now + timedelta(wanted - now.weekday())
+    elif word in ("next", "coming"):
+        day = now + timedelta(7 - back)
+    else:
+        day = now - timedelta(back or (7 if word in ("last", "past", "previous") else 0))
+    return Span(day, day)
+
+
+def _period(word: str, unit: str, today: date | None) -> Span:
+    now = _known(today)
+    step = {"last": -1, "past": -1, "previous": -1, "next": 1}.get(word, 0)
+    monday = now + timedelta(7 * step - now.weekday())
+    if unit == "weekend":
+        return Span(monday + timedelta(5), monday + timedelta(6))
+    if unit == "week":
+        return Span(monday, monday + timedelta(6))
+    if unit == "month":
+        return _month(now.year, now.month + step)
+    if unit == "quarter":
+        first = (now.month - 1) // 3 * 3 + 1 + 3 * step
+        return Span(_month(now.year, first).start, _month(now.year, first + 2).end)
+    return _year(now.year + step)
+
+
+def _shifted(now: date, number: str, unit: str) -> date:
+    """The day `number` units before `now`; the last of its month where that is shorter."""
+    count = int(number) if number.isdecimal() else _NUMBERS[number]
+    if unit in ("day", "week"):
+        return now - timedelta(count * (7 if unit == "week" else 1))
+    month = _month(now.year, now.month - count * (12 if unit == "year" else 1))
+    return month.start.replace(day=min(now.day, month.end.day))
+
+
+def _ago(match: re.Match[str], today: date | None) -> Span:
+    then, unit = _shifted(_known(today), match[1], match[2]), match[2]
+    return {"month": _month(then.year, then.month), "year": _year(then.year)}.get(unit, Span(then, then))
+
+
+def _near(days: int, today: date | None) -> Span:
+    day = _known(today) + timedelta(days)
+    return Span(day, day)
+
+
+Resolve = Callable[[re.Match[str], date | None], Span]
+_M = "(" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_W = "(" + "|".join(_WEEKDAYS) + ")"
+_N = r"(\d{1,4}|" + "|".join(_NUMBERS) + ")"
+_TH = "(?:st|nd|rd|th)"
+_RULES: tuple[tuple[re.Pattern[str], Resolve], ...] = tuple(
+    (re.compile(pattern), resolve)
+    for pattern, resolve in (
+        (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", lambda m, _: _day(int(m[1]), int(m[2]), int(m[3]))),
+        (r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b", lambda m, _: _day(int(m[3]), int(m[1]), int(m[2]))),
+        (rf"\b{_M} (\d{{1,2}}){_TH}?,? (?:of )?(\d{{4}})\b", lambda m, _: _named(m[3], m[1], m[2])),
+        (rf"\b(\d{{1,2}}){_TH}? (?:of )?{_M},? (\d{{4}})\b", lambda m, _: _named(m[3], m[2], m[1])),
+        (rf"\b{_M},? (?:of )?(\d{{4}})\b", lambda m, _: _month(int(m[2]), _MONTHS[m[1]])),
+        (r"\b(\d{4})-(\d{2})\b(?!-)", lambda m, _: _month(_real(int(m[1]), int(m[2])), int(m[2]))),
+        (rf"\b{_M} (\d{{1,2}}){_TH}?\b", lambda m, now: _latest_day(_MONTHS[m[1]], int(m[2]), now)),
+        (rf"\b(\d{{1,2}}){_TH} (?:of )?{_M}", lambda m, now: _latest_day(_MONTHS[m[2]], int(m[1]), now)),
+        (rf"\b(in|of|during|since|last|this) {_M}", lambda m, now: _latest_month(_MONTHS[m[2]], m[1], now)),
+        (r"\bday before yesterday\b", lambda _, now: _near(-2, now)),
+        (r"\byesterday\b", lambda _, now: _near(-1, now)),
+        (r"\b(?:today|tonight)\b", lambda _, now: _near(0, now)),
+        (r"\btomorrow\b", lambda _, now: _near(1, now)),
+        (
+            rf"\b(?:(last|past|previous|this|next|coming|on) )?{_W}\b",
+            lambda m, now: _weekday(m[1] or "", m[2], now),
+        ),
+        (
+            r"\b(last|past|previous|this|current|next) (week|weekend|month|quarter|year)\b",
+            lambda m, now: _period(m[1], m[2], now),
+        ),
+        (rf"\b{_N} (day|week|month|year)s? ago\b", _ago),
+        (
+            rf"\b(?:last|past|previous) {_N} (day|week|month|year)s?\b",
+            lambda m, now: Span(_shifted(_known(now), m[1], m[2]), _known(now)),
+        ),
+        (
+            r"\b(?:between|from) ((?:19|20)\d\d) (?:and|to|until|through) ((?:19|20)\d\d)\b",
+            lambda m, _: _year(int(m[1]), max(1, int(m[2]) - int(m[1]) + 1)),
+        ),
+        (r"(?<![\w$#.,-])((?:19|20)\d)0s\b", lambda m, _: _year(int(m[1]) * 10, 10)),
+        (r"(?<![\w$#.,-])((?:19|20)\d\d)(?![\w%-]|[.,]\d)", lambda m, _: _year(int(m[1]))),
+    )
+)
+
+
+def _real(year: int, month: int) -> int:
+    """`year`, when `month` is one; raises ValueError for others."""
+    return date(year, month, 1).year
+
+
+VERSION = 1
+"""Raised whenever the same replies would give other passages."""
+
+DOMAINS = ("finance", "music", "movie", "sports", "open")
+"""The fields that the API knows, each with paths of its own."""
+
+GRAMMY_YEARS = range(1958, 2020)
+OSCAR_YEARS = range(1990, 2022)
+
+
+def _words(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{text})\b", re.IGNORECASE)
+
+
+TOPICS: Mapping[str, re.Pattern[str]] = {
+    "price": _words(
+        "prices?|open(?:ed|ing)?|clos(?:e|ed|ing)|highest|lowest|high|low|trad(?:e|ed|es|ing)|volume|stocks?|"
+        "shares?|worth|gain(?:ed|s)?|los[st]|rose|fell|dropp?(?:ed)?|perform(?:ed|er|ance)?"
+    ),
+    "minute": _words(r"minutes?|hours?|intraday|\d{1,2}:\d{2}|\d{1,2} ?[ap]\.?m"),
+    "dividend": _words("dividends?|yield"),
+    "market cap": _words("market[- ]cap(?:italization)?|valuation|market value"),
+    "eps": _words("eps|earnings? per share"),
+    "pe": _words(r"p/?e|price[- ]to[- ]earnings|(?:p/?e|earnings) (?:ratio|multiple)"),
+    "works": _words(
+        "songs?|albums?|works?|tracks?|singles?|discography|releas(?:e|ed|es)|record(?:s|ed)?|hits?"
+    ),
+    "order": _words("first|last|latest|newest|recent|earliest|oldest|debut|years?|when|since|before|after"),
+    "grammy": _words("grammys?|grammies|awards?"),
+    "chart": _words("billboard|charts?|hot 100|rank(?:ed|ing|s)?|number[- ]one|no\\. ?1|weeks"),
+    "roles": _words(
+        "movies?|films?|act(?:s|ed|ing|or|ress)?|star(?:s|red|ring)?|play(?:s|ed)?|direct(?:s|ed|or|ing)?|"
+        "appear(?:s|ed)?|cast|roles?|made"
+    ),
+    "soccer": _words(
+        "soccer|football|premier league|epl|la liga|serie a|bundesliga|ligue 1|mls|champions league|goals?|fc"
+    ),
+    "oscar": _words(
+        "oscars?|academy awards?|awards?|nominat(?:ed|ion|ions)|best (?:picture|actor|actress|director)"
+    ),
+}  # fmt: skip
+"""Words that ask for a fact."""
+
+FIELDS: Mapping[str, re.Pattern[str]] = {
+    "finance": _words(
+        "stocks?|shares?|ticker|tickers|market[- ]cap(?:italization)?|dividends?|eps|earnings|p/?e ratio|"
+        "price[- ]to[- ]earnings|nasdaq|nyse|dow jones|(?:clos|open)ing price|trad(?:ed|ing)|company|"
+        "companies|ceo"
+    ),
+    "music": _words(
+        "songs?|albums?|sing(?:s|er|ers)?|sang|bands?|musicians?|rappers?|grammys?|billboard|hot 100|music|"
+        "artists?|lyrics|tours?"
+    ),
+    "movie": _words(
+        "movies?|films?|actors?|actress(?:es)?|oscars?|academy awards?|box office|directors?|directed|"
+        "starr?ed|starring|sequel|animated|screenplay"
+    ),
+    "sports": _words(
+        "nba|soccer|football|premier league|la liga|serie a|bundesliga|ligue 1|mls|champions league|games?|"
+        "match(?:es)?|goals?|playoffs?|teams?|season|scored?|win|won|lost|lose|basketball|coach"
+    ),
+}  # fmt: skip
+"""Words that tell a domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as the rules see it. `day` is when it was asked; None when that is not said.
+
+    `domains` are groups of domains: those of a group are looked in when the groups before gave nothing.
+    """
+
+    text: str
+    day: date | None
+    spans: tuple[Span, ...]
+    domains: tuple[tuple[str, ...], ...]
+
+    def wants(self, *topics: str) -> bool:
+        """Whether the question has a word of one of `topics`."""
+        return any(TOPICS[topic].search(self.text) for topic in topics)
+
+    def years(self, known: range) -> tuple[int, ...]:
+        """The years that the question names and `known` holds, in order, each once."""
+        named = (year for span in self.spans for year in span.years())
+        return tuple(dict.fromkeys(year for year in named if year in known))
+
+    def within(self, day: str) -> bool:
+        """Whether the ISO date `day` lies in a span that the question names."""
+        return any(span.holds(day) for span in self.spans)
+
+
+def asked(question: Question | None, query: str) -> Asked:
+    """`question` as the rules see it; the query alone when no question is being answered."""
+    if question is None:
+        return Asked(query, None, spans(query, None), domains(query, ""))
+    day = read_day(question.query_time)
+    said = str(question.extra.get("domain") or "")
+    return Asked(question.question, day, spans(question.question, day), domains(question.question, said))
+
+
+def domains(text: str, said: str) -> tuple[tuple[str, ...], ...]:
+    """The domains to look in: only that which the data set `said`, where it did.
+
+    Else those with most words in `text`, then the others; all at once when `text` has no such word.
+    """
+    if said in DOMAINS:
+        return ((said,),)
+    counts = {name: len(FIELDS[name].findall(text)) if name in FIELDS else 0 for name in DOMAINS}
+    most = max(counts.values())
+    first = tuple(name for name in DOMAINS if counts[name] == most)
+    others = tuple(name for name in DOMAINS if counts[name] < most)
+    return (first, others) if others else (first,)

@@ -1,0 +1,112 @@
+"""`api`: facts on one name from a CRAG mock API (finance, music, movie, sports, open).
+
+    name ──► domains of the question ──► names the API knows (api_names) ──► calls that the
+    question's words and dates ask for (api_rules, api_dates) ──► passages of markdown (api_text)
+
+The query is one name, as RAG-X's `EntityExtract` finds it; what is asked of it stands in the question being
+answered (`given.current_question`), with the time it was asked. A name that the API does not know gives
+nothing. Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import httpx
+
+from ragc.core.digest import digest
+from ragc.corpora.sources.crag_api import facts as api_open
+from ragc.corpora.sources.crag_api import finance, movie, music, names, sports
+from ragc.corpora.sources.crag_api import question as api_rules
+from ragc.corpora.sources.crag_api.client import ApiClient, Limits
+from ragc.corpora.sources.crag_api.facts import Ask, Fact, gathered
+from ragc.corpora.sources.crag_api.question import Asked
+from ragc.corpora.sources.given import current_question
+from ragc.records import Hit, Passage
+
+Look = Callable[[Ask, str, Asked], Coroutine[Any, Any, list[Fact]]]
+
+LOOKS: dict[str, Look] = {
+    "finance": finance.look,
+    "music": music.look,
+    "movie": movie.look,
+    "sports": sports.look,
+    "open": api_open.look,
+}
+"""What looks a name up in each domain."""
+
+
+class ApiSource:
+    """Searches the CRAG mock API at `base_url`, such as http://127.0.0.1:8000.
+
+    `timeout_s` and `connect_timeout_s` are seconds for one call and its connection, `tries` the tries of a
+    call, `concurrency` the calls in flight. Raises UsageError for an address or a number that cannot be,
+    and when rapidfuzz is not installed. `transport` and `sleep` stand in for the network and the clock.
+    """
+
+    kind = "api"
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout_s: float = 10.0,
+        connect_timeout_s: float = 5.0,
+        tries: int = 4,
+        concurrency: int = 8,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        names.check_installed()
+        limits = Limits(timeout_s, connect_timeout_s, tries, concurrency)
+        self._client = ApiClient(base_url, limits, transport=transport, sleep=sleep)
+        self.endpoint = self._client.endpoint
+        self.fingerprint = digest([self.kind, self.endpoint, api_rules.VERSION])
+
+    def __deepcopy__(self, memo: object) -> ApiSource:
+        return self
+
+    def __repr__(self) -> str:
+        return f"ApiSource({self.endpoint!r})"
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: a digest of the current question and its time.
+
+        Whoever keeps results of this source must key them by it too.
+        """
+        question = current_question.get()
+        if question is None:
+            return digest(None)
+        return digest([question.question, question.query_time, str(question.extra.get("domain") or "")])
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` passages on the name `query`, best first, ties by passage id.
+
+        A passage scores how well its name fits (0 to 100), and 100 more when the question asks for it.
+        `()` when the API does not know the name. Raises SourceError when any of the calls fails.
+        """
+        name = " ".join(query.encode("utf-8", "replace").decode().split())  # a lone surrogate cannot be sent
+        if not name or k < 1:
+            return ()
+        asked = api_rules.asked(current_question.get(), name)
+        for group in asked.domains:
+            looks = (LOOKS[domain](self._client.ask, name, asked) for domain in group)
+            facts = [fact for found in await gathered(looks) for fact in found]
+            if facts:
+                best = {hit.passage.id: hit for hit in (fact.hit() for fact in facts)}
+                return tuple(sorted(best.values(), key=lambda hit: (-hit.score, hit.passage.id))[:k])
+        return ()
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Nothing: the API lists no passages to draw from."""
+        return ()
+
+    def rechunked(self, chunk_size: int, overlap: float) -> ApiSource:
+        """The same source: its passages are short already."""
+        return self
+
+    async def aclose(self) -> None:
+        """Close the pooled connections; a later search opens new ones."""
+        await self._client.aclose()

@@ -1,0 +1,143 @@
+"""Sports: the games of an NBA or soccer team on the dates that a question names.
+
+The API takes the exact name of a team (api_teams). It knows nothing of a player by name, so those are not
+looked up. A question without a date is about the year it was asked in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.corpora.sources.crag_api import names as api_names
+from ragc.corpora.sources.crag_api import names as api_teams
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, gathered, listed, rows, slug, table
+from ragc.corpora.sources.crag_api.question import Asked, Span
+
+MOST_KEYS = 14
+"""Dates (days, months or years) that are asked for, the first that the question names."""
+
+NBA, SOCCER = "/sports/nba/get_games_on_date", "/sports/soccer/get_games_on_date"
+
+Game = dict[str, Any]
+
+
+async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+    """The games of the team `name`; () for a name of no team and for a question without any date.
+
+    The name of an NBA team is looked up there, any other among soccer teams, and every name when the
+    question has a word of soccer. Raises SourceError.
+    """
+    spans = asked.spans or _this_year(asked)
+    keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MOST_KEYS]
+    if not keys:
+        return []
+    score = ASKED if asked.spans else 0.0
+    team = () if asked.wants("soccer") else api_teams.nba(name)
+    if team:
+        calls = (ask(NBA, date=key, team_name=known) for key in keys for known in team)
+        games = _within(await gathered(calls), "game_date", spans)
+        return (
+            [_fact("nba", team[0], games, [_nba(game, team) for game in games], score + 100)] if games else []
+        )
+    return await _soccer_games(ask, api_teams.soccer(name), keys, spans, score)
+
+
+async def _soccer_games(
+    ask: Ask, name: str, keys: list[str], spans: tuple[Span, ...], score: float
+) -> list[Fact]:
+    """Games under the exact name; when there are none on single days, under the name that fits best then."""
+    found = await gathered(ask(SOCCER, date=key, team_name=name) for key in keys)
+    games, fits = _within(found, "date", spans), 100.0
+    days = [key for key in keys if len(key) == len("2024-03-04")]
+    if not games and days:
+        every = _within(await gathered(ask(SOCCER, date=key) for key in days), "date", spans)
+        teams = list(dict.fromkeys(_team(game) for game in every))
+        fit = api_names.match(name, teams, "team")
+        if fit:
+            games, name, fits = [game for game in every if _team(game) == fit.name], fit.name, fit.score
+    if not games:
+        return []
+    return [_fact("soccer", name, games, [_soccer(game) for game in games], score + fits)]
+
+
+def _this_year(asked: Asked) -> tuple[Span, ...]:
+    if asked.day is None:
+        return ()
+    return (Span(asked.day.replace(month=1, day=1), asked.day.replace(month=12, day=31)),)
+
+
+def _within(found: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]:
+    """The games of all replies that lie in `spans`, the latest first, each once."""
+    games = [game for reply in found for game in rows(reply) if isinstance(game.get(field), str)]
+    games = [game for game in games if any(span.holds(game[field]) for span in spans)]
+    unique = {(game[field], str(game.get("game_id") or game["index"])): game for game in games}
+    return [unique[key] for key in sorted(unique, key=str, reverse=True)]
+
+
+def _team(game: Game) -> str:
+    """The team in the index of a soccer game, "('ENG-Premier League', '2324', 'Everton', 'game')"."""
+    if isinstance(game.get("team"), str):
+        return str(game["team"])
+    parts = str(game["index"]).strip("()").split("', ")
+    return parts[2].strip("'\" ") if len(parts) > 2 else ""
+
+
+def _nba(game: Game, team: tuple[str, ...]) -> dict[str, object]:
+    home = game.get("team_name_home") in team
+    own, other = ("home", "away") if home else ("away", "home")
+    return {
+        "date": game["game_date"][:10],
+        "place": own,
+        "opponent": game.get(f"team_name_{other}"),
+        "result": game.get(f"wl_{own}"),
+        "points": game.get(f"pts_{own}"),
+        "opponent points": game.get(f"pts_{other}"),
+        "rebounds": game.get(f"reb_{own}"),
+        "assists": game.get(f"ast_{own}"),
+        "season type": game.get("season_type"),
+    }
+
+
+def _soccer(game: Game) -> dict[str, object]:
+    return {
+        "date": game["date"][:10],
+        "time": game.get("time"),
+        "place": game.get("venue"),
+        "opponent": game.get("opponent"),
+        "result": game.get("result"),
+        "points": game.get("GF"),
+        "opponent points": game.get("GA"),
+        "round": game.get("round"),
+        "captain": game.get("Captain"),
+    }
+
+
+def _fact(league: str, team: str, games: list[Game], lines: list[dict[str, object]], score: float) -> Fact:
+    """A summary of all the games and a table of the latest."""
+    results = [str(line["result"] or "")[:1].upper() for line in lines]
+    summary: Mapping[str, object] = {
+        "games": len(games),
+        "won": results.count("W"),
+        "lost": results.count("L"),
+        **({"drawn": results.count("D")} if league == "soccer" else {}),
+        "total goals" if league == "soccer" else "total points": sum(map(_number, lines)),
+    }
+    names = list(lines[0])
+    shown = table(
+        [_goals(name, league) for name in names], [[line[name] for name in names] for line in lines]
+    )
+    days = f"{lines[-1]['date']} to {lines[0]['date']}" if len(lines) > 1 else str(lines[0]["date"])
+    key = f"sports/{league}/{slug(team)}/{days.replace(' ', '-')}-{len(games)}"
+    return Fact(key, f"{team}: games, {days}", f"{listed(summary)}\n\n{shown}", score)
+
+
+def _number(line: dict[str, object]) -> int:
+    """The points of a game as a whole number; 0 when they are not known."""
+    points = line["points"]
+    text = str(points).removesuffix(".0")
+    return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
+
+
+def _goals(name: str, league: str) -> str:
+    return name.replace("points", "goals") if league == "soccer" else name

@@ -1,0 +1,207 @@
+"""`dense`: passages by the likeness of meaning, with an embedder and FAISS.
+
+    passages ──► cut ──► distinct texts ──► embedder ──► FAISS ──► rows ──► passages
+
+The vectors lie on disk and are mapped into memory, so that processes share them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragc.core.digest import digest
+from ragc.core.progress import Progress, Silent
+from ragc.corpora.chunking import chunk
+from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
+from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
+from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
+from ragc.corpora.storage.passages import encoded, mapped
+from ragc.errors import SourceError
+from ragc.records import Hit, Passage
+
+FLAT = IndexSettings()
+
+_ORDER, _STARTS = "order.npy", "starts.npy"
+
+
+class DenseSource:
+    """The passages nearest to a query, by the inner product of their vectors; cut like those of `bm25`.
+
+    Every search that asks something finds `k` passages, however far; scores are -1 to 1. Passages with
+    the same title and text are embedded once. The index is kept on disk, in the user's cache or under
+    `home`; with `keep` False it stays in memory. `progress` is told of every text that is embedded.
+    Cutting, embedding and opening wait for the first search, and run in a thread.
+
+    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range
+    or when FAISS is missing.
+    """
+
+    kind = "dense"
+
+    def __init__(
+        self,
+        passages: Corpus | Iterable[Passage],
+        embedder: Embedder,
+        *,
+        settings: IndexSettings = FLAT,
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+        keep: bool = True,
+        home: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        require("faiss", "A source of kind 'dense'", "'ragc[dense]'")
+        self.embedder, self.settings = embedder, settings
+        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
+        self._keep, self._home, self._progress = keep, home, progress or Silent()
+        self.corpus = corpus_of(passages)
+        cut = chunk.settings(chunk_size, overlap, chunk_by)
+        self._made_of = {"embedder": embedder.fingerprint, "cut": cut, "version": VERSION}
+        self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
+        self._lock = RLock()
+        self._cut: Sequence[Passage] = ()
+        self._opened: tuple[_Rows, DenseIndex] | None = None
+        self._cuts: dict[tuple[int | None, float], DenseSource] = {(chunk_size, overlap): self}
+        self._cuts_lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> DenseSource:
+        return self
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """What is searched, after cutting."""
+        with self._lock:
+            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
+            return self._cut
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits, best first, ties by passage id; `()` for a blank query.
+
+        Raises SourceError when the model cannot be had or run, or when the kept index cannot be read.
+        """
+        if k < 1 or not query.strip():
+            return ()
+        return await asyncio.to_thread(self._search, query, k)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return drawn(self.passages, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> DenseSource:
+        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        with self._cuts_lock:
+            made = self._cuts.get((chunk_size, overlap))
+            if made is None:
+                made = DenseSource(
+                    self.corpus,
+                    self.embedder,
+                    settings=self.settings,
+                    chunk_size=chunk_size,
+                    overlap=overlap,
+                    chunk_by=self.chunk_by,
+                    keep=self._keep,
+                    home=self._home,
+                    progress=self._progress,
+                )
+                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
+                self._cuts[chunk_size, overlap] = made
+            return made
+
+    def build(self, progress: Progress | None = None) -> IndexFolder | None:
+        """The index on disk, built now unless it is there; None with `keep` False. Raises SourceError."""
+        if not self._keep:
+            return None
+        passages = self.passages
+        return open_or_build(
+            self.kind,
+            self.corpus.fingerprint,
+            {**self._made_of, "index": self.settings.built()},
+            lambda folder, step: self._write(folder, passages, step),
+            home=self._home,
+            total=len(passages),
+            progress=progress or self._progress,
+        )
+
+    def _search(self, query: str, k: int) -> tuple[Hit, ...]:
+        rows, index = self._ready()
+        (vector,) = self.embedder.embed([self.embedder.query_prefix + query])
+        near, scores = index.nearest(vector, k)
+        found = [
+            Hit(passage, float(score))
+            for row, score in zip(near, scores, strict=True)
+            for passage in rows.of(int(row))
+        ]
+        return tuple(sorted(found, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+
+    def _ready(self) -> tuple[_Rows, DenseIndex]:
+        passages = self.passages
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open(passages)
+            return self._opened
+
+    def _open(self, passages: Sequence[Passage]) -> tuple[_Rows, DenseIndex]:
+        if kept := self.build():
+            rows = _Rows(passages, mapped(kept.path / _ORDER), mapped(kept.path / _STARTS))
+            return rows, DenseIndex.open(kept.path, self.settings, rows=len(rows))
+        self._progress.phase("index dense", len(passages), "passages")
+        return self._made(passages, self._progress.step)
+
+    def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
+        rows, index = self._made(passages, step)
+        np.save(folder / _ORDER, rows.order)
+        np.save(folder / _STARTS, rows.starts)
+        index.save(folder)
+
+    def _made(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
+        rows, dimensions = _Rows.of_equal(passages), self.embedder.dimensions
+        return rows, DenseIndex.build(self._blocks(rows, dimensions, step), dimensions, self.settings)
+
+    def _blocks(self, rows: _Rows, dimensions: int, step: Step) -> Iterator[Vectors]:
+        for start in range(0, len(rows), BLOCK):
+            part = [rows.of(row) for row in range(start, min(start + BLOCK, len(rows)))]
+            texts = [self.embedder.passage_prefix + passage_text(same[0]) for same in part]
+            vectors = self.embedder.embed(texts)
+            if vectors.shape != (len(part), dimensions) or not np.isfinite(vectors).all():
+                raise SourceError(
+                    f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
+                    f"{len(part)} texts; {dimensions} finite numbers for each were expected."
+                )
+            step(sum(map(len, part)))
+            yield vectors
+
+
+class _Rows:
+    """Passages by row of the index: those with the same title and text share one.
+
+    The passages at `order[starts[n]:starts[n + 1]]` are those of row n.
+    """
+
+    def __init__(self, passages: Sequence[Passage], order: NDArray[Any], starts: NDArray[Any]) -> None:
+        self.passages, self.order, self.starts = passages, order, starts
+
+    @classmethod
+    def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
+        """The rows of `passages`, told by a digest of title and text, in the order they first appear."""
+        first: dict[bytes, int] = {}
+        marks = (hashlib.blake2b(encoded(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages)
+        row = np.fromiter((first.setdefault(mark, len(first)) for mark in marks), np.int64, len(passages))
+        order = np.argsort(row, kind="stable")
+        return cls(passages, order, np.searchsorted(row[order], np.arange(len(first) + 1)))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def of(self, row: int) -> list[Passage]:
+        """The passages of one row."""
+        return [self.passages[int(at)] for at in self.order[self.starts[row] : self.starts[row + 1]]]

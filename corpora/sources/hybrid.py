@@ -1,0 +1,140 @@
+"""`hybrid`: two sources over the same passages, fused by shares or by reciprocal ranks.
+
+    dense  ──► hits ─┐
+                     ├─► fused hits
+    sparse ──► hits ─┘
+
+Passages are told apart by their ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ragc.core.digest import digest
+from ragc.corpora.sources.base import Source
+from ragc.errors import UsageError
+from ragc.records import Hit, Passage
+
+RRF_K = 60
+"""The constant of reciprocal-rank fusion in the paper that proposed it (Cormack et al., 2009)."""
+
+VERSION = 1
+"""Raised whenever the same hits would be fused in another way."""
+
+
+def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
+    """`k` hits of two lists: round(k * (1 - share)) of `sparse` after the others, which are of `dense`.
+
+    A passage that both found counts once, where it comes first. Places that one list cannot fill go to
+    the next hits of the other, `dense` before `sparse`. Scores are 1 / place. With a share of 1 or 0 the
+    result is the first `k` hits of that one list, as they are.
+    """
+    if share in (0, 1):
+        return tuple((dense if share == 1 else sparse)[: max(k, 0)])
+    of_sparse = round(k * (1 - share))
+    chosen: dict[str, Passage] = {}
+    for hits, most in ((dense, k - of_sparse), (sparse, k), (dense, k)):
+        for hit in hits:
+            if len(chosen) >= most:
+                break
+            chosen.setdefault(hit.passage.id, hit.passage)
+    return tuple(Hit(passage, 1 / place) for place, passage in enumerate(chosen.values(), 1))
+
+
+def fuse_ranks(
+    dense: Sequence[Hit], sparse: Sequence[Hit], k: int, *, constant: float = RRF_K
+) -> tuple[Hit, ...]:
+    """The `k` passages with the highest sum of 1 / (constant + rank) over both lists, ties by id.
+
+    Ranks count from 1; a list that lacks a passage adds nothing. The order of the two lists is of no
+    importance.
+    """
+    scores: dict[str, float] = {}
+    passages: dict[str, Passage] = {}
+    for hits in (dense, sparse):
+        for rank, hit in enumerate(hits, 1):
+            passages.setdefault(hit.passage.id, hit.passage)
+            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (constant + rank)
+    best = sorted(scores, key=lambda name: (-scores[name], name))[: max(k, 0)]
+    return tuple(Hit(passages[name], scores[name]) for name in best)
+
+
+class HybridSource:
+    """What `dense` and `sparse`, two sources over the same passages, find together.
+
+    `fusion` is `share`: `share` of the places, 0 to 1, go to `dense` (RAG-X's ratio), or `rrf`:
+    reciprocal-rank fusion of the first `pool` hits of each. A source without a share is not searched.
+    Samples are those of `dense`. Raises UsageError for a setting out of range.
+    """
+
+    kind = "hybrid"
+
+    def __init__(
+        self,
+        dense: Source,
+        sparse: Source,
+        *,
+        fusion: Literal["share", "rrf"] = "rrf",
+        share: float = 0.5,
+        pool: int = 100,
+        constant: float = RRF_K,
+    ) -> None:
+        if fusion not in ("share", "rrf"):
+            raise UsageError(f"A hybrid source fuses by 'share' or 'rrf', got {fusion!r}.")
+        if not (0 <= share <= 1 and pool >= 1 and 0 <= constant < float("inf")):
+            raise UsageError(
+                "A hybrid source needs 0 <= share <= 1, pool >= 1 and constant >= 0, "
+                f"got share = {share}, pool = {pool} and constant = {constant}."
+            )
+        self.dense, self.sparse = dense, sparse
+        self.fusion: Literal["share", "rrf"] = fusion
+        self.share, self.pool, self.constant = share, pool, constant
+        settings = [float(share)] if fusion == "share" else [pool, float(constant)]
+        parts = [dense.fingerprint, sparse.fingerprint]
+        self.fingerprint = digest([self.kind, VERSION, fusion, settings, parts])
+
+    def __deepcopy__(self, memo: object) -> HybridSource:
+        return self
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: what the searched sources say, else nothing.
+
+        Whoever keeps results of this source must key them by it too. Raises SourceError when they do.
+        """
+        only: dict[float, list[Source]] = (
+            {1: [self.dense], 0: [self.sparse]} if self.fusion == "share" else {}
+        )
+        parts = []
+        for source in only.get(self.share, [self.dense, self.sparse]):
+            said: Callable[[], str] | None = getattr(source, "scope", None)
+            parts.append(said() if said is not None else "")
+        return digest(parts) if any(parts) else ""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits, best first. Raises SourceError when either source does."""
+        if k < 1:
+            return ()
+        if self.fusion == "rrf":
+            dense, sparse = await self._both(query, max(k, self.pool))
+            return fuse_ranks(dense, sparse, k, constant=self.constant)
+        if self.share in (0, 1):
+            return await (self.dense if self.share == 1 else self.sparse).search(query, k)
+        dense, sparse = await self._both(query, k)
+        return fuse_shares(dense, sparse, self.share, k)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return self.dense.sample(n, seed=seed, exclude=exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> HybridSource:
+        """The fusion of both sources, each in chunks of at most `chunk_size` tokens."""
+        more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
+        more |= {"pool": self.pool, "constant": self.constant}
+        dense = self.dense.rechunked(chunk_size, overlap)
+        return HybridSource(dense, self.sparse.rechunked(chunk_size, overlap), **more)
+
+    async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+        return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))

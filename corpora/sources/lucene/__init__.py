@@ -1,0 +1,1 @@
+"""Lucene, by pyserini's jar."""

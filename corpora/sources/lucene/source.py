@@ -1,0 +1,141 @@
+"""`lucene`: Lucene's BM25 over an index on disk, through pyserini's jar.
+
+With the analyzer `ragc`, the default, terms, lengths and formula are those of the source `bm25`, and scores
+differ by no more than the 32-bit numbers of Lucene do, unless passages without any term are in the corpus:
+Lucene leaves those out when it counts passages. With `english` it is what pyserini does by default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora.chunking import chunk
+from ragc.corpora.sources.bm25 import K1, B, settings_fingerprint
+from ragc.corpora.sources.lucene import jvm
+from ragc.corpora.sources.lucene.index import ANALYZERS, FORMAT, LuceneIndex, write
+from ragc.corpora.sources.terms import ANALYZER
+from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
+from ragc.errors import UnknownName, UsageError
+from ragc.records import Hit, Passage
+
+
+class LuceneSource:
+    """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens when that is set.
+
+    `title_boost` >= 0 adds that much of the title's own BM25 score; 0 searches title and text as one.
+    `analyzer` is one of `ANALYZERS`. The index lies under `home`, by default with all other indexes; it is
+    built at the first search unless it is there, and shared by all settings of k1, b and title_boost.
+    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range
+    or when pyserini is not installed. Java starts at the first search.
+    """
+
+    kind = "lucene"
+
+    def __init__(
+        self,
+        passages: Corpus | Iterable[Passage],
+        *,
+        k1: float = K1,
+        b: float = B,
+        title_boost: float = 0.0,
+        analyzer: str = "ragc",
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+        home: Path | None = None,
+    ) -> None:
+        if analyzer not in ANALYZERS:
+            raise UnknownName("analyzer", analyzer, ANALYZERS)
+        if not 0 <= title_boost < math.inf:
+            raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
+        self.k1, self.b, self.title_boost, self.analyzer = k1, b, title_boost, analyzer
+        self.chunk_size, self.overlap, self.chunk_by, self.home = chunk_size, overlap, chunk_by, home
+        self.corpus = corpus_of(passages)
+        self._jar = jvm.jar().name
+        scored = settings_fingerprint(
+            self.kind, self.corpus, k1, b, chunk.settings(chunk_size, overlap, chunk_by)
+        )
+        self.fingerprint = digest([scored, float(title_boost), self._written()])
+        self._lock = Lock()
+        self._cut: Sequence[Passage] = ()
+        self._index: LuceneIndex | None = None
+        self._cuts: dict[tuple[int | None, float], LuceneSource] = {(chunk_size, overlap): self}
+        self._cuts_lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> LuceneSource:
+        return self
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """What is searched, after cutting."""
+        with self._lock:
+            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
+            return self._cut
+
+    def build(self, progress: Progress | None = None) -> IndexFolder:
+        """The index on disk, built now unless it is there; raises SourceError when it cannot be written."""
+        return open_or_build(
+            self.kind,
+            self.corpus.fingerprint,
+            self._written(),
+            lambda folder, step: write(folder, self.passages, self.analyzer, step),
+            home=self.home,
+            total=len(self.passages) if self.chunk_size is None else None,
+            progress=progress,
+        )
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits with a score above 0, best first, ties by passage id; the loop goes on meanwhile.
+
+        Raises SourceError when the index cannot be built or Lucene fails.
+        """
+        index = self._index
+        if index is None:
+            index = await asyncio.to_thread(self._ready)
+        return await index.search(query, k)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return drawn(self.passages, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> LuceneSource:
+        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        with self._cuts_lock:
+            made = self._cuts.get((chunk_size, overlap))
+            if made is None:
+                made = LuceneSource(
+                    self.corpus,
+                    k1=self.k1,
+                    b=self.b,
+                    title_boost=self.title_boost,
+                    analyzer=self.analyzer,
+                    chunk_size=chunk_size,
+                    overlap=overlap,
+                    chunk_by=self.chunk_by,
+                    home=self.home,
+                )
+                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
+                self._cuts[chunk_size, overlap] = made
+            return made
+
+    def _written(self) -> dict[str, Any]:
+        """All that changes the files of the index, the corpus aside."""
+        cut = chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
+        terms = ANALYZER if self.analyzer == "ragc" else 0
+        return {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms, "cut": cut}
+
+    def _ready(self) -> LuceneIndex:
+        if self._index is None:
+            folder = self.build()
+            with self._lock:
+                if self._index is None:
+                    self._index = LuceneIndex(folder.path, self.analyzer, self.k1, self.b, self.title_boost)
+        return self._index

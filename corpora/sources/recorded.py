@@ -1,0 +1,249 @@
+"""`recorded`: search results read from a file, and the recorder that writes such a file.
+
+One JSON object a line:
+
+    {"query": "Who was Ada?", "passages": [{"id": "p1", "title": "Ada", "text": "...", "score": 2.5}]}
+
+`score` (higher is better, for all passages of a line or for none) and `start` may be left out; without
+scores the order is that of the line. Other fields are ignored. Of several lines with the same query the
+one with the most passages counts, the first of equals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+from ragc.core.digest import digest
+from ragc.corpora.chunking import chunk
+from ragc.corpora.files.records import data_error
+from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.rows import rows
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25 import Bm25Source, lucene
+from ragc.corpora.sources.terms import ANALYZER, indexed, query_terms
+from ragc.corpora.storage.corpus import drawn
+from ragc.errors import DataError, SourceError, UsageError, nearest
+from ragc.records import Hit, Passage
+
+Recording = Mapping[str, tuple[Hit, ...]]
+"""The hits of every recorded query, best first."""
+
+Unknown = Literal["nearest", "nothing", "error"]
+UNKNOWN: tuple[Unknown, ...] = ("nearest", "nothing", "error")
+
+
+class RecordedSource:
+    """The results in the file at `path`, or in a recording.
+
+    A query that was recorded gets its hits. `unknown` says what others get: those of the `nearest`
+    recorded query by BM25 over the words of the queries (`nothing` when they share no word), `nothing`,
+    or an `error`. With `chunk_size`, passages longer than so many tokens are cut, and the hits of a query
+    are then its chunks in the order of their BM25 scores for that query among themselves.
+    Raises DataError for a file that cannot be used, UsageError for a setting out of range.
+    """
+
+    kind = "recorded"
+
+    def __init__(
+        self,
+        recording: str | Path | Recording,
+        *,
+        unknown: Unknown = "nearest",
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+    ) -> None:
+        if unknown not in UNKNOWN:
+            raise UsageError(f"unknown = {unknown!r} is not known; choose one of {', '.join(UNKNOWN)}.")
+        if isinstance(recording, str | Path):
+            recording = read_recording(recording)
+        self._recording = recording
+        self.unknown, self.chunk_size, self.overlap, self.chunk_by = unknown, chunk_size, overlap, chunk_by
+        cut = chunk.settings(chunk_size, overlap, chunk_by)
+        content = [[query, [_plain(hit) for hit in hits]] for query, hits in recording.items()]
+        self.fingerprint = digest([self.kind, content, unknown, ANALYZER, cut])
+        # Fixed width: queries with the same score are told apart by their place in the file.
+        self._queries = list(recording)
+        self._index = Bm25Source(Passage(f"{n:09}", "", q) for n, q in enumerate(recording))
+
+    def __deepcopy__(self, memo: object) -> RecordedSource:
+        return self
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` recorded hits, best first.
+
+        Raises SourceError for a query that was not recorded when `unknown` is "error".
+        """
+        asked: str | None = query
+        if query not in self._recording:
+            asked = await self._other(query)
+        if asked is None:
+            return ()
+        hits = self._recording[asked]
+        if self.chunk_size is not None:
+            hits = cut_and_ranked(query, hits, self.chunk_size, self.overlap, self.chunk_by)
+        return hits[: max(k, 0)]
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn from those of all queries, each id once; none in `exclude`."""
+        size, overlap = self.chunk_size, self.overlap
+        whole = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
+        if size is None:
+            return drawn(list(whole.values()), n, seed, exclude)
+        parts = [p for passage in whole.values() for p in chunk.cut(passage, size, overlap, self.chunk_by)]
+        return drawn(parts, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> RecordedSource:
+        """The same recording with its passages in chunks of at most `chunk_size` tokens."""
+        more: dict[str, Any] = {"unknown": self.unknown, "chunk_by": self.chunk_by}
+        return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
+
+    async def _other(self, query: str) -> str | None:
+        """The recorded query that stands for one that was not recorded; None when there is none."""
+        if self.unknown == "error":
+            raise SourceError(
+                f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
+                "'nothing'."
+            )
+        found = await self._index.search(query, 1) if self.unknown == "nearest" else ()
+        return self._queries[int(found[0].passage.id)] if found else None
+
+
+class Recorder:
+    """`source`, each of whose searches is also written to the file at `path`, as `RecordedSource` reads it.
+
+    The file is made when absent and continued when present. A line is written once the search has its
+    result, in one piece; a search that fails is not written, and neither is one that the file already
+    answers with as many passages.
+    Raises DataError when the file is there and cannot be used.
+    """
+
+    def __init__(self, source: Source, path: str | Path) -> None:
+        self.source, self.path = source, Path(path)
+        self.kind, self.fingerprint = source.kind, source.fingerprint
+        there = self.path.exists() and self.path.stat().st_size > 0
+        found = read_recording(self.path) if there else {}
+        self._kept = {query: len(hits) for query, hits in found.items()}
+        self._cuts: dict[tuple[int, float], Recorder] = {}
+        self._lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> Recorder:
+        return self
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """What the source finds. Raises SourceError as it does, or when the file cannot be written."""
+        hits = await self.source.search(query, k)
+        with self._lock:
+            if len(hits) > self._kept.get(query, -1):
+                line = {"query": query, "passages": [_plain(hit) for hit in hits]}
+                try:
+                    _append(self.path, json.dumps(line, ensure_ascii=False))
+                except OSError as error:
+                    raise SourceError(
+                        f"The recording {self.path} cannot be written ({error.strerror}); free space or "
+                        "check its folder."
+                    ) from error
+                self._kept[query] = len(hits)
+        return hits
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """What the source draws; it is not written."""
+        return self.source.sample(n, seed=seed, exclude=exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Recorder:
+        """The source rechunked, recorded in a file of its own: `web.jsonl` becomes `web.256-0.5.jsonl`."""
+        with self._lock:
+            if (chunk_size, overlap) not in self._cuts:
+                path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
+                self._cuts[chunk_size, overlap] = Recorder(self.source.rechunked(chunk_size, overlap), path)
+            return self._cuts[chunk_size, overlap]
+
+
+def read_recording(path: str | Path) -> Recording:
+    """The hits of every query in the file at `path`, in its order.
+
+    Raises DataError with every problem of the file, or when it holds no query.
+    """
+    found: dict[str, tuple[Hit, ...]] = {}
+    problems: list[str] = []
+    for row in rows(Path(path)):
+        if not row.problems:
+            query = row.text("query", blank=True)
+            hits = _hits(row)
+            if query not in found or len(hits) > len(found[query]):
+                found[query] = hits
+        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+    if problems:
+        raise data_error(str(path), problems)
+    if not found:
+        raise DataError(str(path), ["the file holds no query; one JSON object a line is needed"])
+    return found
+
+
+def cut_and_ranked(
+    query: str, hits: Sequence[Hit], size: int, overlap: float, by: str = "text"
+) -> tuple[Hit, ...]:
+    """The passages of `hits` in chunks of at most `size` tokens, by BM25 among themselves, ties by id.
+
+    Chunks that share no word with the query are last, with a score of 0.
+    """
+    parts = [part for hit in hits for part in chunk.cut(hit.passage, size, overlap, by)]
+    return ranked(query, parts)
+
+
+def ranked(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
+    """All of `passages`, best first by their BM25 score for `query` among themselves, ties by id."""
+    parts = list(passages)
+    scores = lucene(query_terms(query), [indexed(part) for part in parts])
+    hits = (Hit(part, score) for part, score in zip(parts, scores, strict=True))
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
+
+
+def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
+    """Passages that are best first already; the score of the n-th is 1/n."""
+    return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
+
+
+def _hits(row: Row) -> tuple[Hit, ...]:
+    passages: list[Passage] = []
+    scores: list[float] = []
+    if "passages" not in row.values:
+        row.problems.append(f"`passages` is missing.{nearest('passages', row.values)}")
+    for at, item in enumerate(row.items("passages")):
+        if not isinstance(item, dict):
+            row.problems.append(f"`passages[{at}]` is {kind(item)}, an object is needed")
+            continue
+        inner = Row("", item)
+        name, title = inner.text("id", number=True), inner.text("title", needed=False, blank=True)
+        text, start, score = inner.text("text", blank=True), item.get("start", 0), item.get("score")
+        if type(start) is not int or start < 0:
+            inner.problems.append("`start` is no whole number, 0 or more")
+        if score is not None and type(score) not in (int, float):
+            inner.problems.append(f"`score` is {kind(score)}, a number is needed")
+        row.problems += [f"`passages[{at}]`: {problem}" for problem in inner.problems]
+        if not inner.problems:
+            passages.append(Passage(name, title, text, start))
+            scores += [] if score is None else [float(score)]
+    if len({passage.id for passage in passages}) < len(passages):
+        row.problems.append("`passages` names an id twice")
+    if scores and len(scores) < len(passages):
+        row.problems.append("`passages` has scores for some only; give all of them one, or none")
+    if row.problems or not scores:
+        return in_order(passages)
+    found = (Hit(passage, score) for passage, score in zip(passages, scores, strict=True))
+    return tuple(sorted(found, key=lambda hit: (-hit.score, hit.passage.id)))
+
+
+def _plain(hit: Hit) -> dict[str, str | int | float]:
+    at = hit.passage
+    return {"id": at.id, "title": at.title, "text": at.text, "start": at.start, "score": hit.score}
+
+
+def _append(path: Path, line: str) -> None:
+    """Write `line` at the end of the file in one piece."""
+    with path.open("ab", buffering=0) as file:
+        file.write(line.encode("utf-8", "replace") + b"\n")

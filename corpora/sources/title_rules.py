@@ -1,0 +1,91 @@
+"""PrefRAG's title rules: a passage whose title the query names is moved up.
+
+The first rule that holds decides by how much the score grows:
+
+    1.5    the query is the title, a leading "the" of the query aside
+    1.2    it is, in another case
+    1.1    the query contains the title, in any case
+    1.2    the query is the title without its parenthesis
+    1.1    it is, in another case
+    1.05   the query contains the title without its parenthesis, in any case
+
+The published code looks for the title of the third rule in lower case in a query as it was typed, so
+that it finds few; here the case of both is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragc.core.digest import digest
+from ragc.corpora.sources.base import Source
+from ragc.errors import UsageError
+from ragc.records import Hit, Passage
+
+VERSION = 1
+"""Raised whenever the same query and title would give another factor."""
+
+POOL = 50
+"""Hits that the rules look at, as in PrefRAG."""
+
+
+def title_factor(query: str, title: str) -> float:
+    """What the score of a passage called `title` is multiplied by, 1 to 1.5; 1 without a title."""
+    asked, title = query.strip(), title.strip()
+    if not title:
+        return 1.0
+    core = title.partition("(")[0].strip() or title
+    for name, exact, same, inside in ((title, 1.5, 1.2, 1.1), (core, 1.2, 1.1, 1.05)):
+        names = {asked, asked[4:] if asked[:4] in ("The ", "the ") else asked}
+        if name in names:
+            return exact
+        if name.lower() in {other.lower() for other in names}:
+            return same
+        if name.lower() in asked.lower():
+            return inside
+    return 1.0
+
+
+class TitleSource:
+    """The hits of `source`, ordered anew after the title rules: the best `k` of its first `pool`.
+
+    A score below 0 is divided by the factor, so that it grows too. Raises UsageError unless `pool >= 1`.
+    """
+
+    def __init__(self, source: Source, *, pool: int = POOL) -> None:
+        if pool < 1:
+            raise UsageError(f"The title rules need a pool of at least 1 hit, got {pool}.")
+        self.source, self.pool, self.kind = source, pool, source.kind
+        self.fingerprint = digest(["titles", VERSION, pool, source.fingerprint])
+
+    def __deepcopy__(self, memo: object) -> TitleSource:
+        return self
+
+    def scope(self) -> str:
+        """What a search depends on beside its query: what `source` says, else nothing.
+
+        Whoever keeps results of this source must key them by it too. Raises SourceError when `source` does.
+        """
+        said: Callable[[], str] | None = getattr(self.source, "scope", None)
+        return said() if said is not None else ""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits, best first, ties by passage id. Raises SourceError when `source` does."""
+        if k < 1:
+            return ()
+        hits = await self.source.search(query, max(k, self.pool))
+        raised = [Hit(hit.passage, _raised(hit.score, query, hit.passage), hit.source) for hit in hits]
+        return tuple(sorted(raised, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return self.source.sample(n, seed=seed, exclude=exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> TitleSource:
+        """The same rules over the source in chunks of at most `chunk_size` tokens."""
+        return TitleSource(self.source.rechunked(chunk_size, overlap), pool=self.pool)
+
+
+def _raised(score: float, query: str, passage: Passage) -> float:
+    factor = title_factor(query, passage.title)
+    return score * factor if score > 0 else score / factor

@@ -1,0 +1,316 @@
+"""Fetching a page from the web, without trusting whoever named its address.
+
+A URL, and every URL that it redirects to, must be http or https and without a password. Its host is
+looked up once, all its addresses are checked (`addresses`), and the connection goes to a checked address,
+so that a second look-up cannot lead elsewhere. Certificates are checked against the host's name. Proxies
+and other settings of the environment are not used.
+
+Which addresses of a host may be reached: those that anyone on the internet could reach, and no others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+
+import httpx
+
+from ragc.errors import SourceError
+from ragc.version import __version__
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""What stands before the IPv4 address in an interface identifier of ISATAP (RFC 5214)."""
+
+# By the registries of IANA for special purposes, where `Globally Reachable` is not True; also what they
+# leave open but leads elsewhere. Python's own tables differ from version to version, and are asked too.
+_NOT_GLOBAL = {
+    "0.0.0.0/8": "of this network",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "shared by customers of a provider",
+    "127.0.0.0/8": "a loopback address",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "of IETF protocols",
+    "192.0.2.0/24": "for documentation",
+    "192.31.196.0/24": "of AS112",
+    "192.52.193.0/24": "of AMT",
+    "192.88.99.0/24": "a relay of 6to4, which was given up",
+    "192.168.0.0/16": "private",
+    "192.175.48.0/24": "of AS112",
+    "198.18.0.0/15": "for benchmarks",
+    "198.51.100.0/24": "for documentation",
+    "203.0.113.0/24": "for documentation",
+    "224.0.0.0/4": "a multicast address",
+    "240.0.0.0/4": "reserved",
+    "::1/128": "a loopback address",
+    "::/128": "unspecified",
+    "::ffff:0:0:0/96": "a translated address",
+    "64:ff9b:1::/48": "translated within a network",
+    "100::/64": "for discarding",
+    "100:0:0:1::/64": "for discarding",
+    "2001::/23": "of IETF protocols",
+    "2001:db8::/32": "for documentation",
+    "2002::/16": "of 6to4",
+    "2620:4f:8000::/48": "of AS112",
+    "3fff::/20": "for documentation",
+    "5f00::/16": "of segment routing",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "fec0::/10": "link-local",
+    "ff00::/8": "a multicast address",
+}
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that IANA has given out of IPv6 to be reached from everywhere."""
+
+_REFUSED = tuple((ipaddress.ip_network(block), why) for block, why in _NOT_GLOBAL.items())
+
+
+async def checked(host: str, port: int, *, allow_loopback: bool = False) -> tuple[str, ...]:
+    """The addresses that `host` stands for, in the resolver's order, each found fit to connect to.
+
+    One address that is not fit refuses the host: private, loopback, link-local, shared, reserved,
+    multicast and unspecified ones, and IPv6 addresses that hold such an IPv4 address. `allow_loopback`
+    lets addresses of this machine pass. Raises SourceError when the host has no address or an unfit one.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise SourceError(
+            f"The host {host!r} has no address ({error}); check its name and the network."
+        ) from error
+    names = tuple(dict.fromkeys(str(info[4][0]) for info in found))
+    if not names:
+        raise SourceError(f"The host {host!r} has no address; check its name and the network.")
+    for name in names:
+        if why := unfit(name, allow_loopback=allow_loopback):
+            raise SourceError(
+                f"The host {host!r} has the address {name}, which is {why}; only addresses that are open to "
+                "the whole internet are reached."
+            )
+    return names
+
+
+def unfit(name: str, *, allow_loopback: bool = False) -> str:
+    """Why the address `name` may not be reached, in a few words; "" when it may."""
+    try:
+        found = reached(ipaddress.ip_address(name))
+    except ValueError:
+        return "no address that can be checked"
+    return next((why for address in found if (why := _unfit(address, allow_loopback))), "")
+
+
+def _unfit(address: Address, allow_loopback: bool) -> str:
+    if address.is_loopback and allow_loopback:
+        return ""
+    for block, why in _REFUSED:
+        if address.version == block.version and address in block:
+            return why
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
+        return "not given out"
+    return "" if address.is_global else "private or not global"
+
+
+def reached(address: Address) -> tuple[Address, ...]:
+    """What a packet to `address` may reach: itself, or the IPv4 address that an IPv6 one stands for.
+
+    Mapped, compatible, NAT64, 6to4 and Teredo addresses (its client) stand for one; one of ISATAP is reached
+    by its own network, and leads on to the IPv4 address in it.
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return (address,)
+    plain = ipaddress.IPv6Address(int(address))  # without its zone
+    number = int(plain)
+    last = ipaddress.IPv4Address(number & 0xFFFFFFFF)
+    if plain.ipv4_mapped is not None:
+        return (plain.ipv4_mapped,)
+    if plain.sixtofour is not None:
+        return (plain.sixtofour,)
+    if plain.teredo is not None:
+        return plain.teredo
+    if plain in _NAT64 or (plain in _COMPATIBLE and number > 1):
+        return (last,)
+    return (plain, last) if (number >> 32) & 0xFFFFFFFF in _ISATAP else (plain,)
+
+
+MAX_BYTES = 5_000_000
+"""Bytes of a page after unpacking."""
+
+SECONDS = 15.0
+"""Wall-clock seconds for a page, redirects included."""
+
+REDIRECTS = 5
+"""Redirects that are followed."""
+
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+CONTENT_TYPES = (*HTML_TYPES, "text/plain", "text/markdown")
+"""Media types of pages that can be read."""
+
+LONGEST_URL = 4096
+
+# Codecs of Python that are no encodings of pages, some of them slow on purpose-made input.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "utf_7"})
+_PACKED = ("", "identity", "gzip", "deflate")
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{1,40})""", re.IGNORECASE)
+_HEADERS = {
+    "User-Agent": f"ragc/{__version__}",
+    "Accept": ", ".join(CONTENT_TYPES),
+    "Accept-Encoding": "gzip, deflate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A fetched page: the URL it was found at after redirects, its media type, and its decoded text."""
+
+    url: str
+    content_type: str
+    text: str
+
+    @property
+    def is_html(self) -> bool:
+        """Whether the text is HTML."""
+        return self.content_type in HTML_TYPES
+
+
+async def fetch(
+    url: str,
+    *,
+    seconds: float = SECONDS,
+    max_bytes: int = MAX_BYTES,
+    content_types: tuple[str, ...] = CONTENT_TYPES,
+    allow_loopback: bool = False,
+) -> Page:
+    """The page at `url`, by a GET request that follows at most `REDIRECTS` redirects.
+
+    `seconds` of wall clock and `max_bytes` of unpacked content bound it; `content_types` are the media
+    types taken. `allow_loopback` permits servers of this machine, for tests; nothing else that is private.
+    Raises SourceError, saying what was refused or failed.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _followed(url, max_bytes, content_types, allow_loopback)
+    except TimeoutError as error:
+        raise SourceError(f"{_shown(url)} did not answer in full within {seconds:g} s.") from error
+    except (ValueError, OSError) as error:  # what the library under httpx leaves of an odd URL or reply
+        raise _broken(url, error) from error
+
+
+def check_url(url: str) -> httpx.URL:
+    """`url`, taken apart; raises SourceError unless it is http or https, with a host and no password."""
+    if len(url) > LONGEST_URL:
+        raise SourceError(f"{_shown(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
+    try:
+        parsed = httpx.URL(url)
+        host, port = parsed.host, parsed.port  # a host in Punycode is only read here
+    except (httpx.InvalidURL, ValueError) as error:  # of ValueError: UnicodeError, and idna's own
+        raise SourceError(f"{_shown(url)} is no URL ({error}).") from error
+    if port is not None and not 0 < port < 65_536:
+        raise SourceError(f"{_shown(url)} names port {port}; ports go from 1 to 65535.")
+    if parsed.scheme not in ("http", "https"):
+        raise SourceError(f"{_shown(url)} is neither http nor https, and nothing else is fetched.")
+    if not host:
+        raise SourceError(f"{_shown(url)} names no host.")
+    if parsed.userinfo:
+        raise SourceError(f"A URL of the host {host!r} holds a user name or password; leave it out.")
+    return parsed.copy_with(fragment=None)
+
+
+async def _followed(url: str, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page:
+    at = check_url(url)
+    for _ in range(REDIRECTS + 1):
+        found = await _hop(at, max_bytes, types, allow_loopback)
+        if isinstance(found, Page):
+            return found
+        at = check_url(found)
+    raise SourceError(f"{_shown(url)} redirects more than {REDIRECTS} times.")
+
+
+async def _hop(at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page | str:
+    """The page at `at`, or the URL that it redirects to."""
+    port = at.port or (443 if at.scheme == "https" else 80)
+    addresses = await checked(at.raw_host.decode("ascii"), port, allow_loopback=allow_loopback)
+    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - `fetch` bounds it
+        failure: httpx.TransportError | None = None
+        for address in addresses:
+            request = client.build_request(
+                "GET",
+                at.copy_with(host=address),
+                headers={**_HEADERS, "Host": at.netloc.decode("ascii")},
+                extensions={"sni_hostname": at.raw_host.decode("ascii")},
+            )
+            try:
+                reply = await client.send(request, stream=True)
+            except httpx.ConnectError as error:
+                failure = error  # the next address may answer
+                continue
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise _broken(at, error) from error
+            try:
+                return await _read(at, reply, max_bytes, types)
+            except httpx.HTTPError as error:
+                raise _broken(at, error) from error
+            finally:
+                await reply.aclose()
+    raise SourceError(f"{_shown(at)} cannot be reached ({failure}).") from failure
+
+
+async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tuple[str, ...]) -> Page | str:
+    if reply.has_redirect_location:
+        try:
+            return str(at.join(reply.headers["location"]))
+        except (httpx.InvalidURL, ValueError) as error:
+            raise SourceError(f"{_shown(at)} redirects to what is no URL ({error}).") from error
+    if reply.status_code != 200:
+        raise SourceError(f"{_shown(at)} answered with status {reply.status_code}.")
+    kind, _, _ = reply.headers.get("content-type", "").partition(";")
+    kind = kind.strip().lower()
+    if kind not in types:
+        found = f"of the type {kind[:80]!r}" if kind else "of no stated type"
+        raise SourceError(f"{_shown(at)} is {found}; taken are {', '.join(types)}.")
+    packed = reply.headers.get("content-encoding", "").strip().lower()
+    if packed not in _PACKED:
+        raise SourceError(f"{_shown(at)} is packed as {packed[:80]!r}; gzip and deflate are unpacked, once.")
+    body = bytearray()
+    async for part in reply.aiter_bytes(65_536):
+        body += part
+        if len(body) > max_bytes:
+            raise SourceError(f"{_shown(at)} is larger than {max_bytes} bytes.")
+    return Page(str(at), kind, _decoded(bytes(body), reply.charset_encoding))
+
+
+def _decoded(body: bytes, named: str | None) -> str:
+    """The text of `body`: a byte-order mark decides, then the header, the page itself, UTF-8, Latin-1."""
+    declared = _CHARSET.search(body, 0, 4096)
+    marked = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else None
+    asked = (marked, named, declared[1].decode("ascii", "replace") if declared else None, "utf-8-sig")
+    for encoding in filter(None, asked):
+        try:
+            if codecs.lookup(encoding).name.replace("-", "_") in _NO_CHARSETS:
+                continue
+            return body.decode(encoding).removeprefix("\ufeff")
+        except (LookupError, ValueError):
+            continue
+    return body.decode("cp1252", "replace")
+
+
+def _broken(at: httpx.URL | str, error: Exception) -> SourceError:
+    return SourceError(f"{_shown(at)} could not be fetched ({type(error).__name__}: {error}).")
+
+
+def _shown(url: httpx.URL | str) -> str:
+    """A URL for a message: no password, no query, never long."""
+    try:
+        parsed = httpx.URL(url)
+        text = f"{parsed.scheme}://{parsed.host}{parsed.path}" if parsed.host else str(url).partition("?")[0]
+    except (httpx.InvalidURL, ValueError):
+        text = str(url).partition("?")[0].rpartition("@")[2]
+    return repr(text if len(text) <= 200 else text[:200] + "...")

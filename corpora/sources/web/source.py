@@ -1,0 +1,278 @@
+"""`web`: a search engine of the web as a source, asked once a query and kept.
+
+    query ──► store: kept? ──► engine, rate-limited, tried again ──► pages (optional) ──► store ──► hits
+
+What a search found is kept in the call store under (engine, region, date window, options, query), fetched
+pages included, so that a study with the same store sees the same web. Failures are not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import astuple
+from threading import Lock
+from typing import Any
+
+from ragc.core.digest import canonical, digest
+from ragc.corpora.chunking import chunk
+from ragc.corpora.chunking import text as chunking
+from ragc.corpora.sources.recorded import in_order, ranked
+from ragc.corpora.sources.terms import ANALYZER
+from ragc.corpora.sources.web import fetch as fetching
+from ragc.corpora.sources.web import html
+from ragc.corpora.sources.web.engine import Busy, Ddgs, Engine, Found
+from ragc.errors import SourceError, StoreError, UsageError
+from ragc.records import Hit, Passage
+from ragc.store.call_store import CallStore
+
+log = logging.getLogger("ragc.corpora")
+
+VERSION = 1
+"""Raised whenever the same page or result would give other passages."""
+
+LONGEST_TITLE, LONGEST_SNIPPET = 300, 4000
+"""Characters of what an engine says of a page; longer ones are cut."""
+
+LONGEST_QUERY = 400
+"""Characters of a query that the engine is sent; engines refuse longer ones."""
+
+
+class WebSource:
+    """What `engine` finds for a query, kept in `store`; by default ddgs, kept in memory.
+
+    `results` are asked for with every query. Their snippets are the passages, in the engine's order. With
+    `pages` their pages are fetched instead and cut into chunks of `chunk_size` tokens, ranked by BM25 for
+    the query among themselves; a page that cannot be fetched or holds no text gives its snippet. A passage
+    of a page has the page's URL for its id, a snippet a digest behind that.
+
+    At most `per_second` requests a second go to the engine. One that it refuses for now, or answers too
+    late, is sent again up to `tries` times in all, after `backoff` seconds, twice that, and so on, each
+    up to half more or less. `seconds` is the wall clock that a search may take, pages included: after it
+    the search fails, or goes on without the pages that are late. `allow_loopback` is for tests.
+
+    Equal fingerprints give equal results with the same store. Raises UsageError for a setting out of
+    range, or when the extra `web` is not installed and needed.
+    """
+
+    kind = "web"
+
+    def __init__(
+        self,
+        engine: Engine | None = None,
+        *,
+        store: CallStore | None = None,
+        results: int = 10,
+        pages: bool = False,
+        chunk_size: int = 256,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+        per_second: float = 1.0,
+        tries: int = 4,
+        backoff: float = 1.0,
+        seconds: float = 60.0,
+        allow_loopback: bool = False,
+    ) -> None:
+        if results < 1 or tries < 1 or not per_second > 0 or not seconds > 0 or backoff < 0:
+            raise UsageError(
+                "A source of kind 'web' needs results >= 1, tries >= 1, per_second > 0, seconds > 0 and "
+                f"backoff >= 0, got {results}, {tries}, {per_second}, {seconds} and {backoff}."
+            )
+        chunking.check(chunk_size, overlap)
+        chunk.check(chunk_by)
+        if pages:
+            html.check_installed()
+        self.engine = engine or Ddgs()
+        self.results, self.pages, self.tries, self.backoff = results, pages, tries, backoff
+        self.seconds, self.chunk_size, self.overlap, self.chunk_by = seconds, chunk_size, overlap, chunk_by
+        self._allow_loopback = allow_loopback
+        self._store = store or CallStore(None)
+        self._pace = _Pace(per_second)
+        self._kept_by = digest([self.kind, VERSION, dict(self.engine.identity), results, pages])
+        self._cuts: dict[tuple[int, float], WebSource] = {}
+        self.fingerprint = self._fingerprint()
+
+    def __deepcopy__(self, memo: object) -> WebSource:
+        return self
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """At most `k` hits, best first. A blank query finds nothing and is not sent.
+
+        Raises SourceError when the engine failed, refused every try or was late.
+        """
+        query = " ".join(html.clean(query).split())[:LONGEST_QUERY]
+        if not query or k < 1:
+            return ()
+        key = digest(["search", self._kept_by, query])
+        text, _ = await self._store.fetch(key, lambda: self._made(query), _is_search)
+        passages = _passages(text)
+        if not self.pages:
+            return in_order(passages)[:k]
+        cut = await asyncio.to_thread(
+            lambda: ranked(query, [part for whole in passages for part in self._parts(whole)])
+        )
+        return cut[:k]
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Nothing: what the web holds cannot be drawn from. Record it, and sample the recording."""
+        return ()
+
+    def rechunked(self, chunk_size: int, overlap: float) -> WebSource:
+        """The same source with its pages cut to `chunk_size` tokens; itself when it has snippets only.
+
+        Both ask and keep together: no search is made twice.
+        """
+        chunking.check(chunk_size, overlap)
+        if not self.pages or (chunk_size, overlap) == (self.chunk_size, self.overlap):
+            return self
+        made = self._cuts.get((chunk_size, overlap))
+        if made is None:
+            made = object.__new__(WebSource)
+            made.__dict__.update(self.__dict__, chunk_size=chunk_size, overlap=overlap)
+            made.fingerprint = made._fingerprint()
+            made = self._cuts.setdefault((chunk_size, overlap), made)
+        return made
+
+    def _parts(self, whole: Passage) -> tuple[Passage, ...]:
+        return chunk.cut(whole, self.chunk_size, self.overlap, self.chunk_by)
+
+    def _fingerprint(self) -> str:
+        cut = [*chunk.settings(self.chunk_size, self.overlap, self.chunk_by), ANALYZER]
+        return digest([self._kept_by, cut if self.pages else []])
+
+    async def _made(self, query: str) -> str:
+        """The passages that a new search gives, as the store keeps them."""
+        until = time.monotonic() + self.seconds
+        try:
+            async with asyncio.timeout(self.seconds):
+                results = await self._asked(query)
+        except TimeoutError as error:
+            raise SourceError(
+                f"The web search for {query!r} was not answered within {self.seconds:g} s; raise `seconds`, "
+                "or try again later."
+            ) from error
+        texts = await self._fetched(results, until) if self.pages else [""] * len(results)
+        passages = [_passage(result, text) for result, text in zip(results, texts, strict=True)]
+        return canonical([astuple(passage)[:3] for passage in passages if passage.text or passage.title])
+
+    async def _asked(self, query: str) -> list[Found]:
+        """The engine's results, each page once, after as many tries as it takes."""
+        for n in range(self.tries):
+            await self._pace.turn()
+            try:
+                found = await asyncio.to_thread(self.engine.search, query, self.results)
+            except Busy as error:
+                busy = error
+            except SourceError as error:
+                raise SourceError(f"The web search for {query!r} failed: {error}.") from error
+            else:
+                return _distinct(found)[: self.results]
+            if n + 1 < self.tries:
+                await asyncio.sleep(self.backoff * 2**n * random.uniform(0.5, 1.5))
+        raise SourceError(
+            f"The web search for {query!r} failed {self.tries} times, at last because {busy}; try again "
+            "later, lower `per_second`, or name other engines."
+        ) from busy
+
+    async def _fetched(self, results: Sequence[Found], until: float) -> list[str]:
+        """The text of every page, "" for those that cannot be had in time."""
+        if not results:
+            return []
+        tasks = [asyncio.create_task(self._page(result.url)) for result in results]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=max(0.0, until - time.monotonic()))
+        finally:
+            for task in tasks:
+                task.cancel()
+        return [task.result() if task in done else "" for task in tasks]
+
+    async def _page(self, url: str) -> str:
+        """The text of the page at `url`, the same for every query that finds it; "" when it has none."""
+        try:
+            text, _ = await self._store.fetch(digest(["page", VERSION, url]), lambda: self._read(url))
+        except SourceError:
+            return ""
+        except StoreError:
+            raise
+        except Exception as error:  # a page of a stranger's is no reason to lose the others
+            log.warning("A page that a web search found cannot be read (%s).", type(error).__name__)
+            return ""
+        return text
+
+    async def _read(self, url: str) -> str:
+        page = await fetching.fetch(url, allow_loopback=self._allow_loopback)
+        if page.is_html:
+            text = await asyncio.to_thread(html.markdown, page.text, url=page.url)
+        else:
+            text = html.clean(page.text)[: html.MAX_CHARS].strip()
+        if not text:
+            raise SourceError(f"The page at {page.url!r} holds no text.")
+        return text
+
+
+class _Pace:
+    """Gives out turns, at most so many a second, in the order they are asked for."""
+
+    def __init__(self, per_second: float) -> None:
+        self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
+
+    async def turn(self) -> None:
+        """Wait for the next turn."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._free)
+            self._free = at + self._gap
+        if at > now:
+            await asyncio.sleep(at - now)
+
+
+def _distinct(results: Sequence[Found]) -> list[Found]:
+    """Results that can be read, without fragments of their URLs, each page once.
+
+    One whose URL could be no page's (another scheme, no host, a port that is none) is dropped, and logged.
+    """
+    kept: dict[str, Found] = {}
+    dropped = 0
+    for result in results:
+        try:
+            url = html.clean(result.url).strip().partition("#")[0]
+            fetching.check_url(url)
+            found = Found(url, _line(result.title, LONGEST_TITLE), _line(result.snippet, LONGEST_SNIPPET))
+        except (SourceError, TypeError, AttributeError):
+            dropped += 1
+            continue
+        kept.setdefault(url, found)
+    if dropped:
+        log.warning("%d of %d results of a web search name no page and were dropped.", dropped, len(results))
+    return list(kept.values())
+
+
+def _line(text: str, most: int) -> str:
+    """`text` on one line, without control characters, its first `most` characters."""
+    return " ".join(html.clean(text[: 4 * most]).split())[:most]
+
+
+def _passage(result: Found, page: str) -> Passage:
+    if page:
+        return Passage(f"{result.url}", result.title, page)
+    return Passage(f"{result.url}#{digest(result.snippet)[:12]}", result.title, result.snippet)
+
+
+def _is_search(text: str) -> bool:
+    """Whether `text` is what the store keeps of a search: passages as triples of texts."""
+    try:
+        rows: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(part, str) for part in row) for row in rows
+    )
+
+
+def _passages(text: str) -> list[Passage]:
+    """The passages of a search that the store kept."""
+    return [Passage(*row) for row in json.loads(text)]

@@ -1,0 +1,1 @@
+"""Corpora in memory or on disk, and the cache of indexes."""

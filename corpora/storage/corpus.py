@@ -1,0 +1,178 @@
+"""A corpus: passages with unique ids, in memory or on disk, whole or cut.
+
+A small one is held in memory. A large file is written once to a folder of the cache and mapped from then
+on, so that opening it holds nothing, however large it is. Both give the same passages and fingerprints.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora.chunking import chunk
+from ragc.corpora.files.records import content_fingerprint, data_error, passages_of
+from ragc.corpora.storage.index_cache import open_or_build
+from ragc.corpora.storage.passages import FORMAT, CutPassages, StoredPassages, write, write_cut
+from ragc.errors import DataError
+from ragc.records import Passage
+
+STORED_FROM = 4 * 2**20
+"""Bytes of a file, packed or not, from which on its passages are kept on disk."""
+
+
+class Corpus(Protocol):
+    """Passages with unique ids. `fingerprint` is that of their content and order."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, 64 hexadecimal digits."""
+        ...
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """All of them, whole."""
+        ...
+
+    def find(self, id: str) -> Passage | None:
+        """The whole passage with that id; None when there is none."""
+        ...
+
+    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
+        """The passages in chunks of at most `chunk_size` tokens; whole when that is None.
+
+        `by` is a method of `cutters`.
+        """
+        ...
+
+
+def corpus_of(passages: Corpus | Iterable[Passage]) -> Corpus:
+    """`passages` as a corpus; one that is a corpus already stays itself."""
+    return passages if isinstance(passages, HeldCorpus | StoredCorpus) else HeldCorpus(passages)  # type: ignore[arg-type]
+
+
+def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
+    """The corpus in the JSON-lines file at `path`: held in memory, or on disk from `STORED_FROM` bytes on.
+
+    A stored one belongs to the file as it is now, told by its place, size and time of change; it is built
+    under `home`, by default with all indexes. Raises DataError with every problem of the file.
+    """
+    place = Path(path)
+    try:
+        seen = place.stat()
+    except OSError:
+        return HeldCorpus(_read_all(place))
+    if seen.st_size < STORED_FROM or place.is_dir():
+        return HeldCorpus(_read_all(place))
+    stamp = digest([str(place.resolve()), seen.st_size, seen.st_mtime_ns])
+
+    def build(folder: Path, step: Callable[[int], None]) -> None:
+        problems: list[str] = []
+        try:
+            write(folder, passages_of(place, problems), step)
+        except DataError as error:
+            raise data_error(str(place), problems or error.problems) from None
+        if problems:
+            raise data_error(str(place), problems)
+
+    made = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
+    return StoredCorpus(made.path, home=home)
+
+
+def _read_all(path: Path) -> tuple[Passage, ...]:
+    from ragc.corpora.files.records import read_corpus
+
+    return read_corpus(path)
+
+
+class HeldCorpus:
+    """Passages in memory. Raises DataError when there is none, or when an id appears twice."""
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        self.passages = tuple(passages)
+        if not self.passages:
+            raise DataError("corpus", ["holds no passage, so nothing could be found in it"])
+        ids = Counter(passage.id for passage in self.passages)
+        if twice := [name for name, times in ids.items() if times > 1]:
+            raise data_error("corpus", [f"the id {name!r} belongs to {ids[name]} passages" for name in twice])
+        self.fingerprint = content_fingerprint(self.passages)
+        self._by_id = {passage.id: passage for passage in self.passages}
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+    def find(self, id: str) -> Passage | None:
+        """The passage with that id; None when there is none."""
+        return self._by_id.get(id)
+
+    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
+        """The passages in chunks of at most `chunk_size` tokens; whole when that is None."""
+        if chunk_size is None:
+            return self.passages
+        return tuple(
+            part for passage in self.passages for part in chunk.cut(passage, chunk_size, overlap, by)
+        )
+
+
+class StoredCorpus:
+    """Passages written to `folder`, each read when it is asked for; cuts are kept under `home`."""
+
+    def __init__(self, folder: Path, *, home: Path | None = None) -> None:
+        self.passages = StoredPassages(folder)
+        self.fingerprint = self.passages.fingerprint
+        self._home, self._lock = home, Lock()
+        self._cuts: dict[tuple[int, float, str], CutPassages] = {}
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+    def find(self, id: str) -> Passage | None:
+        """The passage with that id; None when there is none."""
+        at = self.passages.find(id)
+        return None if at is None else self.passages[at]
+
+    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
+        """The passages in chunks of at most `chunk_size` tokens; where they lie is kept on disk.
+
+        Raises SourceError when the disk refuses.
+        """
+        if chunk_size is None:
+            return self.passages
+        with self._lock:
+            if (chunk_size, overlap, by) not in self._cuts:
+                part = partial(chunk.cut, size=chunk_size, overlap=overlap, by=by)
+                made = open_or_build(
+                    "chunks",
+                    self.fingerprint,
+                    {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
+                    lambda folder, step: write_cut(folder, self.passages, part, step),
+                    home=self._home,
+                    total=len(self.passages),
+                )
+                self._cuts[chunk_size, overlap, by] = CutPassages(self.passages, made.path)
+            return self._cuts[chunk_size, overlap, by]
+
+
+def drawn(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
+    """`n` of the passages, uniformly without replacement, none with an id or parent id in `exclude`.
+
+    Fewer when there are fewer. The same arguments give the same passages in the same order.
+    """
+    pick = random.Random(seed)
+    moved: dict[int, int] = {}  # a shuffle that is only carried as far as it is needed
+    taken: list[Passage] = []
+    for at in range(len(passages)):
+        if len(taken) >= n:
+            break
+        other = pick.randrange(at, len(passages))
+        passage = passages[moved.get(other, other)]
+        moved[other] = moved.get(at, at)
+        if passage.id not in exclude and passage.parent not in exclude:
+            taken.append(passage)
+    return tuple(taken)

@@ -1,0 +1,285 @@
+"""Where indexes live on disk: built once, whole or not at all, opened by as many processes as like.
+
+    <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
+        index.json      what it is, and size and SHA-256 of every other file; written last
+        ...             whatever the builder of that kind writes
+    <cache home>/indexes/<kind>/<digest>.verified   a large one's files when they were last read whole
+    <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
+    <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
+    <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
+
+The folder is renamed to its name in one step when everything in it has reached the disk, so a build that
+is killed leaves no half index behind. An index whose content is not what was written is built anew: a small
+one is read whole whenever it is opened, a large one when its files are others than at the last reading
+(told by inode, size and times). This file knows nothing of what an index holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ragc.core import inputs, paths
+from ragc.core.digest import digest, pretty, sealed, unsealed
+from ragc.core.progress import Progress, Silent
+from ragc.errors import SourceError
+
+FORMAT = "ragc.index/1"
+MANIFEST = "index.json"
+BUILDING = ".building"
+
+SMALL = 64 * 2**20
+"""Bytes of an index up to which its content is verified whenever it is opened; SHA-256 takes 40 to 200 ms."""
+
+VERIFIED = ".verified"
+
+_TICK_S = 0.02
+"""More than the clock of a file system takes from one time to the next: what is written later says so."""
+
+Step = Callable[[int], None]
+Build = Callable[[Path, Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFolder:
+    """An index that is ready: where it is, its size in bytes, and whether this call built it."""
+
+    path: Path
+    size: int
+    built: bool
+
+
+def indexes_home() -> Path:
+    """The folder of all indexes. Not created here."""
+    return paths.cache_home() / "indexes"
+
+
+def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:
+    """Where the index of `kind` over the corpus with the fingerprint `corpus` belongs, built or not.
+
+    `settings` are JSON values and must name all that changes the files: equal arguments, same folder.
+    """
+    return (home or indexes_home()) / kind / digest([FORMAT, kind, corpus, dict(settings)])[:32]
+
+
+def open_or_build(
+    kind: str,
+    corpus: str,
+    settings: Mapping[str, Any],
+    build: Build,
+    *,
+    home: Path | None = None,
+    total: int | None = None,
+    progress: Progress | None = None,
+) -> IndexFolder:
+    """The index at `index_path(...)`, made by `build(folder, step)` when it is not there yet.
+
+    `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open,
+    and calls `step(n)` when `n` more of `total` steps are done. Of several processes and threads that ask at
+    once, one builds and the others wait. An index that is damaged, or not of this `corpus` and these
+    `settings`, is built anew, which `progress` is told; what has no manifest of ours is set aside, never
+    removed.
+    What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
+    """
+    path = index_path(kind, corpus, settings, home)
+    about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
+    told = progress or Silent()
+    if (size := _size(path, about, told)) is not None:
+        return IndexFolder(path, size, built=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{path}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            told.note(f"another process builds the {kind} index {path.name}; waiting for it")
+            lock.acquire()
+    except OSError as error:
+        raise SourceError(_refused(kind, path, error)) from error
+    try:
+        if (size := _size(path, about, told)) is not None:
+            return IndexFolder(path, size, built=False)
+        if path.exists():
+            told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
+        told.phase(f"index {kind}", total, "passages")
+        return IndexFolder(path, _built(path, about, build, told.step), built=True)
+    finally:
+        lock.release()
+
+
+def damage(path: Path, step: Step) -> str:
+    """What is wrong with the index in the folder `path`, "" for nothing; its content is read whole.
+
+    `step` counts bytes. Raises OSError when a file is there and cannot be read.
+    """
+    about = _about(path)
+    if about is None:
+        return f"{MANIFEST} is missing, damaged or of an earlier version"
+    if path != index_path(about["kind"], about["corpus"], about["settings"], path.parent.parent):
+        return "it is not the index that belongs there"
+    for name, size in about["files"].items():
+        try:
+            if (path / name).stat().st_size != size:
+                return f"{name} has another size"
+            found = _sha256(path / name)
+        except FileNotFoundError:
+            return f"{name} is missing"
+        if found != about["sha256"][name]:
+            return f"{name} has another content"
+        step(size)
+    return ""
+
+
+def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> int:
+    """Build beside `path` and rename; the size in bytes. The caller holds the lock."""
+    work = path.with_name(path.name + BUILDING)
+    try:
+        _clear(work)
+        _clear(path)
+        work.mkdir()
+        (work / MANIFEST).write_text(pretty({"format": FORMAT, **about}), encoding="utf-8")
+    except OSError as error:
+        raise SourceError(_refused(str(about["kind"]), path, error)) from error
+    try:
+        build(work, step)
+        manifest = work / MANIFEST
+        sizes = {
+            str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest
+        }
+        content = {name: _sha256(work / name) for name in sizes}
+        text = pretty(sealed({"format": FORMAT, **about, "files": sizes, "sha256": content}))
+        manifest.write_text(text, encoding="utf-8")
+        for place in (*_files(work), work):
+            _sync(place)
+        size = sum(sizes.values()) + manifest.stat().st_size
+        work.replace(path)
+        _sync(path.parent)
+        if size > SMALL:
+            time.sleep(_TICK_S)
+            _note_verified(path, _stamps(path, sizes))
+    except OSError as error:
+        shutil.rmtree(work, ignore_errors=True)
+        raise SourceError(_refused(str(about["kind"]), path, error)) from error
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return size
+
+
+def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
+    """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
+    held = _about(path)
+    if held is None or any(held[name] != value for name, value in about.items()):
+        return None
+    try:
+        size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
+        if size > SMALL:
+            if _verified(path) == _stamps(path, held["files"]):
+                return size
+            progress.note(f"the {held['kind']} index {path.name} is read whole once: {size >> 20} MiB")
+            time.sleep(_TICK_S)
+            stamps = _stamps(path, held["files"])
+        if damage(path, lambda n: None):
+            return None
+    except OSError:
+        return None
+    if size > SMALL:
+        _note_verified(path, stamps)
+    return size
+
+
+def _about(path: Path) -> dict[str, Any] | None:
+    """What the manifest at `path` says; None when it is missing, damaged or without digests."""
+    try:
+        found = unsealed(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if found is not None and "sha256" in found else None
+
+
+def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
+    """Inode, size and times of each file: equal as long as nobody wrote to it. Raises OSError."""
+    found = ((name, (path / name).stat()) for name in names)
+    return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in found}
+
+
+def _verified(path: Path) -> dict[str, list[int]] | None:
+    """The stamps of the files of `path` when they were last read whole; None when that is not known."""
+    try:
+        found = unsealed(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found and found.get("files")
+
+
+def _note_verified(path: Path, stamps: Mapping[str, list[int]]) -> None:
+    """Note that the files of `path` are what was written; where that fails they are read again next time."""
+    note = Path(f"{path}{VERIFIED}")
+    with contextlib.suppress(OSError):
+        fresh = note.with_name(f"{note.name}.{os.getpid()}")
+        fresh.write_text(pretty(sealed({"files": dict(stamps)})), encoding="utf-8")
+        fresh.replace(note)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def _clear(place: Path) -> None:
+    """Remove an index or an unfinished one at `place`; anything else there gets another name."""
+    if not os.path.lexists(place):
+        return
+    if _is_own(place):
+        shutil.rmtree(place)
+        return
+    aside = (place.with_name(f"{place.name}.aside-{number}") for number in count(1))
+    place.rename(next(free for free in aside if not os.path.lexists(free)))
+
+
+def _is_own(place: Path) -> bool:
+    """Whether `place` is a folder that its manifest calls an index, with no file that is not of it."""
+    if place.is_symlink() or not place.is_dir():
+        return False
+    try:
+        about = json.loads(inputs.read_bytes(place / MANIFEST))
+        if about["format"] != FORMAT:
+            return False
+        listed = about.get("files")  # not there yet in one that was not finished
+        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {
+            *listed,
+            MANIFEST,
+        }
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return not any(place.iterdir())
+
+
+def _sync(place: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refused(kind: str, path: Path, error: OSError) -> str:
+    return (
+        f"The {kind} index could not be written to {path}: {error.strerror or error}. Make room or grant "
+        "access there, or set RAGC_HOME to another folder."
+    )

@@ -1,0 +1,144 @@
+"""Running a program over questions: many in flight, results in the order of the questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragc.core.counters import Counters
+from ragc.errors import ParseFailure
+from ragc.metrics import Metric, Outcome
+from ragc.metrics.base import Finding
+from ragc.metrics.failures import Failures
+from ragc.metrics.scoring import Scorer
+from ragc.programs.base import RagProgram
+from ragc.programs.calls.demos import forcing
+from ragc.programs.trace import Event, by_part
+from ragc.records import Passage, Question
+
+NOTHING = Scorer(())
+"""Scores nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One question answered and scored.
+
+    `scores` has every metric; None where it does not apply. `failure` says why there is no
+    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `found` are
+    the findings that metrics read, by family, and `judging` what they took, which is no cost of the program.
+    """
+
+    question: Question
+    prediction: str | None
+    passages: tuple[Passage, ...]
+    scores: Mapping[str, float | None]
+    counters: Mapping[str, float]
+    trace: tuple[Event, ...] = ()
+    failure: str = ""
+    found: Mapping[str, Finding] = field(default_factory=dict)
+    judging: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> Counters:
+        """What the question cost in all: the program's calls and the judge's."""
+        total = Counters()
+        for amounts in (self.counters, self.judging):
+            total.add(**{name: amounts.get(name, 0) for name in total.to_json()})
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only, one row of `ragc eval --out`."""
+        return {
+            "id": self.question.id,
+            "question": self.question.question,
+            "answers": list(self.question.answers),
+            "prediction": self.prediction,
+            "passages": [p.id for p in self.passages],
+            "gold_ids": list(self.question.gold_ids),
+            "scores": dict(self.scores),
+            "counters": {k: v for k, v in self.counters.items() if k != "latency"},
+            "failure": self.failure,
+            **self._findings(),
+            "trace": [event.to_json() for event in self.trace],
+        }
+
+    def _findings(self) -> dict[str, Any]:
+        """Only where something was found."""
+        if not self.found:
+            return {}
+        return {
+            "backends": {family: finding.backend for family, finding in self.found.items()},
+            "found": {family: finding.value for family, finding in self.found.items()},
+            "judging": dict(self.judging),
+        }
+
+
+async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHING) -> Row:
+    """Answer and score one question.
+
+    A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
+    """
+    try:
+        said = await program.acall(question=question.question, **question.context())
+        prediction, passages, counters = str(said.answer), tuple(said.passages), dict(said.counters)
+        events, failure = said.trace, ""
+    except ParseFailure as error:
+        prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
+        events = error.events
+    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
+    scored = await scorer.score(outcome)
+    return Row(
+        question, prediction, passages, scored.scores, counters, events, failure, scored.found, scored.cost
+    )
+
+
+async def evaluate(
+    program: RagProgram,
+    questions: Sequence[Question],
+    scorer: Scorer,
+    *,
+    limit: asyncio.Semaphore,
+    done: Callable[[Row], None] = lambda row: None,
+    taught: bool = False,
+) -> tuple[Row, ...]:
+    """Every question answered, in the order given, with as many in flight as `limit` allows.
+
+    Questions start in order. The first error stops the rest and is raised. With `taught` the first
+    gold answer stands in for the model's; what comes before it is still asked.
+    """
+
+    async def one(question: Question) -> Row:
+        known = forcing({"answer": question.answers[0]}) if taught else nullcontext()
+        async with limit:
+            with known:
+                row = await answer(program, question, scorer)
+        done(row)
+        return row
+
+    tasks = [asyncio.ensure_future(one(question)) for question in questions]
+    try:
+        return tuple(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def failures_of(rows: Sequence[Row]) -> Failures:
+    """How many of `rows` have no answer, and why."""
+    return Failures.among(row.failure for row in rows)
+
+
+def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
+    """The mean of each metric over the questions it applies to; absent when it applies to none."""
+    out: dict[str, float] = {}
+    for metric in metrics:
+        values = [v for row in rows if (v := row.scores[metric.id]) is not None]
+        if values:
+            out[metric.id] = sum(values) / len(values)
+    return out

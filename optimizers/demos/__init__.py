@@ -1,0 +1,1 @@
+"""Demonstrations: bootstrapped, labelled, balanced, nearest."""

@@ -1,0 +1,192 @@
+"""The demonstrations that a study collected, with the scores that earned them, and sets drawn from them.
+
+One demonstration of a typed call, with what earned it its place.
+
+Demonstrations of judgement calls, as many of each label as there can be.
+
+A judgement call is one with an output that is one of a closed set of labels. What a model mostly answers is
+what its demonstrations mostly show; shown alike, no label is more at hand than another.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import zip_longest
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from ragc.core.digest import canonical
+from ragc.recipe.models import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
+
+Demo = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One demonstration of a typed call: its `values` by field name.
+
+    `score` (0..1) is what the question that it comes from scored; None where the gold answer stood in for
+    the model's. `label` is what a judgement call decided, as JSON; "" for other calls.
+    """
+
+    values: Demo
+    score: float | None = None
+    label: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        label = {"label": self.label} if self.label else {}
+        return {"values": dict(self.values), "score": self.score, **label}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Demonstration:
+        """The demonstration that `to_json` described."""
+        return cls(value["values"], value["score"], value.get("label", ""))
+
+
+ByPredictor = Mapping[str, tuple[Demonstration, ...]]
+
+
+def label_field(signature: Any) -> str:
+    """The first output of `signature` that is a Literal, a bool or an enumeration; "" for none."""
+    return next((n for n, info in signature.output_fields.items() if _is_closed(info.annotation)), "")
+
+
+def label_of(signature: Any, demo: Demo) -> str:
+    """The label that `demo` gives, as JSON; "" for a call that is no judgement."""
+    field = label_field(signature)
+    return canonical(demo[field]) if field and field in demo else ""
+
+
+def balanced(
+    found: Sequence[Demonstration], number: int, size: int | None, seed: int
+) -> tuple[Demonstration, ...]:
+    """At most `size` of `found`, the labels in turn as long as there are any, then mixed.
+
+    The numbers of two labels differ by one at most, unless there were no more of the rarer one. Set
+    `number` 0 takes the first of each label, every other one takes them at random; the same arguments give
+    the same order.
+    """
+    rng = random.Random(f"balanced {seed} {number}")
+    by_label: dict[str, list[Demonstration]] = {}
+    for one in found:
+        by_label.setdefault(one.label, []).append(one)
+    lists = [by_label[label] for label in sorted(by_label)]
+    for members in lists if number else ():
+        rng.shuffle(members)
+    rng.shuffle(lists)
+    turns = [one for turn in zip_longest(*lists) for one in turn if one is not None][:size]
+    rng.shuffle(turns)
+    return tuple(turns)
+
+
+def _is_closed(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_closed(get_args(annotation)[0])
+    return (
+        get_origin(annotation) is Literal
+        or annotation is bool
+        or (isinstance(annotation, type) and issubclass(annotation, Enum))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Demonstrations by predictor, each list in the order of the train questions that they come from.
+
+    `earned` are the scores of the questions that earned the bootstrapped ones, which come first; `labelled`
+    counts those that follow. `asked` is how many questions were tried and `counters` what that cost.
+    `taught` are labelled ones of all train questions, where a study wants those alone, and `judged` are more
+    bootstrapped ones of judgement calls, of which a question may make many.
+    """
+
+    kept: ByPredictor
+    earned: tuple[float, ...]
+    asked: int
+    labelled: int = 0
+    counters: Mapping[str, float] = field(default_factory=dict)
+    taught: ByPredictor = field(default_factory=dict)
+    judged: ByPredictor = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        return {
+            "demos": _written(self.kept),
+            "taught": _written(self.taught),
+            "judged": _written(self.judged),
+            "earned": list(self.earned),
+            "asked": self.asked,
+            "labelled": self.labelled,
+            "counters": dict(self.counters),
+        }
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Pool:
+        """The pool that `to_json` described."""
+        kept, taught, judged = (_read(value[name]) for name in ("demos", "taught", "judged"))
+        earned, counts = tuple(value["earned"]), dict(value["counters"])
+        return cls(kept, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
+
+    @property
+    def demos(self) -> dict[str, tuple[Demo, ...]]:
+        """The values alone, by predictor."""
+        return {name: tuple(one.values for one in kept) for name, kept in self.kept.items()}
+
+    @property
+    def size(self) -> int:
+        """The most demonstrations that any predictor has."""
+        return max((len(kept) for kept in self.kept.values()), default=0)
+
+    def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
+        """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
+
+        The same arguments give the same sets. Predictors are cut alike, so that the demonstrations
+        of one question stay together where each predictor has one for it.
+        """
+        return [
+            {name: [one.values for one in self.drawn(name, number, size, seed)] for name in self.kept}
+            for number in range(count)
+        ]
+
+    def drawn(
+        self, predictor: str, number: int, size: int | None, seed: int, kind: str = FILLED
+    ) -> tuple[Demonstration, ...]:
+        """At most `size` demonstrations of `predictor` in the order of set `number`, of a `kind`.
+
+        Kinds that are a matter of the questions or of the moment (cross-domain, nearest) are filled ones.
+        A predictor that has no labels to balance shows filled ones too.
+        """
+        found = self._of(kind, predictor)
+        if kind == BALANCED and any(one.label for one in found):
+            return balanced(found, number, size, seed)
+        return tuple(_ordered(found, number, seed)[:size])
+
+    def _of(self, kind: str, predictor: str) -> Sequence[Demonstration]:
+        kept = self.kept.get(predictor, ())
+        if kind == BOOTSTRAPPED:
+            return [one for one in kept if one.score is not None]
+        if kind == LABELLED:
+            return self.taught.get(predictor, ())
+        if kind == BALANCED:
+            known = [one.values for one in kept]
+            return [*kept, *(one for one in self.judged.get(predictor, ()) if one.values not in known)]
+        return kept
+
+
+def _written(found: ByPredictor) -> dict[str, Any]:
+    return {name: [one.to_json() for one in kept] for name, kept in found.items()}
+
+
+def _read(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:
+    return {name: tuple(map(Demonstration.of, found)) for name, found in value.items()}
+
+
+def _ordered(found: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
+    """Set 0 keeps the order; every other one is shuffled, lists of equal length alike."""
+    if not number:
+        return found
+    order = list(range(len(found)))
+    random.Random(f"demos {seed} {number}").shuffle(order)
+    return [found[place] for place in order]

@@ -1,0 +1,1 @@
+"""Studies on several machines: what their processes share, and their workers."""

@@ -1,0 +1,136 @@
+"""Trials as Ray tasks, on as many machines as there are: workers may come and go while a study runs.
+
+A trial whose worker or machine died is run again elsewhere; the calls it had finished are replayed from the
+store. Results are told in the order they were asked for, so the program is the one of a single process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragc.core.digest import canonical
+from ragc.core.masking import mask, place, secrets
+from ragc.core.progress import Progress
+from ragc.errors import RagcError, UsageError
+from ragc.optimizers.distributed.study_address import name_of, note
+from ragc.optimizers.distributed.worker import Job, attempt, read
+from ragc.optimizers.search.run_trial import Runner
+from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task
+
+RETRIES = 20
+"""How often a trial is run again when its worker dies."""
+
+_STORE_BYTES = 128 * 2**20
+
+
+class ClusterError(RagcError):
+    """The Ray cluster cannot be reached, or a trial cannot be run on it."""
+
+
+class RayRunner:
+    """Runs each trial as a task of the Ray cluster that this process is connected to.
+
+    `step` of `progress` is called for every question of a trial when the trial is done.
+    """
+
+    def __init__(self, job: Job, progress: Progress, abreast: int) -> None:
+        self.abreast = abreast
+        self._job, self._progress, self._ray = job.text(), progress, _library()
+        self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(attempt)
+
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+        """As `Runner.run`. Cancelling it cancels the task. Raises what the trial raised, or ClusterError."""
+        told = canonical(candidate.to_json()), canonical([rival.to_json() for rival in rivals])
+        result = self._task.remote(self._job, number, *told)
+        try:
+            text = await result
+        except asyncio.CancelledError:
+            self._ray.cancel(result)
+            raise
+        except self._ray.exceptions.RayError as error:
+            raise ClusterError(
+                f"Trial {number} could not be run by a worker ({_first_line(error)}); look at Ray's logs on "
+                "the worker's machine, then run the same command with --resume."
+            ) from error
+        tried = read(text)
+        self._progress.step(len(tried.scores))
+        return replace(tried, candidate=candidate)  # its knobs in the order they were asked in
+
+
+@asynccontextmanager
+async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIterator[Runner | None]:
+    """Whoever runs the trials of `task` on its workers; None where the recipe has none.
+
+    `directory` keeps how workers join while the block runs. A cluster that was started here is stopped.
+    Raises UsageError without Ray and ClusterError when the cluster cannot be reached.
+    """
+    address = task.recipe.study.workers
+    if not address:
+        yield None
+        return
+    ray = _library()
+    ours = not ray.is_initialized()
+    if ours:
+        await asyncio.to_thread(_connect, ray, "" if address == "ray" else address)
+    try:
+        joined = ray.get_runtime_context().gcs_address
+        note(directory, workers=joined)
+        seen = sum(1 for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU"))
+        machines = f"{seen} machine{'s' * (seen != 1)} at work"
+        progress.note(f"workers: {machines}; others join with: ragc study worker {joined}")
+        recipe = task.recipe
+        job = Job(recipe.to_toml(), str(recipe.base.resolve()), name_of(directory), task.facts)
+        yield RayRunner(job, progress, task.batch)
+    finally:
+        note(directory, workers="")
+        if ours:
+            ray.shutdown()
+
+
+def _library() -> Any:
+    """Ray, without its report of use to its makers. Raises UsageError when it is not installed."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # stdout is the caller's: it may be JSON
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray
+            import ray.exceptions
+    except ImportError as error:
+        raise UsageError(
+            "Workers need Ray, which is not installed; run: pip install 'ragc[ray,postgres,redis]'."
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    """Connect to the cluster at `address`, or that of RAY_ADDRESS, or to one that is started here."""
+    address = address or os.environ.get("RAY_ADDRESS", "")
+    how = (
+        {"address": address} if address else {"include_dashboard": False, "object_store_memory": _STORE_BYTES}
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(logging_level="ERROR", log_to_driver=False, **how)
+    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        where = f"at {place(address)}" if address else "of this machine"
+        raise ClusterError(
+            f"The Ray cluster {where} cannot be used ({mask(_first_line(error), address)}); start one with "
+            "`ray start --head`, or leave study.workers out."
+        ) from (None if secrets(address) else error)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].strip('. ')}" if lines else type(error).__name__

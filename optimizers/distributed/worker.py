@@ -1,0 +1,204 @@
+"""What a worker does: a trial of a study that another process runs, on what all of them share.
+
+Only JSON texts go in and out. What a study needs is opened once a process.
+
+A machine that offers itself to a running study: a Ray node in the foreground.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ragc import errors
+from ragc.core import event_loop
+from ragc.core.counters import Counters, count, counting
+from ragc.core.digest import canonical
+from ragc.core.paths import cache_home
+from ragc.core.progress import Silent
+from ragc.errors import RagcError, Untrusted, UsageError
+from ragc.optimizers.distributed.budget import SharedLedger
+from ragc.optimizers.distributed.study_address import facts_differ, mark, storage_address, store_address
+from ragc.optimizers.search.builder import Maker
+from ragc.optimizers.search.run_trial import Local
+from ragc.optimizers.search.storage import StudyKept, find, is_outside, opened
+from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task, prepare
+from ragc.recipe import parse
+from ragc.recipe.models import STORAGE_ENV, STORE_ENV
+from ragc.store.call_store import CallStore
+from ragc.version import __version__
+
+_LOOK_S = 0.2
+_KINDS: Mapping[str, type[RagcError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.UsageError,
+        errors.TargetError,
+        errors.TargetUnavailable,
+        errors.CapabilityMissing,
+        errors.ParseFailure,
+        errors.SourceError,
+        errors.StoreError,
+        errors.BudgetExhausted,
+    )
+}
+"""Errors that are made from a text alone; others are told as the kind they are of."""
+_opened: dict[str, Local] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every trial of a study shares; `name` is the study's on its servers, `facts` are its task's."""
+
+    recipe: str
+    base: str
+    name: str
+    facts: Mapping[str, Any]
+    version: str = __version__
+
+    def text(self) -> str:
+        """As JSON; `of` is the inverse."""
+        return canonical(
+            {
+                "recipe": self.recipe,
+                "base": self.base,
+                "name": self.name,
+                "facts": dict(self.facts),
+                "version": self.version,
+            }
+        )
+
+    @classmethod
+    def of(cls, text: str) -> Job:
+        """The job that `text` describes."""
+        return cls(**json.loads(text))
+
+
+def attempt(job: str, number: int, candidate: str, rivals: str) -> str:
+    """Trial `number` of `job`: what `read` reads, as JSON. An interrupt cancels it.
+
+    An error of ragc is given back as a value; every other one is raised.
+    """
+    future = asyncio.run_coroutine_threadsafe(_attempt(job, number, candidate, rivals), event_loop.get())
+    try:
+        while not future.done():  # an interrupt that another thread raised is seen between two looks only
+            concurrent.futures.wait([future], timeout=_LOOK_S)
+        return canonical(future.result())
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def read(text: str) -> Tried:
+    """The trial that `attempt` gave back; its cost is counted here. Raises the error that it met."""
+    said = json.loads(text)
+    count(**said["spent"])
+    if "error" in said:
+        raise _KINDS.get(said["error"], RagcError)(said["text"])
+    return Tried.of(said["tried"])
+
+
+async def _attempt(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
+    asked, others = Candidate.of(json.loads(candidate)), [Tried.of(rival) for rival in json.loads(rivals)]
+    with counting(Counters()) as spent:
+        try:
+            runner = await _runner(job)
+            found: dict[str, Any] = {"tried": (await runner.run(number, asked, others)).to_json()}
+        except RagcError as error:
+            kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
+            found = {"error": kind, "text": str(error)}
+    return {**found, "spent": spent.to_json()}
+
+
+async def _runner(job: str) -> Local:
+    """Whoever runs the trials of `job` in this process."""
+    if job not in _opened:
+        task, runner = await asyncio.to_thread(_open, Job.of(job))
+        await task.runtime.open()
+        _opened[job] = runner
+    return _opened[job]
+
+
+def _open(job: Job) -> tuple[Task, Local]:
+    if job.version != __version__:
+        raise UsageError(
+            f"A worker has ragc {__version__}, and the study was begun with {job.version}; install the same "
+            "version on every machine."
+        )
+    recipe = parse(job.recipe, where="the study's recipe", base=Path(job.base))
+    storage, store = storage_address(recipe.study), store_address(recipe.study)
+    for address, variable in ((storage, STORAGE_ENV), (store, STORE_ENV)):
+        if not address:
+            raise UsageError(
+                f"A worker knows no address of what the study shares; set {variable} in its environment too."
+            )
+    ledger = SharedLedger(store, job.name, recipe.budget)
+    task = prepare(recipe, store=CallStore.at(store, cache_home() / "store"), ledger=ledger)
+    _refuse_another(task, job)
+    kept = StudyKept(opened(storage, job.name))
+    return task, Local(Maker(task, kept, asyncio.Semaphore(task.in_flight), Silent()))
+
+
+def _refuse_another(task: Task, job: Job) -> None:
+    """Raise UsageError when this machine has other data, sources or targets than the study."""
+    if different := facts_differ(task.facts, job.facts):
+        raise UsageError(
+            f"A worker's {different} differ from those that the study was begun with; give every machine the "
+            f"same files at {job.base}."
+        )
+
+
+_ADDRESS = re.compile(r"[^\s/@:]+:[0-9]{1,5}")
+_STORE_BYTES = 128 * 2**20
+
+
+def join(where: str, *, trials: int | None = None) -> NoReturn:
+    """Become a worker of the study at `where` until it is interrupted; this process is replaced by Ray's.
+
+    `where` is a study as `status` takes it, on a machine that has its directory, or the address of its
+    cluster, HOST:PORT, as the study's own machine shows it. `trials` run at a time, by default one a core.
+    The environment holds what the recipe leaves to it: RAGC_STORE, RAGC_STORAGE, PGPASSWORD, API keys. What a
+    worker that leaves had not finished is run again elsewhere. Raises UsageError.
+    """
+    if trials is not None and trials < 1:
+        raise UsageError(f"A worker runs at least one trial at a time, found {trials}.")
+    address = address_of(where)
+    if find_spec("ray") is None:
+        raise UsageError(
+            "Workers need Ray, which is not installed; run: pip install 'ragc[ray,postgres,redis]'."
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--address", address]
+    command += ["--object-store-memory", str(_STORE_BYTES)]
+    command += [] if trials is None else ["--num-cpus", str(trials)]
+    os.execv(sys.executable, command)  # noqa: S606 - no shell, and no argument is anyone's text but the user's
+
+
+def address_of(where: str) -> str:
+    """The address of the cluster that `where` means, as `join` takes it. Raises UsageError."""
+    if _ADDRESS.fullmatch(where) and not Path(where).exists():
+        return where
+    directory = find(where)
+    if is_outside(directory):
+        raise Untrusted(
+            f"{directory} is no study of this machine's, and whom a worker joins runs programs on it; name "
+            "the cluster itself: ragc study worker HOST:PORT."
+        )
+    address = mark(directory).get("workers", "")
+    if not address:
+        raise UsageError(
+            f"The study at {where} has no workers to join now; start it with study.workers in its recipe, "
+            "and join while it runs."
+        )
+    return address

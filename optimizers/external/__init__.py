@@ -1,0 +1,1 @@
+"""DSPy's optimizers on ragc's store, budget and splits."""

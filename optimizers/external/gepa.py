@@ -1,0 +1,52 @@
+"""GEPA: instructions evolved by reflection on what went wrong, with a Pareto front over dev questions.
+
+Paper: Agrawal et al. 2025, arXiv:2507.19457. The optimizer is DSPy's, on the `gepa` package.
+Differs: it stops after as many answered questions as `search.trials` full evaluations on dev take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.optimizers.external.harness import Bench
+from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.instructions.feedback import feedback
+from ragc.programs.base import RagProgram
+
+
+def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+    """The program with the instructions that GEPA evolves from those of `student`. Blocks."""
+    task = bench.task
+    best = bench.best
+
+    def metric(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> Any:
+        """The objective; where GEPA asks for one predictor, with what to tell the reflecting model."""
+        score = bench.metric(gold, pred)
+        if pred_name is None:
+            return score
+        said = feedback(
+            bench.questions[gold.id],
+            str(pred.answer),
+            pred.passages,
+            score=score,
+            best=best,
+            metric=bench.objective.metric.id,
+            events=pred.trace,
+            call=pred_name,
+        )
+        return dspy.Prediction(score=score, feedback=said)
+
+    optimizer = dspy.GEPA(
+        metric=metric,
+        max_metric_calls=(task.trials + 1) * len(bench.dev),
+        reflection_lm=bench.teacher,
+        num_threads=task.in_flight,
+        perfect_score=best,
+        seed=task.seed,
+    )
+    found: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev)
+    return found

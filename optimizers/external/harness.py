@@ -1,0 +1,211 @@
+"""What every peer works with: our program, questions as DSPy's examples, our scorer as its metric.
+
+DSPy's optimizers are synchronous and bring threads of their own. They run in one thread beside the
+process's loop; every program call, teacher call and score comes back to the loop, and so passes through the
+call store and the ledger.
+
+Keeping DSPy's optimizers quiet: they print, log and draw bars of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TextIO, TypeVar
+
+import dspy
+from tqdm import TMonitor  # type: ignore[import-untyped]
+
+from ragc.core import event_loop
+from ragc.core.progress import Progress
+from ragc.errors import RagcError
+from ragc.metrics import Outcome
+from ragc.metrics.base import Objective
+from ragc.optimizers.answering import Row, evaluate
+from ragc.optimizers.demos.fit import fit
+from ragc.optimizers.external.monitor import Halt, Watch
+from ragc.optimizers.external.teacher import role_of, teacher_lm
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Value
+from ragc.programs.trace import by_part
+from ragc.records import Question
+
+_LOGGERS = ("dspy", "gepa", "optuna")
+_muted: ContextVar[bool] = ContextVar("ragc_muted", default=False)
+
+
+class _Muted:
+    """A text stream that drops what is written where `quiet` holds, or by the bars' own thread.
+
+    Once `over`, it drops everything: only a bar that was never closed still writes to it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self.over = stream, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """The number of characters, written or dropped."""
+        if self.over or _muted.get() or isinstance(threading.current_thread(), TMonitor):
+            return len(text)
+        return self._stream.write(text)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what is printed in this context, and what DSPy, GEPA and Optuna log or warn of meanwhile.
+
+    Threads that were started with a copy of the context are muted too; all others print as before.
+    """
+    streams = sys.stdout, sys.stderr
+    muted = _Muted(streams[0]), _Muted(streams[1])
+    levels = {name: logging.getLogger(name).level for name in _LOGGERS}
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    sys.stdout, sys.stderr = muted
+    token = _muted.set(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        _muted.reset(token)
+        sys.stdout, sys.stderr = streams
+        muted[0].over = muted[1].over = True
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+T = TypeVar("T")
+
+UNLIMITED = 10**9
+"""Errors that DSPy lets pass. Those of ours that must end a search do so as a `Halt`."""
+
+LAST_CALLS = 120.0
+"""Seconds that calls in flight may still take once a search has ended."""
+
+
+class Bench:
+    """A task set up for one peer.
+
+    `train` are its train questions in an order drawn with its seed, `dev` its dev questions. `limit` bounds
+    the questions that ragc answers itself; DSPy's own threads, `task.in_flight` of them, stand in its place
+    while a peer runs.
+    """
+
+    def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        shuffled = list(task.train)
+        random.Random(f"peers {task.seed}").shuffle(shuffled)
+        self.questions = {question.id: question for question in (*task.train, *task.dev)}
+        self.train = [example(question) for question in shuffled]
+        self.dev = [example(question) for question in task.dev]
+        self.teacher = teacher_lm(task.runtime, seed=task.seed)
+
+    @property
+    def objective(self) -> Objective:
+        """What the peer makes as large as it can: the objective that the recipe picks by."""
+        return self.task.pick
+
+    async def built(self, knobs: dict[str, Value] | None = None) -> RagProgram:
+        """The program of the baseline with `knobs` over its own, fitted to the train questions."""
+        values = {**self.task.space.baseline().knobs, **(knobs or {})}
+        program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
+        await fit(program, self.task)
+        return program
+
+    async def rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
+        """`questions` answered and scored, through the store."""
+        return await evaluate(
+            program, questions, self.task.scorer, limit=self.limit, done=lambda row: self.progress.step()
+        )
+
+    @property
+    def best(self) -> float:
+        """The greatest value there can be: 1 for a share, 0 for a cost that is to be small."""
+        return 1.0 if self.objective.sign > 0 else 0.0
+
+    def value(self, row: Row) -> float:
+        """The objective of one question, more is better."""
+        return float(self.objective.of(row.scores))
+
+    def mean(self, rows: Sequence[Row]) -> float:
+        """The mean of the objective over `rows`, at least one."""
+        return sum(map(self.value, rows)) / len(rows)
+
+    def scores(self, question: Question, prediction: Any) -> dict[str, float | None]:
+        """Every metric of what DSPy got from the program. Blocks, so never called on the process's loop."""
+        counted = {**prediction.counters, **by_part(prediction.trace)}
+        outcome = Outcome.of(question, str(prediction.answer), tuple(prediction.passages), counted)
+        return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
+
+    def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:
+        """The objective as DSPy's metric. With a `trace`, DSPy asks whether this run may be a demonstration:
+        1 when it scores enough by the metric that earns one, else 0.
+        """
+        found = self.scores(self.questions[gold.id], prediction)
+        if trace is None:
+            return float(self.objective.of(found))
+        earned = found.get(self.task.demo_metric.id)
+        return float(earned is not None and earned >= self.task.demo_threshold)
+
+    async def run(self, work: Callable[[], T], watch: Watch) -> T | None:
+        """What `work`, which calls DSPy's optimizers, gives; None when an error of ours ended it early.
+
+        `work` runs in a thread with the teacher as its model. `watch.error` has the error. Nothing of the
+        search is running any more at the end, unless the wait was cancelled: then calls in flight end by
+        themselves and are kept in the store. Raises what `work` raises of its own.
+        """
+
+        def ended() -> T | None:
+            strict = "schema" in self.task.runtime.target(role_of(self.task.runtime)).capabilities
+            adapter = dspy.JSONAdapter() if strict else dspy.ChatAdapter()
+            with (
+                quiet(),
+                dspy.context(
+                    lm=self.teacher,
+                    adapter=adapter,
+                    callbacks=[watch],
+                    trace=None,
+                    disable_history=True,
+                    num_threads=self.task.in_flight,
+                    max_errors=UNLIMITED,
+                ),
+            ):
+                try:
+                    return work()
+                except Halt:
+                    return None
+                finally:
+                    watch.halt()
+                    watch.settled(LAST_CALLS)
+
+        try:
+            return await asyncio.to_thread(ended)
+        except asyncio.CancelledError:
+            watch.halt()
+            raise
+
+
+def example(question: Question) -> Any:
+    """`question` as DSPy's optimizers want it: what the program is told, and the first gold answer."""
+    told = {"question": question.question, **question.context(), "id": question.id}
+    return dspy.Example(**told, answer=question.answers[0]).with_inputs(*told)
+
+
+def failed(name: str, error: Exception) -> RagcError:
+    """What to raise when an optimizer of DSPy's failed before it evaluated anything."""
+    said = " ".join(str(error).split())[:300]
+    return RagcError(
+        f"The optimizer {name!r} failed ({type(error).__name__}: {said}); try another one, such as 'ragc'."
+    )

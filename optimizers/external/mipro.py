@@ -1,0 +1,73 @@
+"""MIPROv2: proposed instructions and bootstrapped demonstrations, combined by Bayesian search.
+
+Paper: Opsahl-Ong et al. 2024, arXiv:2406.11695. The optimizer is DSPy's own.
+Differs: the proposer reads what the program says of itself and its own code, not the source of our predictor
+class. The rest is as DSPy has it, small batches of dev questions for large dev splits included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.optimizers.external.harness import UNLIMITED, Bench
+from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.instructions.grounding import grounded
+from ragc.programs.base import RagProgram
+
+WHOLE_DEV = 50
+"""The most dev questions that every trial is scored on; above, DSPy's batches of 35, as it chooses itself."""
+
+
+class _Mipro(dspy.MIPROv2):
+    """MIPROv2 with a proposer that is told about our programs."""
+
+    def _propose_instructions(
+        self, program: Any, trainset: Any, demo_candidates: Any, *_: Any, num_instruct_candidates: int
+    ) -> dict[int, list[str]]:
+        """As MIPROv2's own: the instructions of each predictor by its place, the present ones first."""
+        proposer = grounded(self.prompt_model, program, trainset, rng=self.rng)
+        found: dict[int, list[str]] = proposer.propose_instructions_for_program(
+            trainset=trainset,
+            program=program,
+            demo_candidates=demo_candidates,
+            trial_logs={},
+            N=num_instruct_candidates,
+        )
+        for at, predictor in enumerate(program.predictors()):
+            found[at][0] = predictor.signature.instructions
+        return found
+
+
+def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+    """The program that MIPROv2 makes of `student` in `search.trials` trials. Blocks.
+
+    Without `search.demos` it only searches instructions; `search.instructions` candidates a predictor, else
+    as many as suit the number of trials.
+    """
+    task = bench.task
+    demos, trials = task.recipe.search.demos, task.trials
+    candidates = task.recipe.search.instructions or min(6, max(3, round(trials / 1.5)))
+    optimizer = _Mipro(
+        metric=bench.metric,
+        prompt_model=bench.teacher,
+        task_model=bench.teacher,
+        auto=None,
+        num_candidates=max(2, candidates),
+        num_threads=task.in_flight,
+        max_errors=UNLIMITED,
+        max_bootstrapped_demos=demos,
+        max_labeled_demos=demos,
+        seed=task.seed,
+        track_stats=False,
+    )
+    found: Any = optimizer.compile(
+        student,
+        trainset=bench.train,
+        valset=bench.dev,
+        num_trials=trials,
+        minibatch=len(bench.dev) > WHOLE_DEV,
+    )
+    made: RagProgram = found
+    return made

@@ -1,0 +1,49 @@
+"""Random search over bootstrapped demonstrations.
+
+Paper: Khattab et al. 2023, arXiv:2310.03714. The optimizer is DSPy's BootstrapFewShotWithRandomSearch.
+Differs: train questions come in an order drawn with the recipe's seed, for DSPy draws with seeds of its own.
+"""
+
+from __future__ import annotations
+
+import dspy
+
+from ragc.errors import UsageError
+from ragc.optimizers.external.harness import UNLIMITED, Bench
+from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+
+ALWAYS = 2
+"""Programs that DSPy tries beside the random ones: labelled demonstrations, and those it earns first."""
+
+
+def shown(task: Task) -> int:
+    """The most demonstrations of a prompt. Raises UsageError when there is nothing to search."""
+    if not (demos := task.recipe.search.demos):
+        raise UsageError(
+            "The optimizer 'random' searches demonstrations and search.demos is 0; set it to the most that a "
+            "prompt may show, such as 3."
+        )
+    return demos
+
+
+def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+    """The best of `search.trials` programs with other demonstrations, and of `student` without any. Blocks.
+
+    Raises UsageError when `search.demos` is 0: then there is nothing to search.
+    """
+    task = bench.task
+    demos = shown(task)
+    randoms = max(0, task.trials - ALWAYS)
+    optimizer = dspy.BootstrapFewShotWithRandomSearch(
+        metric=bench.metric,
+        max_bootstrapped_demos=demos,
+        max_labeled_demos=demos,
+        num_candidate_programs=randoms,
+        num_threads=task.in_flight,
+        max_errors=UNLIMITED,
+    )
+    only = [-3, -1] if task.trials == 1 else None
+    found: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev, restrict=only)
+    return found

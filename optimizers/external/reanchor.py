@@ -1,0 +1,116 @@
+"""ReAnchor: one number at a time, kept only when the gain holds on questions it was not fitted on.
+
+`dspy.experimental.ReAnchor` (DSPy 3.4.1) fits the thresholds of decision outputs that `dspy.Predict` reads.
+Our thresholds are knobs, so its search runs on them: its candidates (the middles between neighbouring
+values), its tie-break (the widest gap, then the nearest to the start) and its fold check, all its own code.
+Differs: a knob's values are spread evenly over its range, where ReAnchor takes the probabilities that a
+run observed; switches and choices stay as they are, for ReAnchor has nothing for them.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+from dspy.teleprompt.reanchor.calibrate import _fit_threshold
+
+from ragc.core import event_loop
+from ragc.errors import UsageError
+from ragc.optimizers.external.harness import Bench
+from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Knob, Value
+
+
+def numbers(task: Task) -> tuple[Knob, ...]:
+    """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
+    space = task.space.first
+    values = dict(space.baseline().knobs)
+    found = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
+    if not found:
+        listed = ", ".join(knob.name for knob in space.knobs) or "none"
+        raise UsageError(
+            "The optimizer 'reanchor' fits numbers, and no searched knob is one that matters under the "
+            f"defaults (searched: {listed}); name some in search.knobs."
+        )
+    return found
+
+
+def _each(trials: int, knobs: int) -> int:
+    """How many values of each of `knobs` knobs are tried."""
+    return max(3, trials // knobs)
+
+
+def settings_most(task: Task) -> int:
+    """How many settings a search of `task` answers the train questions with at most. Raises UsageError."""
+    knobs = len(numbers(task))
+    return 1 + knobs * _each(task.trials, knobs)
+
+
+def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+    """`student` with the numeric knobs that ReAnchor fits on the train questions, one after another. Blocks.
+
+    About `search.trials` settings are tried, shared by the knobs, three a knob at least.
+    """
+    knobs = numbers(bench.task)
+    each = _each(bench.task.trials, len(knobs))
+    program = student
+    scores = _scores(bench, program)
+    watch.keep(program, scores)
+    for knob in knobs:
+        better = _fit(bench, knob, each, program, scores)
+        if better is not None:
+            program, scores = better
+            watch.keep(program, scores)
+    return program
+
+
+def _scores(bench: Bench, program: RagProgram) -> list[float]:
+    rows = event_loop.run(bench.rows(program, bench.task.train))
+    return [bench.value(row) for row in rows]
+
+
+def _fit(
+    bench: Bench, knob: Knob, each: int, program: RagProgram, base: list[float]
+) -> tuple[RagProgram, list[float]] | None:
+    """`program` with a better value of `knob`, and its scores; None when ReAnchor keeps the present one."""
+    present = program.knobs.to_json()
+    start = _share(knob, present[knob.name])
+    entry = {"threshold": start}
+    tried: dict[Value, tuple[RagProgram, list[float]]] = {present[knob.name]: (program, base)}
+
+    def attempt(share: float) -> tuple[RagProgram, list[float]]:
+        value = present[knob.name] if share == start else _value(knob, share)
+        if value not in tried:
+            made = event_loop.run(bench.built({**present, knob.name: value}))
+            tried[value] = (made, _scores(bench, made))
+        return tried[value]
+
+    spread = [{"noul": (place + 1) / each} for place in range(each - 1)]
+    holder: Any = SimpleNamespace(fields={knob.name: entry})
+    share, scores, _, _ = _fit_threshold(
+        holder, knob.name, bool, spread, lambda: attempt(entry["threshold"])[1], base
+    )
+    return None if share == start else (attempt(share)[0], scores)
+
+
+def _is_number(knob: Knob) -> bool:
+    return knob.kind in ("int", "float") and all(map(math.isfinite, knob.bounds))
+
+
+def _share(knob: Knob, value: Any) -> float:
+    """Where `value` lies in the knob's range: 0 at its low end, 1 at its high end."""
+    low, high = knob.bounds
+    return (float(value) - low) / (high - low) if high > low else 0.0
+
+
+def _value(knob: Knob, share: float) -> Value:
+    """The knob's value at `share` of its range, on its grid."""
+    low, high = knob.bounds
+    value = low + share * (high - low)
+    if knob.step:
+        value = low + round((value - low) / knob.step) * knob.step
+    value = min(high, max(low, round(value, 10)))
+    return knob.check(int(value) if knob.kind == "int" else value)

@@ -1,0 +1,86 @@
+"""The language model that writes instructions: a target of ours as DSPy's proposers call it.
+
+Its calls pass through the store and the ledger like any other, so a repeated search replays them and a
+budget counts them. It is a `dspy.LM` on an engine of ours, the interface that DSPy keeps after 3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import dspy
+
+from ragc.core import counters, event_loop
+from ragc.programs.runtime import Runtime
+from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
+from ragc.targets.dspy_engine import AsyncRagEngine, RagEngine, RagLM
+
+LONGEST_REPLY = 1024
+"""Tokens of a reply, where the context of the target leaves room for as many."""
+
+CUT = "\n[...]\n"
+"""What stands where the middle of a message was cut out."""
+
+
+class TeacherLM(RagLM):
+    """A `dspy.LM` that keeps no history, so that a long search does not grow in memory."""
+
+    def update_history(self, entry: Any) -> None:
+        """Nothing is kept: the call store holds every reply."""
+
+
+def role_of(runtime: Runtime) -> Role:
+    """Which target writes instructions: `teacher` where there is one, else `main`."""
+    return "teacher" if "teacher" in runtime.targets else "main"
+
+
+def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy.LM:
+    """The teacher of `runtime` as a `dspy.LM`, for any number of threads; not for the process's loop.
+
+    Replies are drawn with `seed` and `temperature` (>= 0; a call may say otherwise), each distinct draw of
+    `n` or `rollout_id` stored apart, so the same calls have the same replies in every run. A prompt that
+    does not fit the target's context loses the middle of its longest message, which is counted as trimmed.
+    Calls are charged to the counters of the caller of this function, whatever thread makes them.
+    Raises UsageError when `runtime` has neither a teacher nor a main target.
+    """
+    target = runtime.target(role_of(runtime))
+    charged = counters.current.get()
+
+    async def complete(request: ChatRequest) -> Reply:
+        counters.current.set(charged)  # threads of DSPy's start without the context of their caller
+        return await runtime.gateway.complete(target, fitted(target, request))
+
+    longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
+    sampling = Sampling(temperature=temperature, max_tokens=longest, seed=seed % 2**31)
+    engine = RagEngine(complete, target, sampling=sampling, submit=event_loop.run)
+    return TeacherLM(
+        f"ragc/{target.model}",
+        engine=engine,
+        async_engine=AsyncRagEngine(engine),
+        temperature=temperature,
+        max_tokens=longest,
+        cache=False,
+        num_retries=0,
+    )
+
+
+def fitted(target: Target, request: ChatRequest) -> ChatRequest:
+    """`request` with the middle of its longest message cut out until prompt and reply fit the context.
+
+    Each cut is counted as trimmed. A prompt whose longest message is down to nothing stays as it is.
+    """
+    room = target.context_tokens - request.sampling.max_tokens
+    messages, cut = list(request.messages), False
+    while sum(target.count_tokens(m.content) for m in messages) > room:
+        at = max(range(len(messages)), key=lambda place: len(messages[place].content))
+        text = messages[at].content
+        keep = (len(text) - len(CUT)) * 7 // 20
+        if keep < 1:
+            break
+        messages[at] = Message(messages[at].role, text[:keep] + CUT + text[-keep:])
+        cut = True
+    if not cut:
+        return request
+    counters.count(trimmed=1)
+    return replace(request, messages=tuple(messages))

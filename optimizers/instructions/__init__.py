@@ -1,0 +1,1 @@
+"""Instructions: proposed, filtered, grounded in data."""

@@ -1,0 +1,82 @@
+"""Which proposed instructions may stand for candidates, and how they are trimmed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ragc.core.text import neutral
+
+LONGEST = 1200
+"""Characters of an instruction; a longer one is cut at the end of a sentence or line."""
+
+SHORTEST = 12
+"""Characters that an instruction has at least."""
+
+QUOTED = 12
+"""Characters from which on a gold answer counts as quoted when an instruction holds it."""
+
+LISTED = 3
+"""So many different shorter answers, of four characters at least, count as a list of answers."""
+
+_PREFIX = re.compile(
+    r"^[*#\s]*(?:(?:the|a)\s+)?(?:(?:new|proposed|improved|revised|updated)\s+)+instructions?\s*:\s*[*\s]*",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"[.!?:;](?=\s)|\n")
+
+
+def trimmed(text: str) -> str:
+    """`text` without what a model puts around an instruction, at most LONGEST characters; "" when cut away.
+
+    Cut at the last end of a sentence or line that leaves half the length, else at a word.
+    """
+    plain = _unfenced(text.strip())
+    plain = _PREFIX.sub("", plain).strip()
+    if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'`":
+        plain = plain[1:-1].strip()
+    plain = re.sub(r"[ \t]+", " ", re.sub(r"\n{3,}", "\n\n", plain))
+    if len(plain) <= LONGEST:
+        return plain
+    ends = [found.end() for found in _BREAK.finditer(plain, 0, LONGEST) if found.end() >= LONGEST // 2]
+    return plain[: ends[-1]].rstrip() if ends else plain[:LONGEST].rpartition(" ")[0].rstrip()
+
+
+def _unfenced(text: str) -> str:
+    inside = re.fullmatch(r"```[a-z]*\n(.*?)\n?```", text, re.DOTALL)
+    return inside.group(1).strip() if inside else text
+
+
+def usable(text: str, answers: Iterable[str]) -> bool:
+    """Whether `text` may be an instruction.
+
+    It is long enough, holds no marker that an adapter or a chat template would read, and does not give away
+    `answers`: it quotes none of QUOTED characters or more, and no LISTED different shorter ones.
+    """
+    if len(text) < SHORTEST or neutral(text) != text or "[[ ##" in text:
+        return False
+    said = _folded(text)
+    known = {folded for answer in answers if (folded := _folded(answer))}
+    if any(len(answer) >= QUOTED and answer in said for answer in known):
+        return False
+    short = {a for a in known if 4 <= len(a) < QUOTED and re.search(rf"(?<!\w){re.escape(a)}(?!\w)", said)}
+    return len(short) < LISTED
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def candidates(present: str, proposals: Sequence[str], answers: Iterable[str], n: int) -> tuple[str, ...]:
+    """At most `n`: `present`, then the first of `proposals` that are usable and unlike all before them.
+
+    Proposals are trimmed first; case and spaces make no difference between two of them.
+    """
+    known, found = tuple(answers), [present]
+    seen = {_folded(present)}
+    for proposal in proposals:
+        text = trimmed(proposal)
+        if len(found) < n and _folded(text) not in seen and usable(text, known):
+            seen.add(_folded(text))
+            found.append(text)
+    return tuple(found)

@@ -1,0 +1,220 @@
+"""Instruction candidates for ragc's own study, from two sources that know different things.
+
+DSPy's GroundedProposer (MIPROv2's) reads the program, a summary of the train questions and demonstrations;
+GEPA's proposer reflects on train questions that the program got wrong, with feedback on each. Half of the
+proposals come from either; all calls pass through the store and the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from copy import copy
+from functools import partial
+from typing import Any
+
+import dspy
+from dspy.propose.grounded_proposer import TIPS
+from dspy.teleprompt.gepa import InstructionProposer
+from dspy.utils.exceptions import AdapterParseError
+
+from ragc.core.progress import Silent
+from ragc.errors import UsageError
+from ragc.optimizers.answering import Row
+from ragc.optimizers.demos.bootstrap import collect
+from ragc.optimizers.demos.pool import Pool
+from ragc.optimizers.external.harness import Bench
+from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.instructions.feedback import feedback
+from ragc.optimizers.instructions.filters import LONGEST, candidates
+from ragc.optimizers.instructions.grounding import grounded
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+from ragc.programs.trace import Call
+
+UNREADABLE = (AdapterParseError, ValueError)
+"""What DSPy raises for a reply of the teacher that it cannot read; errors of ours end a search as a Halt."""
+
+READ = 48
+"""Train questions that are answered to learn what goes wrong, and shown to the proposer."""
+
+REFLECTED = 3
+"""Failed questions that one reflection sees, as GEPA's minibatches have."""
+
+SPARE = 2
+"""Proposals beyond those wanted, from each source, for some are dropped."""
+
+_GENERAL = (
+    "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
+    f"examples. At most {LONGEST} characters."
+)
+
+
+async def proposed(program: RagProgram, task: Task, *, n: int) -> dict[str, tuple[str, ...]]:
+    """Instruction candidates for each predictor of `program`, by its name.
+
+    At most `n` in all, the present instruction first, fewer when the teacher gives no more that are of use
+    (`proposing_rules`); with `n` 1 nothing is asked. A predictor takes about two calls of the
+    teacher for each candidate, and half a dozen go to reading the questions. The same task, seed and store
+    give the same candidates. Raises UsageError without train questions or for `n` below 1, and
+    BudgetExhausted when the next call would pass the budget.
+    """
+    present = {name: p.signature.instructions for name, p in program.named_predictors()}
+    if n < 1:
+        raise UsageError(f"The number of instruction candidates must be 1 or more, found {n}.")
+    if n == 1:
+        return {name: (text,) for name, text in present.items()}
+    if not task.train:
+        raise UsageError("Proposing instructions needs train questions, found none; set data.train.")
+    bench = Bench(task, asyncio.Semaphore(task.in_flight), Silent())
+    plain = program.deepcopy()
+    rows = await bench.rows(plain, task.train[:READ])
+    grounded = await _grounded(bench, plain, n // 2 + SPARE)
+    reflected = await _reflected(bench, plain, rows, (n - 1) // 2 + SPARE)
+    answers = [answer for question in task.train for answer in question.answers]
+    found = {}
+    for name, text in present.items():
+        mixed = _alternating(grounded.get(name, []), reflected.get(name, []))
+        found[name] = candidates(text, mixed, answers, n)
+    return found
+
+
+def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
+    longest = max(len(one), len(other))
+    return [part[at] for at in range(longest) for part in (one, other) if at < len(part)]
+
+
+async def _asked(bench: Bench, work: Callable[[], Any]) -> Any:
+    """What `work` gives, run as the peers are; an error of ours that ended it is raised."""
+    watch = Watch((), done=lambda: None, tried=lambda evaluated: None)
+    made = await bench.run(work, watch)
+    if watch.error is not None:
+        raise watch.error
+    return made
+
+
+async def _grounded(bench: Bench, program: RagProgram, count: int) -> dict[str, list[str]]:
+    """`count` proposals a predictor from DSPy's GroundedProposer; fewer when its replies cannot be read."""
+    task = bench.task
+    pool = await collect(
+        program,
+        task.train[:READ],
+        task.scorer.only([task.demo_metric]),
+        wanted=REFLECTED,
+        filled=REFLECTED,
+        threshold=task.demo_threshold,
+        limit=bench.limit,
+    )
+    predictors = program.named_predictors()
+    shown = _shown(pool, [name for name, _ in predictors], count, task.seed)
+
+    def propose() -> dict[str, list[str]]:
+        rng = random.Random(f"instructions {task.seed}")
+        proposer = grounded(bench.teacher, program, bench.train[:READ], rng=rng)
+        proposer.use_task_demos = shown is not None
+        jobs = [
+            partial(_one, proposer, program, at, shown, number, task.seed)
+            for at in range(len(predictors))
+            for number in range(count)
+        ]
+        said = _abreast(jobs, task.in_flight)
+        return {name: said[at * count : (at + 1) * count] for at, (name, _) in enumerate(predictors)}
+
+    found: dict[str, list[str]] = await _asked(bench, propose)
+    return found
+
+
+def _abreast(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
+    """What `jobs` give, in their order, `most` at a time; each runs in a copy of this context."""
+    with ThreadPoolExecutor(max_workers=max(1, min(most, len(jobs)))) as pool:
+        running = [pool.submit(copy_context().run, job) for job in jobs]
+        return [job.result() for job in running]
+
+
+def _shown(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
+    """Demonstrations as the proposer reads them, a set for each proposal; None when there are none."""
+    if not pool.size:
+        return None
+    sets = pool.sets(count, REFLECTED, seed)
+    return {
+        at: [[dspy.Example(augmented=True, **demo) for demo in chosen.get(name, [])] for chosen in sets]
+        for at, name in enumerate(names)
+    }
+
+
+def _one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
+    """Proposal `number` for the predictor at place `at`, with a tip of its own; "" when it is unreadable."""
+    mine = copy(proposer)
+    mine.rng = random.Random(f"instructions {seed} {at} {number}")
+    tip = TIPS[mine.rng.choice(sorted(TIPS))]
+    mine.use_tip = bool(tip)
+    try:
+        return str(
+            mine.propose_instruction_for_predictor(
+                program=program,
+                predictor=program.predictors()[at],
+                pred_i=at,
+                demo_candidates=shown,
+                demo_set_i=number,
+                trial_logs={},
+                tip=tip,
+            )
+        )
+    except UNREADABLE:
+        return ""
+
+
+async def _reflected(
+    bench: Bench, program: RagProgram, rows: Sequence[Row], count: int
+) -> dict[str, list[str]]:
+    """`count` rewritings a predictor, each after a look at a few questions that went wrong.
+
+    None for a predictor that no question called.
+    """
+    wrong = [row for row in rows if bench.value(row) < bench.best] or list(rows)
+    present = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
+
+    def reflect() -> dict[str, list[str]]:
+        made = {}
+        for name, text in present.items():
+            seen = [seen for row in wrong if (seen := _example(bench, row, name))]
+            jobs = [partial(_rewritten, bench, name, text, seen, number) for number in range(count)]
+            made[name] = _abreast(jobs, bench.task.in_flight) if seen else []
+        return made
+
+    found: dict[str, list[str]] = await _asked(bench, reflect)
+    return found
+
+
+def _rewritten(bench: Bench, name: str, text: str, seen: Sequence[dict[str, Any]], number: int) -> str:
+    """The instruction `text` after reflection `number` on some of `seen`; "" when it is unreadable."""
+    rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
+    picked = rng.sample(list(seen), min(REFLECTED, len(seen)))
+    proposer: Any = InstructionProposer(additional_instructions=_GENERAL)
+    try:
+        with dspy.context(lm=bench.teacher.copy(rollout_id=number + 1)):
+            return str(proposer({name: text}, {name: picked}, [name])[name])
+    except UNREADABLE:
+        return ""
+
+
+def _example(bench: Bench, row: Row, name: str) -> dict[str, Any] | None:
+    """One reflective example in GEPA's form: the first call of `name` in `row`; None when there is none."""
+    call = next((event for event in row.trace if isinstance(event, Call) and event.name == name), None)
+    if call is None:
+        return None
+    said = feedback(
+        row.question,
+        row.prediction,
+        row.passages,
+        score=bench.value(row),
+        best=bench.best,
+        metric=bench.objective.metric.id,
+        events=row.trace,
+        call=name,
+        failure=row.failure,
+    )
+    return {"Inputs": dict(call.inputs), "Generated Outputs": dict(call.outputs), "Feedback": said}

@@ -1,0 +1,1 @@
+"""ragc inside DSPy and Optuna scripts."""

@@ -1,0 +1,242 @@
+"""Compile: ragc's study, or one of its peers, as an optimizer of DSPy's kind, on examples in memory.
+
+    import dspy
+    import ragc
+    from ragc.programs import method
+    from ragc.programs.runtime import Runtime
+    from ragc.testing import ListSource, ScriptedTarget
+
+    def answers(request):  # stands for a model that answers shortly when it was shown how
+        return {"answer": "Paris" if len(request.messages) > 2 else "It is Paris."}
+
+    local = ListSource([ragc.Passage("p", "France", "Its capital is Paris.")])
+    runtime = Runtime({"main": ScriptedTarget(answers)}, {"local": local})
+    program = method("vanilla").build(runtime)
+    examples = [dspy.Example(question=f"Capital of France, {n}?", answer="Paris") for n in range(12)]
+
+    def exact(example, prediction, trace=None):
+        return prediction.answer == example.answer
+
+    optimizer = ragc.Compile(metric=exact, trials=4, demos=2, budget={"lm_calls": 500}, out="compiled/france")
+    compiled = optimizer.compile(program, trainset=examples[:6], valset=examples[6:])
+    compiled(question="Capital of France?").answer  # "Paris"
+
+The program that comes back runs on the targets and sources of the one that was given. What was written to
+`out` is opened with `ragc.load("compiled/france").build(runtime)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy.teleprompt import Teleprompter
+
+from ragc.core import event_loop, garbage
+from ragc.core.progress import Progress
+from ragc.corpora.files.splits import check_disjoint
+from ragc.corpora.sources.given import GivenSource
+from ragc.errors import RecipeError, UsageError
+from ragc.metrics.base import Objective
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.compile import SILENT, study_of
+from ragc.optimizers.integrations.dspy_examples import METRIC, Asked, ExampleAssessor, asked
+from ragc.optimizers.results.compiled import CompiledProgram
+from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.search.driver import search
+from ragc.optimizers.search.study import storing
+from ragc.optimizers.space import spaces
+from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
+from ragc.recipe.models import read_budget
+from ragc.recipe.table import Notes, Table
+from ragc.recipe.validate import read_search
+
+HELD_OUT = 0.8
+"""The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
+
+
+class Compile(Teleprompter):
+    """ragc's compiler behind DSPy's call: `Compile(metric=...).compile(program, trainset=..., valset=...)`.
+
+    `metric` is called as `metric(example, prediction)` and gives True, False or a number from 0 to 1; or it
+    is the id of a metric of ragc, `-` before it where less is better. `budget` has limits (`lm_calls`,
+    `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others stay as they
+    are in the program. Every other argument is what `[search]` of a recipe takes (`trials`, `demos`,
+    `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With `out` the compiled program
+    is written there too. After a compile, `compiled` is the CompiledProgram. Raises RecipeError for settings
+    that cannot be, all at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: str | Callable[..., Any] = "em",
+        budget: Mapping[str, float] | None = None,
+        knobs: str | Sequence[str] = (),
+        demos: int = 4,
+        seed: int = 0,
+        concurrency: int | None = None,
+        out: str | Path | None = None,
+        progress: Progress = SILENT,
+        **search: Any,
+    ) -> None:
+        super().__init__()
+        named = [metric] if isinstance(metric, str) else ["em"]
+        values = {
+            "knobs": knobs if isinstance(knobs, str) else list(knobs),
+            "demos": demos,
+            "objectives": named,
+        }
+        self.metric, self.budget, self.search = metric, dict(budget or {}), {**values, **search}
+        self.seed, self.concurrency, self.progress = seed, concurrency, progress
+        self.out = None if out is None else Path(out)
+        self.compiled: CompiledProgram | None = None
+
+    def compile(
+        self,
+        program: Any,
+        *,
+        trainset: Sequence[dspy.Example],
+        valset: Sequence[dspy.Example] | None = None,
+        teacher: Any = None,
+    ) -> RagProgram:
+        """The best program found, on the runtime of `program`, which stays as it is.
+
+        Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
+        trainset. Passages that come with examples are what programs search meanwhile. Raises RagcError.
+        """
+        _check(program, teacher)
+        train, dev = self._split(list(trainset), valset)
+        recipe = self._recipe(program)
+        with self._directory(recipe) as directory:
+            task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
+            try:
+                with storing(directory), garbage.settled():
+                    best, self.compiled = event_loop.run(self._found(task, recipe, directory))
+            finally:
+                task.ledger.close()
+        if self.out is not None:
+            self.compiled.save(self.out, best)
+        made = self.compiled.build(program.runtime)
+        made._compiled = True
+        return made
+
+    def _split(
+        self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
+    ) -> tuple[list[dspy.Example], list[dspy.Example]]:
+        if valset is None:
+            random.Random(f"valset {self.seed}").shuffle(train)
+            at = len(train) - max(1, round(len(train) * HELD_OUT))
+            train, valset = train[:at], train[at:]
+        if not valset:
+            raise UsageError("Compile needs examples to compare candidates on, found none; give it a valset.")
+        if self.search["demos"] and not train:
+            raise UsageError(
+                f"Demonstrations come from the trainset, which is empty beside {len(valset)} examples to "
+                "compare on; give it some, or demos=0."
+            )
+        return train, list(valset)
+
+    def _recipe(self, program: RagProgram) -> Recipe:
+        """The settings as a recipe without data, targets and sources."""
+        notes, method = Notes({}, {}), program.method
+        found = read_search(Table(notes, self.search, ("search",)), (method,), {}, ("em",))
+        budget = read_budget(Table(notes, self.budget, ("budget",)))
+        if problems := notes.listed():
+            raise RecipeError("Compile", list(problems))
+        if not isinstance(self.metric, str):
+            found = replace(found, objectives=(METRIC,), pick=METRIC)
+        return Recipe(
+            program=method.id,
+            seed=self.seed,
+            concurrency=self.concurrency,
+            knobs=program.knobs.to_json(),
+            search=found,
+            budget=budget,
+            report=(found.pick.removeprefix("-"),),
+        )
+
+    @contextmanager
+    def _directory(self, recipe: Recipe) -> Iterator[Path]:
+        """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
+        if self.out is not None:
+            with study_of(self.out, recipe, resume=False) as directory:
+                yield directory
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                yield Path(folder)
+
+    def _task(self, program: RagProgram, recipe: Recipe, train: Asked, dev: Asked, directory: Path) -> Task:
+        splits = {"train": train.questions, "dev": dev.questions}
+        check_disjoint(splits)
+        own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
+        sources = dict(own.sources)
+        if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
+            sources |= {name: GivenSource(passages) for name in program.method.sources or sources}
+        store = own.gateway.store
+        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).playing(own.players)
+        if isinstance(self.metric, str):
+            objective = objective_of(self.metric)
+            scorer = scorer_of([objective.metric], recipe, runtime, store)
+        else:
+            assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
+            objective = Objective(assessor.scored, 1)
+            scorer = Scorer((assessor.scored,), {METRIC: assessor})
+        return Task(
+            recipe,
+            runtime,
+            ledger,
+            splits,
+            scorer,
+            (objective,),
+            spaces(recipe, runtime),
+            facts=facts_of(recipe.seed, splits, sources, own.targets),
+            instructions=_own_instructions(program),
+        )
+
+    async def _found(self, task: Task, recipe: Recipe, directory: Path) -> tuple[RagProgram, CompiledProgram]:
+        await task.runtime.open()
+        limit = asyncio.Semaphore(task.in_flight)
+        found = await search(task, directory, limit, self.progress)
+        dev = {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()}
+        failures = {name: held.to_json() for name, held in found.failures.items()}
+        provenance = {
+            **task.facts,
+            "dev": dev,
+            "failures": {"dev": failures},
+            "search": dict(found.facts),
+        }
+        made = CompiledProgram.of(found.best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        return found.best, made
+
+
+def _check(program: Any, teacher: Any) -> None:
+    if not isinstance(program, RagProgram):
+        raise UsageError(
+            "Compile takes a program of ragc, such as ragc.programs.method('vanilla').build(runtime), found "
+            f"{type(program).__name__}; a module of your own needs one of DSPy's optimizers, or a method of "
+            "ragc that does what it does."
+        )
+    if teacher is not None:
+        raise UsageError(
+            "Compile takes no teacher program; a target with the role 'teacher' proposes instructions."
+        )
+
+
+def _own_instructions(program: RagProgram) -> dict[str, str]:
+    """The instructions of `program` that are not those its method comes with."""
+    plain = program.method.build(program.runtime, program.knobs)
+    written = {name: call.signature.instructions for name, call in plain.named_predictors()}
+    own = {name: call.signature.instructions for name, call in program.named_predictors()}
+    return {name: text for name, text in own.items() if text != written.get(name)}

@@ -1,0 +1,137 @@
+"""Examples of DSPy as questions of ours, and a metric of DSPy's kind as one of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from ragc.errors import UsageError
+from ragc.metrics.base import Metric, Outcome
+from ragc.records import Passage, Question
+
+METRIC = "metric"
+"""The id of a metric that is a function of the caller's."""
+
+_KEY = "example"
+_TEXTS = ("query_time",)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Examples as `questions`, in their order, with the `passages` that came with them."""
+
+    questions: tuple[Question, ...]
+    passages: tuple[Passage, ...]
+    examples: Mapping[str, dspy.Example]
+
+
+def asked(examples: Sequence[dspy.Example], split: str) -> Asked:
+    """The questions of `examples`, each with the id that it has or a number in its `split`.
+
+    An example has `question` and `answers` or `answer`, and may have `passages` or `context` (texts, or
+    records of ours), `gold_ids`, `context_ids`, `query_time` and `domain`. Raises UsageError for others.
+    """
+    questions, passages = list[Question](), list[Passage]()
+    for number, example in enumerate(examples):
+        question, own = _question(example, f"{split}{number}", split)
+        questions.append(question)
+        passages += own
+    if passages and not all(question.context_ids for question in questions):
+        raise UsageError(
+            f"Some examples of the {split}set come with passages and some do not; give all of them some."
+        )
+    return Asked(
+        tuple(questions), tuple(passages), {q.id: e for q, e in zip(questions, examples, strict=True)}
+    )
+
+
+def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, list[Passage]]:
+    held = example.toDict() if isinstance(example, dspy.Example) else {}
+    text, answers = held.get("question"), held.get("answers", held.get("answer"))
+    answers = [answers] if isinstance(answers, str) else answers
+    if not isinstance(text, str) or not isinstance(answers, list | tuple) or not answers:
+        found = ", ".join(held) or type(example).__name__
+        raise UsageError(
+            f"An example needs `question` and `answers` or `answer`, found {found}; add them ({name})."
+        )
+    name = str(held.get("id") or name)
+    own = [
+        _passage(one, f"{name}:{n}")
+        for n, one in enumerate(held.get("passages") or held.get("context") or ())
+    ]
+    domain = {"domain": held["domain"]} if held.get("domain") else {}
+    question = Question(
+        id=name,
+        question=text,
+        answers=tuple(map(str, answers)),
+        split=split,
+        gold_ids=tuple(held.get("gold_ids") or ()),
+        context_ids=tuple(held.get("context_ids") or (passage.id for passage in own)),
+        query_time=str(held.get("query_time") or ""),
+        extra={_KEY: name, **domain},
+    )
+    return question, own
+
+
+def _passage(given: Any, name: str) -> Passage:
+    if isinstance(given, Passage):
+        return given
+    if isinstance(given, Mapping) and "text" in given:
+        return Passage(str(given.get("id") or name), str(given.get("title") or ""), str(given["text"]))
+    if isinstance(given, str):
+        return Passage(name, "", given)
+    raise UsageError(f"A passage of an example is a text or has a `text`, found {given!r}.")
+
+
+class ExampleAssessor:
+    """Asks a metric of the caller, `metric(example, prediction)`, in a thread of its own.
+
+    The prediction has `answer` and `passages`. An answer that could not be read scores 0.
+    """
+
+    family, backend = METRIC, "the caller's metric"
+
+    def __init__(self, metric: Callable[..., Any], examples: Mapping[str, dspy.Example]) -> None:
+        self._metric, self._examples = metric, examples
+
+    async def assess(self, outcome: Outcome) -> float:
+        """The score, 0..1. Raises UsageError when the metric fails or gives anything else."""
+        if outcome.prediction is None:
+            return 0.0
+        example = self._examples[str(outcome.extra[_KEY])]
+        prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        try:
+            said = await asyncio.to_thread(self._metric, example, prediction)
+        except Exception as error:
+            raise UsageError(
+                f"The metric failed on the question {outcome.question!r} ({type(error).__name__}: {error}); "
+                "it is called as metric(example, prediction)."
+            ) from error
+        return _share(getattr(said, "score", said))
+
+    @property
+    def scored(self) -> Metric:
+        """The metric that reads what this finds out."""
+        name = getattr(self._metric, "__name__", METRIC)
+        return Metric(METRIC, f"the caller's {name}", "share", True, _found, reads=METRIC)
+
+
+def _found(outcome: Outcome) -> float:
+    return float(outcome.finding(METRIC))
+
+
+def _share(said: Any) -> float:
+    try:
+        value = float(said)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise UsageError(
+            f"A metric gives True, False or a number from 0 to 1, and it gave {said!r}; scale it."
+        )
+    return value

@@ -1,0 +1,140 @@
+"""Where the study of somebody's own Optuna script is kept: one folder a recipe file and name.
+
+$RAGC_HOME/studies/optuna-STEM-DIGEST/
+    study.json       the study's name, and the recipe file that it is for
+    recipe.toml      the recipe as it was last opened
+    study.journal    Optuna's storage
+    charges.jsonl    what was charged to the recipe's budget
+    at-work/         a locked file for each objective that is in use
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+
+from ragc.core.digest import digest
+from ragc.core.paths import cache_home
+from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.optimizers.distributed.study_address import mark, note
+from ragc.recipe import Recipe
+
+PREFIX = "optuna-"
+"""What the names of these folders begin with."""
+
+RECIPE = "recipe.toml"
+_NAME = re.compile(r"[\w.-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder of one study. `name` is the study's in its storage."""
+
+    path: Path
+    name: str
+
+    @classmethod
+    def of(cls, recipe: Recipe, *, name: str = "", file: str | Path = "") -> Folder:
+        """The folder for `recipe`, read from the recipe `file`; nothing is written.
+
+        A `name` stands for the recipe file, whatever it says; without one every change of the recipe's
+        `identity` is another study. Raises UsageError for a name that cannot be a file's.
+        """
+        if name and not _NAME.fullmatch(name):
+            raise UsageError(
+                f"The name of a study is 1 to 80 letters, digits, dots, dashes and underlines, got {name!r}."
+            )
+        stem = re.sub(r"[^\w.-]", "_", Path(file).stem)[:60] or recipe.program
+        base = str(recipe.base.resolve())
+        marked = digest([name, base, stem] if name else [recipe.identity(), base, stem])[:12]
+        return cls(
+            cache_home() / "studies" / f"{PREFIX}{name or stem}-{marked}", name or f"{stem}-{marked[:8]}"
+        )
+
+    def claim(self, recipe: Recipe, file: str | Path = "") -> None:
+        """Make the folder the one of `recipe`.
+
+        Raises UsageError where it is that of another one, and StoreError where it cannot be written.
+        """
+        try:
+            self._claim(recipe, file)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise StoreError(f"The study cannot be kept in {self.path} ({why}); set RAGC_HOME.") from error
+
+    def _claim(self, recipe: Recipe, file: str | Path) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        begun, text = self.path / "begun.toml", recipe.identity()
+        if begun.exists() and begun.read_text("utf-8") != text:
+            from ragc.optimizers.search.storage import difference
+
+            change = difference(begun.read_text("utf-8"), text)
+            raise UsageError(
+                f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
+                "give the study another name."
+            )
+        _write(begun, text)
+        _write(self.path / RECIPE, recipe.to_toml())
+        where = str(Path(file).resolve()) if str(file) else ""
+        wanted = {"name": self.name, "file": where} if where else {"name": self.name}
+        if not wanted.items() <= mark(self.path).items():
+            note(self.path, **wanted)
+
+    def worker(self) -> FileLock:
+        """A lock that is held as long as its holder's process lives; its file's name is the holder's."""
+        folder = self.path / "at-work"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{uuid4().hex[:12]}.lock")
+        lock.acquire(timeout=1)
+        return lock
+
+    def at_work(self) -> frozenset[str]:
+        """The names of the holders that are alive; the files of others are removed."""
+        found = set()
+        for path in (self.path / "at-work").glob("*.lock"):
+            try:
+                with FileLock(path, timeout=0):
+                    pass
+            except Timeout:
+                found.add(path.stem)
+            else:
+                path.unlink(missing_ok=True)
+        return frozenset(found)
+
+
+def is_own(directory: Path) -> bool:
+    """Whether `directory` is the folder of a study of somebody's own script."""
+    return directory.name.startswith(PREFIX) and (directory / "begun.toml").is_file()
+
+
+def find(path: str | Path) -> Path | None:
+    """The folder of the study at `path`, which is a study's name or a recipe file.
+
+    Of a recipe's the one that was opened last; None when there is none. Raises ArtefactError where several
+    go by that name.
+    """
+    given = Path(path)
+    found: dict[Path, dict[str, str]] = {}
+    for folder in sorted((cache_home() / "studies").glob(f"{PREFIX}*")):
+        with suppress(ArtefactError):  # one that is damaged hides no other
+            if is_own(folder):
+                found[folder] = mark(folder)
+    named = [folder for folder, told in found.items() if told.get("name") == str(path)]
+    if len(named) > 1:
+        listed = ", ".join(str(folder) for folder in named)
+        raise ArtefactError(f"Several studies are called {path}; name the folder of one: {listed}.")
+    if named or not given.is_file():
+        return named[0] if named else None
+    own = [folder for folder, told in found.items() if told.get("file") == str(given.resolve())]
+    return max(own, key=lambda folder: (folder / RECIPE).stat().st_mtime, default=None)
+
+
+def _write(path: Path, text: str) -> None:
+    fresh = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+    fresh.write_text(text, "utf-8")
+    fresh.replace(path)

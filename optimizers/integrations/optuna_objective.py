@@ -1,0 +1,341 @@
+"""For people with Optuna scripts of their own: a recipe as a study, and as an objective to optimize.
+
+    recipe = "recipe.toml"
+    study = ragc.study(recipe)
+    objective = ragc.objective(recipe)
+    study.optimize(objective, n_trials=20)
+    objective.save(study.best_trial, "compiled/best")
+
+Every call passes through the call store and the recipe's budget, as in a compile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState
+
+from ragc.core import event_loop, garbage
+from ragc.core.counters import Counters
+from ragc.core.digest import digest
+from ragc.core.progress import Silent
+from ragc.errors import BudgetExhausted, UsageError
+from ragc.metrics.failures import Failures
+from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.budget import exhausted
+from ragc.optimizers.distributed.study_address import facts_differ, open_store
+from ragc.optimizers.integrations.optuna_folder import Folder
+from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
+from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.search.builder import Maker
+from ragc.optimizers.search.run_trial import looks, shuffled
+from ragc.optimizers.search.sampler import enqueued, sampler, suggest
+from ragc.optimizers.search.selection import outdone
+from ragc.optimizers.search.storage import Memory, storage
+from ragc.optimizers.search.tell import FAILURES, failures_in
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task, prepare
+from ragc.recipe import Recipe
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
+
+CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
+"""The attributes of a trial that hold what was tried and what it cost."""
+
+BASELINE, WORKER, SPENT = "ragc:baseline", "ragc:worker", "ragc:spent"
+"""Those that mark the baseline, say which objective ran the trial, and which budget ended it."""
+
+PATH, RECIPE, INPUTS = "ragc:path", "ragc:recipe", "ragc:inputs"
+"""The attributes of a study: its folder where it has one of ours, and what its scores are of."""
+
+_DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+
+log = logging.getLogger("ragc.study")
+
+
+def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.Study:
+    """An Optuna study for `recipe`, kept on disk: opened again, it goes on.
+
+    Without a `name` it is called after the recipe `file` and what that says; with one it is found by it, and
+    a recipe that says something else, its budget apart, is refused. The folder is printed, and stands in the
+    study's attribute `ragc:path`. Its directions are "maximize": an objective to make small is told negated.
+    The sampler is TPE with the recipe's seed; replace it as you like. The recipe's baseline is tried first,
+    and again when it was broken off; trials that a dead process left running are failed.
+    """
+    if not recipe.study.keep:
+        raise UsageError(
+            "ragc.study keeps its trials on disk, and the recipe says study.keep = false; leave that out, or "
+            "make the study with optuna.create_study."
+        )
+    folder = Folder.of(recipe, name=name, file=file)
+    folder.claim(recipe, file)
+    verbosity = optuna.logging.get_verbosity()
+    try:
+        made = storage(folder.path, len(recipe.search.objectives), name=folder.name)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    made.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
+    made.set_user_attr(PATH, str(folder.path))
+    _take_up(made, folder)
+    if not any(_stands(trial) for trial in made.get_trials(deepcopy=False)):
+        task = prepare(recipe, store=CallStore(None), questions=False)
+        made.enqueue_trial(enqueued(task.space, task.space.baseline()), user_attrs={BASELINE: True})
+    sys.stderr.write(f"ragc: study {folder.name} in {folder.path}\n")
+    return made
+
+
+def _take_up(made: optuna.Study, folder: Folder) -> None:
+    """Fail the trials that nobody runs any more."""
+    alive = folder.at_work()
+    for trial in made.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        worker = trial.user_attrs.get(WORKER)
+        if worker not in alive and (worker or not alive):
+            made.tell(trial.number, state=TrialState.FAIL)
+
+
+def _stands(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether `trial` is a baseline that need not be asked again."""
+    ended = trial.state is TrialState.FAIL or SPENT in trial.user_attrs
+    return bool(trial.user_attrs.get(BASELINE)) and not ended
+
+
+class Objective:
+    """A recipe as an objective: `study.optimize(Objective(...))`; any number of threads may call it.
+
+    A call suggests what the recipe lets vary (all but instructions), answers the dev questions in one fixed
+    order and gives the signed mean of each objective: more is better. With one objective the mean so far is
+    reported after every block of questions, and the study's pruner may stop the trial. The trial's
+    attributes keep the candidate, its counters, and under `ragc:failures` the questions without an answer. A
+    trial that answered no question is pruned, so that it is never the best, and so is one that failed in many
+    more questions than a complete trial of the study without answering better. A spent budget,
+    `budget.trials` too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder
+    that keeps what was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        name: str = "",
+        file: str | Path = "",
+        store: CallStore | None = None,
+        targets: Mapping[str, Target] | None = None,
+    ) -> None:
+        folder = Folder.of(recipe, name=name, file=file) if recipe.study.keep else None
+        if folder:
+            folder.claim(recipe, file)
+        self.path = folder.path if folder else None
+        kept = store or open_store(recipe.study)
+        charges = folder.path / "charges.jsonl" if folder else None
+        self.task: Task = prepare(recipe, store=kept, charges=charges, targets=targets)
+        self._order = shuffled(self.task)
+        self._limit = asyncio.Semaphore(self.task.in_flight)
+        self._maker = Maker(self.task, Memory(), self._limit, Silent())
+        self._opening, self._opened = asyncio.Lock(), False
+        self._worker = folder.worker() if folder else None
+        self._checking, self._noted = threading.Lock(), ""
+
+    def __call__(self, trial: optuna.Trial) -> float | tuple[float, ...]:
+        """The signed means of the objectives on dev.
+
+        Raises TrialPruned, UsageError for a study that these objectives do not fit, and what a target raises.
+        """
+        with self._checking:
+            self._check(trial.study)
+            if self._worker:
+                trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
+        if reason := self._trials_spent(trial, before=True):
+            raise self._stopped(trial, reason)
+        candidate = suggest(self.task.space, trial)
+        trial.set_user_attr(CANDIDATE, candidate.to_json())
+        try:
+            rows = self._answered(candidate, trial)
+        except BudgetExhausted as error:
+            raise self._stopped(trial, str(error)) from error
+        except optuna.TrialPruned:
+            raise
+        except BaseException:
+            self._ask_again(trial)
+            raise
+        finally:  # a trial that was pruned counts too
+            if reason := self._trials_spent(trial, before=False) or self._amounts_spent():
+                self._stop(trial.study, reason)
+        spent = Counters()
+        for row in rows:
+            spent.merge(row.spent)
+        trial.set_user_attr(COUNTERS, spent.invariant())
+        if (failures := _count_failures(rows, trial)).all:
+            raise optuna.TrialPruned(failures.text)
+        values = tuple(self._mean(rows, place) for place in range(len(self.task.objectives)))
+        if self._outdone(trial, failures, values):
+            raise optuna.TrialPruned(failures.text)
+        return values[0] if len(values) == 1 else values
+
+    def _outdone(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
+        """Whether a complete trial of the study failed much less and was no worse; see `winner`."""
+        if not failures.n:
+            return False
+        others = trial.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return any(
+            outdone(failures, values, failures_in(other), other.values, self.task.objectives)
+            for other in others
+            if CANDIDATE in other.user_attrs
+        )
+
+    def _ask_again(self, trial: optuna.Trial) -> None:
+        """Put the baseline back in the queue of a study of ours when it was broken off."""
+        if trial.user_attrs.get(BASELINE):
+            space = self.task.space
+            trial.study.enqueue_trial(enqueued(space, space.baseline()), user_attrs={BASELINE: True})
+
+    def _check(self, study: optuna.Study) -> None:
+        """Refuse a study whose directions, recipe or questions are others than this objective's."""
+        wanted, found = self.task.objectives, study.directions
+        if len(found) != len(wanted):
+            raise UsageError(
+                f"The study has {_counted(len(found), 'direction')} and the recipe "
+                f"{_counted(len(wanted), 'objective')} ({', '.join(o.name for o in wanted)}); make it with "
+                f"optuna.create_study(directions={['maximize'] * len(wanted)}), or with ragc.study."
+            )
+        if optuna.study.StudyDirection.MINIMIZE in found:
+            name = wanted[list(found).index(optuna.study.StudyDirection.MINIMIZE)].name
+            raise UsageError(
+                f"The study minimizes {name}, and objectives of ragc are told so that more is better; make "
+                'it with direction="maximize", or with ragc.study.'
+            )
+        kept = study.user_attrs
+        if PATH in kept and kept[PATH] != str(self.path):
+            raise UsageError(
+                f"The study is kept in {kept[PATH]} and the objective in {self.path}; make both of the same "
+                "recipe, with the same overrides and name."
+            )
+        mine = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
+        if RECIPE not in kept:
+            study.set_user_attr(RECIPE, digest(self.task.recipe.identity()))
+            study.set_user_attr(INPUTS, mine)
+            return
+        if kept[RECIPE] != digest(self.task.recipe.identity()):
+            raise UsageError(
+                f"The study {study.study_name!r} was begun with another recipe, or other overrides of it; "
+                "undo the change, or give the study another name."
+            )
+        if changed := facts_differ(mine, kept.get(INPUTS) or {}):
+            raise UsageError(
+                f"The {changed} of the recipe changed since the study {study.study_name!r} began, though the "
+                "recipe did not; undo the change, or give the study another name."
+            )
+
+    def _trials_spent(self, trial: optuna.Trial, *, before: bool) -> str:
+        """Why no trial may follow, or with `before` not even this one, by `budget.trials`; "" if one may.
+
+        The baseline does not count, nor do trials that failed or that a spent budget ended.
+        """
+        limit = self.task.recipe.budget.trials
+        if limit is None or (before and trial.user_attrs.get(BASELINE)):
+            return ""
+        counted = [
+            other
+            for other in trial.study.get_trials(deepcopy=False, states=(*_DONE, TrialState.RUNNING))
+            if not {BASELINE, SPENT} & other.user_attrs.keys()
+            and (other.state is TrialState.RUNNING or CANDIDATE in other.user_attrs)
+            and (other.number < trial.number or (other.number == trial.number and not before))
+        ]
+        spent = f"The budget of {_counted(limit, 'trial')} is spent; raise budget.trials to go on."
+        return spent if len(counted) >= limit else ""
+
+    def _amounts_spent(self) -> str:
+        """Why no request may follow; "" if one may."""
+        ledger, limits = self.task.ledger, self.task.recipe.budget
+        for what in ("lm_calls", "tokens", "usd", "minutes"):
+            limit, amount = getattr(limits, what), getattr(ledger, what.removeprefix("lm_"))
+            if limit is not None and amount >= limit:
+                return str(exhausted(what, limits))
+        return ""
+
+    def _stopped(self, trial: optuna.Trial, reason: str) -> optuna.TrialPruned:
+        """What ends `trial` when a budget is spent; the study is stopped."""
+        trial.set_user_attr(SPENT, reason)
+        self._stop(trial.study, reason)
+        return optuna.TrialPruned(reason)
+
+    def _stop(self, study: optuna.Study, reason: str) -> None:
+        if not self._noted:
+            self._noted = reason
+            log.warning("%s", reason)
+        with suppress(RuntimeError):  # whoever asks and tells by hand has no loop to stop
+            study.stop()
+
+    def candidate(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> Candidate:
+        """What a trial of this objective tried. Raises UsageError for another trial."""
+        kept = trial.user_attrs.get(CANDIDATE)
+        if kept is None:
+            raise UsageError(f"Trial {trial.number} was not run by this objective, so it names no candidate.")
+        return Candidate.of(kept)
+
+    def save(self, trial: optuna.Trial | optuna.trial.FrozenTrial, out: str | Path) -> CompiledProgram:
+        """Write the compiled program of a finished `trial` to the directory `out`.
+
+        Its scores on dev stand in it as replayed; the test split is not looked at: `ragc eval` does that.
+        """
+        refuse_foreign(Path(out))
+        candidate = self.candidate(trial)
+        program = event_loop.run(self._program(candidate))
+        rows = event_loop.run(evaluate(program, self._order, self.task.scorer, limit=self._limit))
+        dev = intervals(summaries(self.task, [row.scores for row in rows]))
+        provenance = {
+            **self.task.facts,
+            "dev": {"winner": dev},
+            "failures": {"dev": {"winner": failures_of(rows).to_json()}},
+            "verdict": "not measured",
+            "search": {"candidate": candidate.to_json(), "optuna": trial.number},
+        }
+        text = self.task.recipe.to_toml()
+        run = {"base": str(self.task.recipe.base.resolve())}
+        compiled = CompiledProgram.of(program, provenance=provenance, recipe=text, run=run)
+        compiled.save(Path(out), program)
+        return compiled
+
+    def _answered(self, candidate: Candidate, trial: optuna.Trial) -> list[Row]:
+        program = event_loop.run(self._program(candidate))
+        rows: list[Row] = []
+        for end in looks(len(self._order)):
+            block = self._order[len(rows) : end]
+            with garbage.settled():
+                rows += event_loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
+            if len(self.task.objectives) == 1:
+                trial.report(self._mean(rows, 0), step=end)
+                if end < len(self._order) and trial.should_prune():
+                    _count_failures(rows, trial)
+                    raise optuna.TrialPruned
+        return rows
+
+    def _mean(self, rows: list[Row], place: int) -> float:
+        objective = self.task.objectives[place]
+        return sum(objective.of(row.scores) for row in rows) / len(rows)
+
+    async def _program(self, candidate: Candidate) -> Any:
+        if not self._opened:
+            async with self._opening:  # one lock of the loop: a thread's would stop it while a target opens
+                await self.task.runtime.open()
+                self._opened = True
+        return await self._maker.program(candidate)
+
+
+def _count_failures(rows: list[Row], trial: optuna.Trial) -> Failures:
+    """The failures among `rows`, which stand in the attributes of `trial` where there are any."""
+    failures = failures_of(rows)
+    if failures.n:
+        trial.set_user_attr(FAILURES, failures.to_json())
+    return failures
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,1 @@
+"""The dry run: what a compile takes at most."""

@@ -1,0 +1,72 @@
+"""What the requests of a plan take at most in tokens and dollars, and about how long they last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ragc.optimizers.external.teacher import LONGEST_REPLY
+from ragc.optimizers.plan.speed import seconds_per_request
+from ragc.optimizers.task import Task
+from ragc.targets.base import Target
+from ragc.targets.prices import RequestLimits, request_limits
+
+
+def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
+    """Tokens, dollars and seconds of `requests` requests at most, and of `about` as many.
+
+    `prompt` is about how long a prompt is, `reply` how long a reply may be, both in tokens. Amounts that
+    cannot be told are None.
+    """
+    longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
+    targets = list(_asked(task))
+    limits = [request_limits(target, longest) for target in targets]
+    tokens = _greatest([limit.tokens for limit in limits])
+    usd = _greatest([limit.usd(longest) for limit in limits])
+    speed = seconds_per_request(task)
+    return {
+        "tokens": _times(requests, tokens),
+        "tokens_about": _times(about, prompt + reply),
+        "usd": _dollars(requests, usd),
+        "usd_about": _dollars(about, _greatest([_likely_usd(limit, prompt, reply) for limit in limits])),
+        "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],
+        "seconds": None if speed is None or math.isinf(about) else round(about * speed, 1),
+        "seconds_per_call": speed,
+    }
+
+
+def _asked(task: Task) -> Iterator[Target]:
+    """The targets that may be asked: those in a role that something uses, and who may stand in for them."""
+    targets, roles = task.runtime.targets, task.recipe.search.targets
+    used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
+    for method in task.recipe.methods:
+        used |= {*method.roles, *method.may_ask}
+    if task.recipe.search.instructions or task.recipe.search.optimizer != "ragc":
+        used.add("teacher")
+    used |= {str(v) for v in task.space.baseline().knobs.values() if v in targets}
+    found = {name: target for name, target in targets.items() if name in used}
+    others = (other for target in found.values() for other in task.runtime.gateway.fallbacks.get(target, ()))
+    yield from dict.fromkeys((*found.values(), *others))
+
+
+def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
+    """Dollars of a request of `prompt` tokens whose reply is as long as it may be."""
+    if limit.prompt_usd is None or limit.reply_usd is None:
+        return None
+    return prompt * limit.prompt_usd + reply * limit.reply_usd
+
+
+def _greatest(amounts: list[Any]) -> Any:
+    """The greatest amount; None when one is not known."""
+    return None if None in amounts else max(amounts, default=0)
+
+
+def _times(requests: float, each: int | None) -> int | None:
+    return None if each is None or math.isinf(requests) else int(requests * each)
+
+
+def _dollars(requests: float, each: float | None) -> float | None:
+    if each == 0:
+        return 0.0
+    return None if each is None or math.isinf(requests) else round(requests * each, 2)

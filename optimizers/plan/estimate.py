@@ -1,0 +1,304 @@
+"""The dry run: everything checked, nothing sent, and what a compile would cost at most.
+
+    questions of each part of a compile x the most requests that one takes = requests at most
+    requests at most x the longest a request can be = tokens at most, and dollars
+
+A request that is sent again after a failure counts once, as it is charged once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.metrics.base import families
+from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.metrics.stats.power import small_data_note
+from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
+from ragc.optimizers.plan.cost import cost_bounds
+from ragc.optimizers.plan.proposal_bounds import proposal_calls
+from ragc.optimizers.plan_about import Average, average
+from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.requirements import require
+from ragc.optimizers.search.driver import OWN
+from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.thresholds.curve import POINTS
+from ragc.recipe import Recipe
+from ragc.recipe.models import CROSS
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+
+SHOWN = (
+    "top_k", "noise_n", "k_local", "k_web", "web_k", "k_support", "window", "ndocs", "refs_max", "flare_k",
+)  # fmt: skip
+"""Knobs that say how many passages a prompt shows; those that a program has are added up."""
+
+PASSAGE = 200
+"""Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
+
+UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
+"""Peers that decide themselves how many instructions they ask for and how often they try them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One part of a compile: how many questions it answers, and how many requests it sends at most.
+
+    `requests` is infinite where no bound is known; `calls` are those sent if all replies can be read, and
+    `about` those if besides candidates take as many calls as on average.
+    """
+
+    questions: int
+    requests: float
+    calls: float
+    about: float
+
+
+class _Plan:
+    """Adds up the phases of a compile of `task`."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.recipe = task, task.recipe
+        self.bounds = [part_bound(task, part) for part in task.space.parts]
+        self.phases: dict[str, Phase] = {}
+        self.baseline = self.bounds[0].baseline
+        self.most = max(bound.most for bound in self.bounds)
+        searched = task.space.size or task.recipe.search.instructions
+        self.trials = task.trials if searched else 0
+        drawn = average(task, self.trials) if searched else None
+        self.average = drawn or Average(self.most, max(bound.fit for bound in self.bounds), self.trials)
+
+    def add(
+        self,
+        name: str,
+        asked: Iterable[Question],
+        times: int,
+        calls: float,
+        *,
+        judged: bool | None = True,
+        about: tuple[float, float] | None = None,
+    ) -> None:
+        """Add a phase that answers `asked` so many `times`, each with `calls` typed calls at most.
+
+        `judged` says whether the answers are scored by all metrics; None: by the one that earns
+        demonstrations; False: by none. `about` are times and calls on average, where they are others.
+        """
+        questions = tuple(asked)
+        if not questions or not times:
+            return
+        judging = 0.0 if judged is False else self._judging(questions, whole=judged is True)
+        made = times * (calls * len(questions) + judging)
+        often, mean = about or (times, calls)
+        likely = min(made, often * (mean * len(questions) + judging))
+        self._put(name, Phase(len(questions) * times, REQUESTS * made, made, likely))
+
+    def _put(self, name: str, phase: Phase) -> None:
+        known = self.phases.get(name, Phase(0, 0, 0, 0))
+        self.phases[name] = Phase(
+            known.questions + phase.questions,
+            known.requests + phase.requests,
+            known.calls + phase.calls,
+            known.about + phase.about,
+        )
+
+    def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
+        """Calls of the judge to score an answer to each of `questions`."""
+        task = self.task
+        if "judge" not in task.runtime.targets:
+            return 0
+        read = families(task.metrics if whole else (task.demo_metric,))
+        return sum(most_judge_calls(read, self.recipe.assessing, question) for question in questions)
+
+    def own(self) -> None:
+        """The phases of ragc's own study."""
+        task, trials = self.task, self.trials
+        self.add("baseline", task.dev, 1, self.baseline)
+        self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
+        if trials and task.space.demos:
+            self._demonstrations()
+        if task.recipe.search.instructions:
+            for part, bound in zip(task.space.parts, self.bounds, strict=True):
+                self._instructions(part.program, bound)
+        if trials and task.recipe.search.calibrate:
+            for part, bound in zip(task.space.parts, self.bounds, strict=True):
+                thresholds = sum(knob.threshold for knob in part.knobs)
+                often = thresholds * (2 + POINTS)
+                mean = min(bound.most, self.average.calls)
+                self.add("calibration", task.dev, often, bound.most, about=(thresholds * 2, mean))
+                self._fit(bound, often, about=thresholds * 2)
+        self._fit(self.bounds[0], 1)
+        if trials:
+            dearest = max(self.bounds, key=lambda bound: bound.fit)
+            share = self.average.fit / dearest.fit if dearest.fit else 0
+            self._fit(dearest, trials, about=trials * share)
+
+    def _fit(self, bound: PartBound, programs: int, *, about: float | None = None) -> None:
+        """What `programs` candidates learn from the train questions, of which `about` so many do."""
+        if bound.fit:
+            calls = bound.fit
+            judging = self._judging(self.task.train, whole=False) * calls
+            each = calls * len(self.task.train) + judging
+            made, likely = programs * each, (programs if about is None else about) * each
+            self._put("learning", Phase(programs * len(self.task.train), REQUESTS * made, made, likely))
+
+    def _demonstrations(self) -> None:
+        """The dearest collections that as many trials can need."""
+        task = self.task
+        kinds = set(task.recipe.search.demo_kinds)
+        sets = [(task.train, bool(kinds - {CROSS}))]
+        sets.append((task.other.questions if task.other else (), CROSS in kinds))
+        wanted = sorted(
+            (
+                (calls * (1 + bound.taught), calls, bound.taught, questions)
+                for bound in self.bounds
+                for calls in bound.pools
+                for questions, used in sets
+                if used
+            ),
+            key=lambda one: one[0] * len(one[3]),
+            reverse=True,
+        )
+        for place, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
+            likely = place < self.average.collections
+            self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
+            if taught:  # mostly a replay of the first answer
+                self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
+
+    def _instructions(self, program: str, bound: PartBound) -> None:
+        from ragc.optimizers.instructions.propose import READ
+
+        read = self.task.train[:READ]
+        self.add("instructions", read, 1, bound.baseline)
+        self.add("instructions", read, 1, bound.baseline, judged=False)  # with the gold answers
+        calls, requests = proposal_calls(
+            self.task.recipe.search.instructions + 1, bound.predictors, len(read), self.task
+        )
+        self._put("instructions", Phase(0, requests, calls, calls))
+
+    def peer(self, name: str) -> None:
+        """The phases of a peer."""
+        from ragc.optimizers.external.optimize import check
+
+        task, trials = self.task, self.task.trials
+        check(name, task)
+        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
+        self._fit(self.bounds[0], 2)
+        if name == "random":
+            from ragc.optimizers.external.random_search import shown
+
+            shown(task)
+            self.add("trials", task.dev, max(2, trials + 1), self.baseline)
+            self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
+        elif name == "reanchor":
+            from ragc.optimizers.external.reanchor import settings_most
+
+            settings = settings_most(task)
+            self.add(
+                "trials", task.train, settings, self.bounds[0].most, about=(settings, self.average.calls)
+            )
+            self._fit(self.bounds[0], settings)
+        else:
+            self._put("trials", Phase(0, math.inf, math.inf, math.inf))
+        self.add("winner", task.dev, 1, self.bounds[0].most, about=(1, self.average.calls))
+        self._fit(self.bounds[0], 1)
+
+    def test(self) -> None:
+        """The look at the test split."""
+        self.add("test", self.task.test, 1, self.baseline)
+        self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
+
+    @property
+    def open_ends(self) -> list[str]:
+        """Why no bound is known, a clause each; empty where one is."""
+        found = []
+        if (name := self.recipe.search.optimizer) in UNBOUNDED_PEERS:
+            found.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
+        if "judge" in self.task.runtime.targets and any(
+            math.isinf(most_judge_calls(families(self.task.metrics), self.recipe.assessing, question))
+            for question in (*self.task.dev, *self.task.test)[:1]
+        ):
+            found.append("the judge of citations is asked as often as an answer has sentences")
+        return found
+
+
+def estimate(recipe: Recipe) -> dict[str, Any]:
+    """What compiling `recipe` takes at most, in all and by phase, and the sizes that this comes from.
+
+    `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
+    instruction, and a second request for every reply that cannot be read. It is None and `bounded` False
+    where no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read,
+    `lm_calls_about` those if besides candidates take as many calls as on average over the search space and
+    racing stops none; replay and programs that end early make the real number smaller still. `tokens` and
+    `usd` are upper bounds, `tokens_about`, `usd_about` and `seconds` estimates for `lm_calls_about`; each is
+    None where it is not known. Raises as a compile does before it sends
+    anything.
+    """
+    require(recipe)
+    task = prepare(recipe, store=CallStore(None))
+    check_programs(task)
+    plan = _Plan(task)
+    if recipe.search.optimizer == OWN:
+        plan.own()
+    else:
+        plan.peer(recipe.search.optimizer)
+    plan.test()
+    chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
+    requests = chain * sum(phase.requests for phase in plan.phases.values())
+    readable = sum(phase.calls for phase in plan.phases.values())
+    about = sum(phase.about for phase in plan.phases.values())
+    limit = recipe.budget.lm_calls
+    most = requests if limit is None else min(requests, limit)
+    reply = max(bound.reply for bound in plan.bounds)
+    found = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
+    questions = plan.phases.get
+    return {
+        "program": recipe.program,
+        "programs": [bound.program for bound in plan.bounds],
+        "trials": plan.trials if recipe.search.optimizer == OWN else task.trials,
+        "questions": {
+            "dev": sum(p.questions for p in map(questions, ("baseline", "trials", "winner")) if p),
+            "demonstrations": sum(p.questions for p in map(questions, ("demonstrations",)) if p),
+            "test": sum(p.questions for p in map(questions, ("test",)) if p),
+            **{
+                name: phase.questions
+                for name, phase in plan.phases.items()
+                if name in ("calibration", "learning", "instructions")
+            },
+        },
+        "bounded": math.isfinite(most),
+        "unbounded_because": plan.open_ends if math.isinf(requests) else [],
+        "lm_calls": _whole(most),
+        "lm_calls_readable": _whole(min(readable, most)),
+        "lm_calls_about": _whole(min(about, most)),
+        **found,
+        "phases": {
+            name: {
+                "questions": phase.questions,
+                "lm_calls": _whole(chain * phase.requests),
+                "lm_calls_about": _whole(phase.about),
+            }
+            for name, phase in plan.phases.items()
+        },
+        "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
+        "data": {name: len(held) for name, held in task.splits.items()},
+        "note": small_data_note(len(task.dev), len(task.test)),
+        "targets": {role: target.name for role, target in task.runtime.targets.items()},
+    }
+
+
+def _limits(recipe: Recipe) -> dict[str, float | None]:
+    budget = recipe.budget
+    return {name: getattr(budget, name) for name in ("lm_calls", "tokens", "usd", "minutes", "trials")}
+
+
+def _whole(number: float) -> int | None:
+    return int(number) if math.isfinite(number) else None
+
+
+def _prompt_tokens(task: Task) -> int:
+    """About how long a prompt of the baseline is: its passages at full chunk size, and demonstrations."""
+    knobs = task.space.baseline().knobs
+    chunk = int(knobs.get("chunk_size", PASSAGE))
+    return sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk + task.recipe.search.demos * chunk

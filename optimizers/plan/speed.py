@@ -1,0 +1,56 @@
+"""How long a request took the last time that these targets were asked on this machine.
+
+$RAGC_HOME/speeds.json    {digest of what answers: {"seconds": ..., "requests": ...}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ragc.core.digest import digest, pretty
+from ragc.core.paths import cache_home
+from ragc.optimizers.task import Task
+
+LEAST = 5
+"""Fewer requests say little; nor do runs of which most was replayed."""
+
+
+def seconds_per_request(task: Task) -> float | None:
+    """Seconds a request of the targets of `task`, with as many in flight, as last measured; None: never."""
+    try:
+        found = _read()[_key(task)]
+        return round(float(found["seconds"]) / int(found["requests"]), 4)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> None:
+    """Keep that `sent` requests took `seconds`; what cannot be written is passed over."""
+    if sent < LEAST or sent < replayed or not task.recipe.study.keep:
+        return
+    path = _path()
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    with suppress(OSError):
+        kept = _read() | {_key(task): {"seconds": round(seconds, 3), "requests": int(sent)}}
+        fresh.write_text(pretty(kept), "utf-8")
+        fresh.replace(path)
+
+
+def _path() -> Path:
+    return cache_home() / "speeds.json"
+
+
+def _read() -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(_path().read_bytes())
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _key(task: Task) -> str:
+    answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
+    return digest([answering, task.in_flight])[:16]

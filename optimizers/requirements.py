@@ -1,0 +1,143 @@
+"""What this machine lacks for a recipe: libraries of extras, keys, a judge. All of it, before any work.
+
+Nothing is opened, downloaded or sent. Roles and sources that a program needs are checked with the recipe.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from ragc import metrics as known_metrics
+from ragc.core import extras
+from ragc.corpora.files import hub
+from ragc.errors import RecipeError
+from ragc.metrics import citations, crag, judge, retrieval, rouge
+from ragc.metrics.base import families
+from ragc.optimizers.distributed.study_address import storage_address, store_address
+from ragc.recipe import Recipe, SourceSpec
+from ragc.targets.base import TargetSpec
+
+_DENSE = extras.EXTRAS["dense"]
+_ONNX = ("onnxruntime", "tokenizers")
+_SOURCES = {
+    "dense": ("dense", _DENSE),
+    "hybrid": ("dense", _DENSE),
+    "lucene": ("lucene", extras.EXTRAS["lucene"]),
+    "web": ("web", ("ddgs",)),
+    "api": ("api", extras.EXTRAS["api"]),
+}
+"""By kind of source: the extra, and the modules of it that are always needed."""
+
+_METRICS = {
+    **{metric.id: ("rouge_score",) for metric in rouge.METRICS},
+    "rougeLsum": ("rouge_score", "punkt"),
+    "rqrag_f1": ("ftfy",),
+}
+
+
+def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True) -> None:
+    """Raise RecipeError with everything that `lacking` finds, one sentence each."""
+    if problems := lacking(recipe, targets=targets, metrics=metrics, study=study):
+        raise RecipeError("This machine lacks what the recipe needs", problems)
+
+
+def lacking(
+    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
+) -> tuple[str, ...]:
+    """A sentence for each thing that is missing; what is False will not be used, and may be missing."""
+    found = [*_data(recipe)]
+    for name, source in recipe.sources.items():
+        found += _source(f"Source {name!r}", source)
+    for name, target in recipe.target_specs().items() if targets else ():
+        found += _target(f"Target {name!r}", target)
+    found += _metrics(recipe) if metrics else ()
+    found += _study(recipe) if study else ()
+    return tuple(dict.fromkeys(found))
+
+
+def _missing(who: str, extra: str, modules: Sequence[str]) -> list[str]:
+    absent = extras.absent(modules)
+    if not absent:
+        return []
+    verb = "is" if len(absent) == 1 else "are"
+    named = ", ".join(absent)
+    return [f"{who} needs {named}, which {verb} not installed; run: {extras.remedy(extra)}"]
+
+
+def _data(recipe: Recipe) -> Iterator[str]:
+    data = recipe.data
+    named = [data.dataset, data.questions, data.corpus, data.train, data.dev, data.test]
+    named += [data.cross_domain, data.cross_domain_corpus, *(s.corpus for s in recipe.sources.values())]
+    for address in dict.fromkeys(text for text in named if isinstance(text, str) and hub.is_address(text)):
+        yield from _missing(f"The data {address!r}", "hub", extras.EXTRAS["hub"])
+    if data.dataset == "crag":
+        yield from _missing("Data set 'crag'", "web", ("trafilatura",))
+
+
+def _source(who: str, spec: SourceSpec) -> Iterator[str]:
+    extra, modules = _SOURCES.get(spec.kind, ("", ()))
+    if spec.kind == "web" and spec.options.get("pages"):
+        modules = extras.EXTRAS["web"]
+    yield from _missing(f"{who}, of kind {spec.kind!r},", extra, modules)
+    rerank = str(spec.options.get("rerank", ""))
+    if rerank.partition(":")[::2] in (("embed", ""), ("embed", "minilm")):
+        yield from _missing(f"{who}, reranked by {rerank!r},", "dense", _ONNX)
+
+
+def _target(who: str, spec: TargetSpec) -> Iterator[str]:
+    variable = spec.options.get("api_key_env")
+    if spec.kind == "embedded":
+        yield from _missing(f"{who}, of kind 'embedded',", "embedded", extras.EXTRAS["embedded"])
+    elif isinstance(variable, str) and variable:
+        if not os.environ.get(variable, "").strip():
+            yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
+    elif spec.kind == "hosted":
+        from ragc.targets.hosted.preflight import missing_key
+
+        if names := missing_key(spec.model, spec.base_url):
+            yield f"{who}, {spec.model}, needs the environment variable {names}, which is not set"
+    served_here = spec.options.get("serve") and not spec.options.get("python")
+    if spec.kind == "vllm" and (spec.options.get("offline") or served_here):
+        yield from _missing(f"{who}, which runs vLLM here,", "vllm", extras.EXTRAS["vllm"])
+
+
+def _metrics(recipe: Recipe) -> Iterator[str]:
+    ids = (*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives))
+    named = [known_metrics.get(name) for name in dict.fromkeys(ids)]
+    pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
+    wanted = tuple(dict.fromkeys((*named, *pooled)))
+    for metric in wanted:
+        yield from _missing(f"Metric {metric.id!r}", "metrics", _METRICS.get(metric.id, ()))
+        if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
+            yield (
+                f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
+                "run: pip install pytrec-eval-terrier"
+            )
+    asked, settings = families(wanted), recipe.assessing
+    cited = citations.CLAIMS in asked or citations.CITATIONS in asked
+    if "judge" not in recipe.targets:
+        judged = [metric.id for metric in wanted if metric.reads == judge.FAMILY]
+        if cited and settings.entailment == "judge":
+            judged.append('entailment = "judge"')
+        if crag.FAMILY in asked and settings.crag_judge in ("ragx", "meta"):
+            judged.append(f'crag_judge = "{settings.crag_judge}"')
+        for name in judged:
+            yield f"{name} asks a judge, and there is none; add [targets.judge]"
+    kind, _, model = settings.entailment.partition(":")
+    if cited and kind == "nli":
+        in_onnx = any((recipe.path(model) / name).is_file() for name in ("model.onnx", "onnx/model.onnx"))
+        extra, modules = ("dense", _ONNX) if in_onnx else ("nli", extras.EXTRAS["nli"])
+        yield from _missing(f"entailment = {settings.entailment!r}", extra, modules)
+
+
+def _study(recipe: Recipe) -> Iterator[str]:
+    store, storage = store_address(recipe.study), storage_address(recipe.study)
+    if recipe.study.workers:
+        if not (store and storage) or recipe.search.optimizer != "ragc":
+            return  # refused for that, whatever is installed
+        yield from _missing("A study with workers", "cluster", extras.EXTRAS["ray"])
+    if store:
+        yield from _missing("A store on Redis", "redis", extras.EXTRAS["redis"])
+    if storage.startswith("postgresql+psycopg:"):
+        yield from _missing("A storage on PostgreSQL", "postgres", extras.EXTRAS["postgres"])

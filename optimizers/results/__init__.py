@@ -1,0 +1,1 @@
+"""Compiled programs: written, trusted, opened, scored."""

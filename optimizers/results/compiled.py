@@ -1,0 +1,305 @@
+"""CompiledProgram: what a study leaves behind, a directory of JSON and TOML that runs no code.
+
+`program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same
+recipe, seed and store; `run.json` says what this one run sent and when, and stands outside that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pydantic
+
+from ragc.core import inputs, outputs
+from ragc.core.activity import doing
+from ragc.core.digest import digest, pretty
+from ragc.errors import ArtefactError, UsageError
+from ragc.optimizers.results.session import Session
+from ragc.optimizers.results.trust_record import DIGESTED, digest_of, read_inside, remember_written
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import reply_schema
+from ragc.programs.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ragc.optimizers.answering import Row
+
+FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
+IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
+RUN = "run.json"
+"""What differs between runs, and the list of the files that ragc wrote."""
+
+KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
+
+
+class PredictorState(pydantic.BaseModel):
+    """What the compiler chose for one typed call.
+
+    With `nearest` above 0 a call shows so many of `demos`, those nearest to its question.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    instructions: str
+    demos: list[dict[str, Any]]
+    inputs: list[str]
+    output_schema: dict[str, Any]
+    layout: str
+    role: str
+    nearest: int = 0
+
+    @pydantic.model_serializer(mode="wrap")
+    def _written(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `nearest` where every call shows the same demonstrations."""
+        return {name: value for name, value in write(self).items() if name != "nearest" or value}
+
+
+class ProgramState(pydantic.BaseModel):
+    """The whole of `program.json`."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["ragc.compiled/1"]
+    method: str
+    knobs: dict[str, bool | int | float | str]
+    predictors: dict[str, PredictorState]
+    learned: dict[str, Any] = {}
+    targets: dict[str, str] = {}
+
+    @pydantic.field_validator("knobs", "predictors", "learned", mode="before")
+    @classmethod
+    def _in_json(cls, value: Any) -> Any:
+        """Refuse NaN and infinity, which the parser lets pass and JSON has not."""
+        if not _finite(value):
+            raise ValueError("NaN and infinity are no numbers of JSON")
+        return value
+
+
+def _is_endless(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _finite(value: Any) -> bool:
+    """Whether no number in `value`, of JSON, is NaN or infinite."""
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A compiled program and where it came from.
+
+    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
+    its directory as `path` and the `digest` of what was read there, and answers questions:
+    `program(question)` from any number of threads, or `await program.acall(question)`. What it needs is
+    opened at the first one.
+    """
+
+    state: ProgramState
+    provenance: Mapping[str, Any]
+    recipe: str
+    run: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    digest: str = ""
+    session: Session = field(default_factory=Session, compare=False, repr=False)
+
+    def __call__(self, question: str, **context: Any) -> Row:
+        """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
+        return self.session.ask(self, question, context)
+
+    async def acall(self, question: str, **context: Any) -> Row:
+        """As a call, awaited on any event loop."""
+        return await self.session.aask(self, question, context)
+
+    def close(self) -> None:
+        """Free models, connections and files; a later call opens them again."""
+        self.session.close()
+
+    def __enter__(self) -> CompiledProgram:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of `program.json`."""
+        return digest(self.state.model_dump(mode="json"))
+
+    @classmethod
+    def of(
+        cls, program: RagProgram, *, provenance: Mapping[str, Any], recipe: str, run: Mapping[str, Any]
+    ) -> CompiledProgram:
+        """The compiled form of `program` as it stands."""
+        return cls(state_of(program), provenance, recipe, run)
+
+    def build(self, runtime: Runtime) -> RagProgram:
+        """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
+        try:
+            program = method(self.state.method).build(runtime.playing(self.state.targets), self.state.knobs)
+        except UsageError as error:
+            raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
+        found = dict(program.named_predictors())
+        if set(found) != set(self.state.predictors):
+            raise ArtefactError(
+                f"The compiled program at {self.path} has the predictors {sorted(self.state.predictors)}, "
+                f"and {self.state.method!r} has {sorted(found)} here; compile it again with this version."
+            )
+        for name, saved in self.state.predictors.items():
+            found[name].signature = found[name].signature.with_instructions(saved.instructions)
+            found[name].demos = [dict(demo) for demo in saved.demos]
+            found[name].nearest = saved.nearest
+        try:
+            program.learned = self.state.learned
+        except UsageError as error:
+            raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
+        return program
+
+    def save(self, out: Path, program: RagProgram) -> Path:
+        """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
+
+        Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
+        """
+        where = _checked(out)
+        files = {
+            "program.json": pretty(self.state.model_dump(mode="json")),
+            "provenance.json": pretty(self.provenance),
+            "recipe.toml": self.recipe,
+        } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
+        written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
+        with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
+            outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
+        if self.path is None:  # made here, not read from anywhere
+            remember_written(out, str(self.run.get("base", "")))
+        return out
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise ArtefactError when `out` exists and does not hold a compiled program as ragc wrote it.
+
+    Raises UsageError when nothing can be written there; it is tried.
+    """
+    outputs.check_writable(_checked(out))
+
+
+def _checked(out: Path) -> Path:
+    """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
+    with as_artefact():
+        where = outputs.located(out)
+        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
+    return where
+
+
+@contextmanager
+def as_artefact() -> Iterator[None]:
+    """Raise what is foreign as ArtefactError."""
+    try:
+        yield
+    except outputs.Foreign as error:
+        raise ArtefactError(str(error)) from None
+
+
+def is_compiled(folder: Path) -> bool:
+    """Whether `program.json` in `folder` is one, told by its content."""
+    try:
+        ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
+    """The compiled program in the directory `path`, called in `session`.
+
+    Raises ArtefactError in one sentence.
+    """
+    folder = Path(path)
+    with suppress(OSError):
+        outputs.finish(folder)
+    if not (folder / "program.json").is_file():
+        raise ArtefactError(
+            f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
+        )
+    try:
+        # What is digested is what is read: the files may change in between.
+        contents = {name: read_inside(folder, name) for name in DIGESTED}
+        state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
+        provenance = _object(contents["provenance.json"], "provenance.json")
+        recipe = contents["recipe.toml"].decode("utf-8")
+        run = _object(read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
+    except RecursionError:
+        raise ArtefactError(
+            f"The compiled program at {folder} cannot be read: it is nested too deep."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
+    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
+
+
+def state_of(program: RagProgram) -> ProgramState:
+    """What `program.json` says of `program` as it stands."""
+    return ProgramState(
+        format=FORMAT,
+        method=program.method.id,
+        knobs=program.knobs.to_json(),
+        predictors={name: _state(predictor) for name, predictor in program.named_predictors()},
+        learned=program.learned,
+        targets=program.runtime.players,
+    )
+
+
+def _object(content: bytes, name: str) -> dict[str, Any]:
+    """The JSON object that the file `name` holds. Raises ValueError and RecursionError."""
+    value = json.loads(content)
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} holds no JSON object")
+    return value
+
+
+def _state(predictor: RagPredict) -> PredictorState:
+    signature = predictor.signature
+    return PredictorState(
+        instructions=signature.instructions,
+        demos=[dict(demo) for demo in predictor.demos],
+        inputs=list(signature.input_fields),
+        output_schema=reply_schema(signature),
+        layout=predictor.layout,
+        role=predictor.role,
+        nearest=predictor.nearest,
+    )
+
+
+FOR_READING = (
+    "<!-- For reading: a change here changes nothing. To edit a prompt, write it with `ragc export COMPILED "
+    "--to openai-json --out PATH` and name that file under [prompts] in a recipe. -->\n"
+)
+
+
+def readable(predictor: RagPredict) -> str:
+    """The prompt of `predictor` for people: how to change it, then every message, inputs as `{name}`."""
+    slots = {name: [f"{{{name}}}"] if _is_list(info) else f"{{{name}}}" for name, info in _inputs(predictor)}
+    parts = [FOR_READING]
+    if predictor.nearest:
+        parts += [f"Of {len(predictor.demos)} demonstrations the {predictor.nearest} nearest are shown.\n"]
+    parts += [f"## {message.role}\n\n{message.content}\n" for message in predictor.messages(**slots)]
+    return "\n".join(parts)
+
+
+def _inputs(predictor: RagPredict) -> list[tuple[str, Any]]:
+    return list(predictor.signature.input_fields.items())
+
+
+def _is_list(info: Any) -> bool:
+    return str(info.annotation).startswith("list")

@@ -1,0 +1,267 @@
+"""Opening what the command line was pointed at: a compiled program or a recipe, ready to answer.
+
+How the score of a compiled program moved, once other targets play its roles than when it was compiled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc import recipe
+from ragc.core import event_loop, garbage
+from ragc.core.counters import Counters, counting
+from ragc.core.progress import Progress, Silent, listening
+from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.failures import Failures
+from ragc.metrics.stats.intervals import Interval
+from ragc.optimizers.answering import Row, answer, evaluate, failures_of
+from ragc.optimizers.demos.fit import fit
+from ragc.optimizers.distributed.study_address import open_store
+from ragc.optimizers.plan.speed import note_speed
+from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.results.compiled import CompiledProgram, load
+from ragc.optimizers.results.resolve import Opening, opening, resolve
+from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.task import Task, prepare
+from ragc.programs.base import RagProgram
+from ragc.programs.trace import by_call
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
+from ragc.targets.vllm.prefix_cache import gained, prefix_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What changed since the compile.
+
+    `targets` are the names of the targets then and now, by role, of those that changed. `means` are then and
+    now, by metric; the means then were of the same questions where `same_questions`.
+    """
+
+    targets: Mapping[str, tuple[str, str]]
+    means: Mapping[str, tuple[float, float]]
+    same_questions: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        means = {
+            name: {"then": then, "now": now, "difference": now - then}
+            for name, (then, now) in self.means.items()
+        }
+        targets = {role: {"then": then, "now": now} for role, (then, now) in self.targets.items()}
+        return {"targets": targets, "metrics": means, "same_questions": self.same_questions}
+
+    def lines(self) -> list[str]:
+        """For people: what changed, then a line a metric."""
+        said = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
+        said += [
+            f"{name:<12} {then:.3f} then, {now:.3f} now: {now - then:+.3f}"
+            for name, (then, now) in self.means.items()
+        ]
+        return said if self.same_questions else [*said, "The questions are not those of the compile."]
+
+
+def moved(
+    provenance: Mapping[str, Any], facts: Mapping[str, Any], split: str, now: Mapping[str, Interval]
+) -> Moved | None:
+    """How the means `now` of `split` differ from those in `provenance`; `facts` are those of the task now.
+
+    None when the same targets play all roles, or when the compile did not score this split.
+    """
+    before, after = provenance.get("targets") or {}, facts.get("targets") or {}
+    changed = {
+        role: (str(before[role]["name"]), str(after[role]["name"]))
+        for role in sorted(before.keys() & after.keys())
+        if before[role] != after[role]
+    }
+    scored = (provenance.get(split) or {}).get("winner") or {}
+    means = {name: (float(scored[name]["mean"]), value.mean) for name, value in now.items() if name in scored}
+    if not changed or not means:
+        return None
+    data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
+    return Moved(changed, means, data[0] == data[1])
+
+
+SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A program on its runtime. `compiled` is None when it comes from a recipe alone."""
+
+    task: Task
+    program: RagProgram
+    compiled: CompiledProgram | None
+
+    def close(self) -> None:
+        """Free models, connections and files."""
+        event_loop.run(_closed(self.task))
+        self.task.ledger.close()
+        self.task.runtime.gateway.store.close()
+
+
+async def _closed(task: Task) -> None:
+    for target in task.runtime.targets.values():
+        await target.aclose()
+    for source in task.runtime.sources.values():
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A program scored on a split: rows in the order of the questions, means with intervals.
+
+    `moved` says how a compiled program's means differ from those of its compile, on other targets than then.
+    """
+
+    rows: tuple[Row, ...]
+    metrics: Mapping[str, Interval]
+    counters: Mapping[str, float]
+    backends: Mapping[str, str] = field(default_factory=dict)
+    moved: Moved | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What `ragc eval --json` prints."""
+        return {
+            "n": len(self.rows),
+            "metrics": intervals(self.metrics),
+            "failures": self.failures.n,
+            "failure_reasons": self.failures.reasons_json(),
+            "counters": dict(self.counters),
+            **self._assessed(),
+            **({"moved": self.moved.to_json()} if self.moved else {}),
+            "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
+        }
+
+    @property
+    def failures(self) -> Failures:
+        """The questions that have no answer."""
+        return failures_of(self.rows)
+
+    def _assessed(self) -> dict[str, Any]:
+        if not self.backends:
+            return {}
+        return {"backends": dict(self.backends), "judging": self.judging, "decided": self.decided}
+
+    @property
+    def decided(self) -> dict[str, dict[str, int]]:
+        """By family, how many questions each rule decided: exact, judge, unreadable and so on."""
+        tallies: dict[str, dict[str, int]] = {}
+        for row in self.rows:
+            for family, finding in row.found.items():
+                if isinstance(finding.value, dict) and "by" in finding.value:
+                    tally = tallies.setdefault(family, {})
+                    tally[finding.value["by"]] = tally.get(finding.value["by"], 0) + 1
+        return tallies
+
+    @property
+    def judging(self) -> dict[str, float]:
+        """What the findings took, of all that was spent."""
+        total = Counters()
+        for row in self.rows:
+            total.add(**row.judging)
+        return {name: amount for name, amount in total.to_json().items() if amount}
+
+
+def open_program(
+    path: str | Path,
+    sets: Sequence[str] = (),
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
+) -> Opened:
+    """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
+
+    A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
+    `targets` stand in for those of the recipe; the rest is said at `ragc.optimizers.results.resolve.Opening`.
+    Raises UsageError and its kin.
+    """
+    where = Path(path)
+    if where.is_dir():
+        how = opening(sets, base, trust_targets, trust_code)
+        return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
+    if not where.exists():
+        raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
+    resolved = recipe.load(where, sets, base=None if base is None else Path(base))
+    kept = store or open_store(resolved.study)
+    task = prepare(resolved, store=kept, questions=questions, targets=targets)
+    program = task.method.build(task.runtime, task.recipe.fixed(task.method))
+    return Opened(task, give_prompts(program, task.recipe), None)
+
+
+def open_compiled(
+    compiled: CompiledProgram,
+    how: Opening,
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+) -> Opened:
+    """A program that was loaded, as `open_program` opens it. Raises Untrusted for what nobody allowed."""
+    resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
+    kept = store or open_store(resolved.study)
+    task = prepare(resolved, store=kept, questions=questions, targets=targets)
+    return Opened(task, compiled.build(task.runtime), compiled)
+
+
+def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """Answer one question."""
+    return event_loop.run(answer_question(opened, question, context=context))
+
+
+async def answer_question(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """As `ask`, on the process's loop."""
+    if not question.strip():
+        raise UsageError("The question is empty; write it as one argument, in quotes.")
+    await _open(opened.task, SILENT)
+    return await answer(opened.program, Question("", question, (), **dict(context or {})))
+
+
+def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
+    """Score the program on `split` with the metrics of its recipe."""
+    task = opened.task
+    questions = task.splits.get(split, ())
+    if not questions:
+        found = ", ".join(name for name, held in task.splits.items() if held) or "none"
+        raise UsageError(f"Split {split!r} is empty; this data has: {found}.")
+
+    async def work() -> tuple[tuple[Row, ...], Counters, dict[str, float]]:
+        await _open(task, progress)
+        progress.phase(f"answering {split}", len(questions))
+        started = asyncio.get_running_loop().time()
+        before = await prefix_tokens(task.runtime.targets.values())
+        with counting(Counters()) as spent:
+            limit = asyncio.Semaphore(task.in_flight)
+            if opened.compiled is None:
+                await fit(opened.program, task)
+            rows = await evaluate(
+                opened.program, questions, task.scorer, limit=limit, done=lambda row: progress.step()
+            )
+        seconds = asyncio.get_running_loop().time() - started
+        after = await prefix_tokens(task.runtime.targets.values())
+        return rows, spent, {"seconds": seconds, **gained(before, after)}
+
+    with garbage.settled():
+        rows, spent, measured = event_loop.run(work())
+    progress.close()
+    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
+    cost = spent.to_json() | {"tokens": spent.tokens} | measured
+    means = summaries(task, [row.scores for row in rows])
+    since = opened.compiled and moved(opened.compiled.provenance, task.facts, split, means)
+    return Evaluation(rows, means, cost, task.scorer.backends, since or None)
+
+
+async def _open(task: Task, progress: Progress) -> None:
+    progress.phase("opening the model", None)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)

@@ -1,0 +1,125 @@
+"""The recipe of a compiled directory as far as opening it needs: resolved, allowed, and its files there.
+
+recipe.toml ──► overrides ──► the parts in use ──► trust ──► files that are missing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragc.corpora import datasets
+from ragc.corpora.files import hub
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.errors import RecipeError
+from ragc.optimizers.results import trust
+from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
+from ragc.optimizers.results.trust_record import base_of, is_trusted
+from ragc.programs import METHODS
+from ragc.recipe import Recipe, parse, set_keys
+from ragc.recipe.table import missing_file
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a directory is opened, as the user said it.
+
+    `sets` override its recipe. `base` is where relative paths lead. `trust_targets` allows addresses and
+    names of variables of a directory from outside, `trust_code` its programs, modules and servers.
+    """
+
+    sets: tuple[str, ...] = ()
+    base: Path | None = None
+    trust_targets: bool = False
+    trust_code: bool = False
+
+
+def opening(
+    sets: Sequence[str] = (),
+    base: str | Path | None = None,
+    trust_targets: bool = False,
+    trust_code: bool = False,
+) -> Opening:
+    """An `Opening` of what public functions take."""
+    return Opening(tuple(sets), None if base is None else Path(base), trust_targets, trust_code)
+
+
+def resolve(
+    compiled: CompiledProgram, how: Opening, *, questions: bool = True, stand_ins: bool = False
+) -> Recipe:
+    """What opening `compiled` needs of its recipe, allowed and there; no model and no data is read.
+
+    `questions` tells whether those of the splits are needed; `stand_ins` that targets are handed over and
+    the recipe's are not used. Raises Untrusted, and RecipeError with all that is wrong or missing.
+    """
+    folder = compiled.path if compiled.path is not None else Path()
+    where = str(folder / "recipe.toml")
+    outside = not is_trusted(compiled.digest, folder)
+    root = folder.resolve() if outside else base_of(compiled.digest, folder)
+    if how.base is not None:
+        root = how.base.resolve()
+        if not root.is_dir():
+            raise RecipeError(
+                where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
+            )
+    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
+    recipe = _needed(whole, compiled.state, questions=questions)
+    used = replace(recipe, targets={}) if stand_ins else recipe
+    if outside:
+        trust.refuse(
+            used,
+            root,
+            where=folder,
+            typed=set_keys(how.sets),
+            own_root=how.base is not None,
+            trust_targets=how.trust_targets,
+            trust_code=how.trust_code,
+        )
+    if problems := [text for want in trust.wants(used) if (text := _missing(want, root))]:
+        raise RecipeError(where, problems)
+    return recipe
+
+
+def _needed(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
+    """`recipe` without what only a compile reads, and without `questions` also without what scores."""
+    search = replace(
+        recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
+    )
+    own = state.method if state.method in {entry.id for entry in METHODS} else recipe.program
+    data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
+    needed = replace(recipe, program=own, search=search, data=data, prompts={})
+    if questions:
+        return needed
+    if not _brings_passages(recipe):
+        dataset = "jsonl" if hub.is_address(data.dataset) else data.dataset
+        data = replace(data, dataset=dataset, questions="", train=None, dev=None, test=None)
+        needed = replace(needed, data=data)
+    playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}
+    names = [name for name in recipe.targets if name in playing]
+    for name in names:  # grows by those that stand in
+        listed = recipe.targets[name].options.get("fallbacks", ())
+        names += [other for other in listed if other in recipe.targets and other not in names]
+    playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
+    return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
+
+
+def _brings_passages(recipe: Recipe) -> bool:
+    """Whether a source searches the passages that come with the questions of a named data set."""
+    bare = any(spec.kind in SEARCHES_PASSAGES and not spec.corpus for spec in recipe.sources.values())
+    return bare and recipe.data.dataset in datasets.FILES
+
+
+def _missing(want: trust.Want, root: Path) -> str:
+    """That a file which is read is not there, and what to do; "" where it is."""
+    if want.kind != "reads" or not want.path or want.model:
+        return ""
+    try:
+        if (root / want.path).exists():
+            return ""
+        text = missing_file(f"{want}", want.path, root)
+    except (OSError, ValueError) as error:
+        text = f"{want} cannot be looked at ({error})"
+    if Path(want.path).is_absolute():
+        return f"{text}; name it with --set {want.name}=FILE"
+    return f"{text}; it leads from {root}: say where relative paths lead from with --base DIR"

@@ -1,0 +1,62 @@
+"""Calling a compiled program: opened at the first question, then held for all threads and event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragc.core import event_loop
+from ragc.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragc.optimizers.answering import Row
+    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.optimizers.results.evaluate import Opened
+    from ragc.optimizers.results.resolve import Opening
+
+
+class Session:
+    """How one compiled program is opened, and what it holds once it is; safe in several threads."""
+
+    def __init__(self, how: Opening | None = None) -> None:
+        self._how = how
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Session, (self._how,)  # a copy opens for itself
+
+    def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Answer `question` with `compiled`. Raises RagcError."""
+        from ragc.optimizers.results import evaluate
+
+        return evaluate.ask(self._ready(compiled), question, context=context)
+
+    async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """As `ask`; files are read in a thread, so that the caller's loop goes on."""
+        from ragc.optimizers.results import evaluate
+
+        ready = await asyncio.to_thread(self._ready, compiled)
+        return await event_loop.bridge(evaluate.answer_question(ready, question, context=context))
+
+    def close(self) -> None:
+        """Free what is held."""
+        with self._lock:
+            held, self._opened = self._opened, None
+        if held is not None:
+            held.close()
+
+    def _ready(self, compiled: CompiledProgram) -> Opened:
+        from ragc.optimizers.results.evaluate import open_compiled
+        from ragc.optimizers.results.resolve import Opening
+
+        if compiled.path is None:
+            raise UsageError(
+                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
+            )
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_compiled(compiled, self._how or Opening(), questions=False)
+            return self._opened

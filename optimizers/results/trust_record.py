@@ -1,0 +1,211 @@
+"""The record of compiled directories that this machine compiled or was told to trust, by digest.
+
+    CACHE/trusted/<digest>-<location>.json     one entry a digest and directory, written at once, for one user
+
+A digest covers the bytes of `DIGESTED`, so a directory that anybody edited is another one. An entry that is
+damaged, or that somebody else could have written, counts as none: the directory is then data from outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragc.core.digest import digest, pretty
+from ragc.core.paths import cache_home
+from ragc.errors import ArtefactError, UsageError
+
+log = logging.getLogger("ragc.trust")
+
+DIGESTED = ("program.json", "provenance.json", "recipe.toml")
+"""The files of a compiled directory that say what it does and where it came from."""
+
+TRUST_ENV = "RAGC_TRUST"
+"""The variable of the environment that may name one digest, `sha256:` and 64 hexadecimal digits."""
+
+LARGEST = 256 << 20
+"""Bytes of one file of a compiled directory."""
+
+FORMAT = "ragc.trusted/1"
+# A pipe in the place of a file would be waited for, a link would lead elsewhere.
+_READING = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+    _READING |= getattr(os, _flag, 0)
+_WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: `path` is the directory as it was recorded, `base` where its relative paths led then.
+
+    `base` is "" for a directory whose relative paths lead from itself. `since` is in seconds.
+    """
+
+    path: str
+    base: str
+    since: float
+
+
+def digest_of(contents: Mapping[str, bytes]) -> str:
+    """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits."""
+    hashes = {name: hashlib.sha256(contents[name]).hexdigest() for name in DIGESTED}
+    return f"sha256:{digest(['ragc.compiled', hashes])}"
+
+
+def read_inside(folder: Path, name: str) -> bytes:
+    """The bytes of the regular file `name` of a compiled directory, links followed inside it only.
+
+    Raises ArtefactError for anything else, OSError when it cannot be read.
+    """
+    real = (folder / name).resolve()
+    if not real.is_relative_to(folder.resolve()):
+        raise ArtefactError(
+            f"{folder / name} is a link that leads out of the directory; copy the program with what it "
+            "links to."
+        )
+    with os.fdopen(os.open(real, _READING), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ArtefactError(f"{folder / name} is no regular file; copy the compiled program again.")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ArtefactError(f"{folder / name} has more than {LARGEST >> 20} MiB, so it is not read.")
+    return content
+
+
+def record_folder() -> Path:
+    """Where entries are kept. Not created here."""
+    return cache_home() / "trusted"
+
+
+def remember(path: Path, digest: str, base: str = "") -> None:
+    """Record that the directory `path`, which has this `digest`, is trusted from now on. Raises OSError.
+
+    Entries of the same digest and directory replace each other; any number of processes may write.
+    """
+    folder = record_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    location = str(path.resolve())
+    entry = {"format": FORMAT, "digest": digest, "path": location, "base": base}
+    handle, fresh = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)  # readable by this user alone
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(pretty(entry))
+        Path(fresh).replace(folder / _name(digest, location))
+    except BaseException:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+
+
+def remember_written(folder: Path, base: str = "") -> None:
+    """Record the compiled directory that this process has just written.
+
+    Where that fails a warning is logged: the program is whole without it, and opens as one from outside.
+    """
+    try:
+        digest = digest_of({name: (folder / name).read_bytes() for name in DIGESTED})
+        remember(folder, digest, base)
+        if not entries(digest, folder):
+            raise PermissionError(f"others may write to {record_folder()}")
+    except OSError as error:
+        log.warning(
+            "The digest of %s could not be recorded (%s); `ragc trust %s` does it later.",
+            folder,
+            error,
+            folder,
+        )
+
+
+def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
+    """The entries of `digest`, the newest first.
+
+    None where the record could be the work of the compiled directory `folder`: because it lies inside.
+    """
+    home = record_folder()
+    if folder is not None and _inside(home, folder):
+        return ()
+    try:
+        if not (_WRITTEN.fullmatch(digest) and _is_own(home.lstat(), stat.S_ISDIR)):
+            return ()
+        known = [entry for path in home.glob(f"{_hex(digest)}-*.json") if (entry := _read(path, digest))]
+    except OSError:
+        return ()
+    return tuple(sorted(known, key=lambda entry: (-entry.since, entry.path)))
+
+
+def is_trusted(digest: str, folder: Path | None = None) -> bool:
+    """Whether `digest` is in the record or named by `RAGC_TRUST`; UsageError when that is no digest."""
+    return is_named(digest) or bool(entries(digest, folder))
+
+
+def is_named(digest: str) -> bool:
+    """Whether the environment names `digest`; UsageError when it names something else than a digest."""
+    named = os.environ.get(TRUST_ENV, "").strip()
+    if named and not _WRITTEN.fullmatch(named):
+        raise UsageError(
+            f"{TRUST_ENV} must be one digest, sha256: and 64 hexadecimal digits, as `ragc trust PATH` prints "
+            f"it; found {named[:80]!r}."
+        )
+    return named == digest
+
+
+def base_of(digest: str, folder: Path) -> Path:
+    """Where the relative paths of the compiled directory `folder` lead.
+
+    That is where they led when this machine compiled it, if that folder is still there, and else the
+    directory itself.
+    """
+    here = str(folder.resolve())
+    known = sorted(entries(digest, folder), key=lambda entry: entry.path != here)
+    for entry in known:
+        if entry.base and Path(entry.base).is_dir():
+            return Path(entry.base)
+    return folder.resolve()
+
+
+def _hex(written: str) -> str:
+    return written.removeprefix("sha256:")
+
+
+def _name(written: str, location: str) -> str:
+    return f"{_hex(written)}-{digest(location)[:16]}.json"
+
+
+def _read(path: Path, wanted: str) -> Entry | None:
+    """The entry in the file `path`; None for one that is damaged, renamed or could be anybody's."""
+    try:
+        with os.fdopen(os.open(path, _READING), "rb") as file:
+            seen = os.fstat(file.fileno())
+            if not _is_own(seen, stat.S_ISREG):
+                return None
+            value = json.loads(file.read(1 << 20).decode("utf-8", "surrogateescape"))
+        location, base = value["path"], value["base"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not (isinstance(location, str) and isinstance(base, str)):
+        return None
+    if value.get("format") != FORMAT or value.get("digest") != wanted or path.name != _name(wanted, location):
+        return None
+    return Entry(location, base, seen.st_mtime)
+
+
+def _is_own(seen: os.stat_result, kind: object) -> bool:
+    """Whether what was `seen` is of the `kind` wanted, belongs to this user, and nobody else may write it."""
+    own = not hasattr(os, "geteuid") or seen.st_uid == os.geteuid()
+    foreign = os.name == "posix" and bool(seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return bool(callable(kind) and kind(seen.st_mode)) and own and not foreign
+
+
+def _inside(home: Path, folder: Path) -> bool:
+    try:
+        return home.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return True

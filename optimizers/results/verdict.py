@@ -1,0 +1,76 @@
+"""Proof: baseline against winner on the same questions, as intervals, differences and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragc.metrics import Metric
+from ragc.metrics.base import Scores
+from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, summarise, verdict
+from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
+from ragc.optimizers.answering import Row
+from ragc.optimizers.task import Task
+
+NOT_MEASURED = "not measured"
+
+
+def intervals(scores: Mapping[str, Interval]) -> dict[str, Any]:
+    """`{metric: {mean, ci, n}}` as JSON values."""
+    return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
+
+
+def summaries(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
+    """The interval of each metric that applies to any of the questions; empty for no questions."""
+    if not scores:
+        return {}
+    made = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
+    return {name: interval for name, interval in made.items() if interval is not None}
+
+
+def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
+    if metric.combine is None:
+        return summarise(metric, [s[metric.id] for s in scores], seed=seed).interval
+    columns = _columns(metric, scores)
+    if not all(any(value is not None for value in column) for column in columns):
+        return None
+    return pooled_ci(columns, metric.combine, seed=seed)
+
+
+def _columns(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
+    return [[s[name] for s in scores] for name in metric.pools]
+
+
+def compare(
+    task: Task, before: Sequence[Row], after: Sequence[Row]
+) -> tuple[dict[str, dict[str, Any]], str, str]:
+    """Paired differences a metric, and the verdict on the first objective."""
+    differences: dict[str, dict[str, Any]] = {}
+    decided, note = NOT_MEASURED, ""
+    for metric in task.metrics:
+        result = _difference(metric, before, after, task.seed)
+        if result is None:
+            continue
+        differences[metric.id] = {
+            "mean": result.diff,
+            "ci": [result.low, result.high],
+            "p": result.p,
+            "n": result.n,
+        }
+        if metric.id == task.objectives[0].metric.id:
+            sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
+            decided, note = sides.get(found := verdict(result), found), power_note(result)
+    return differences, decided, note
+
+
+def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
+    """The paired difference of one metric; None when no question is scored on both sides."""
+    pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
+    kept = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not kept:
+        return None
+    if metric.combine is not None:
+        first, second = (_columns(metric, [row.scores for row in rows]) for rows in (before, after))
+        return pooled_paired(first, second, metric.combine, seed=seed)
+    old, new = zip(*kept, strict=True)
+    return paired(old, new, seed=seed, bounds=metric.bounds)

@@ -1,0 +1,1 @@
+"""A study: what is tried next, raced, kept and chosen."""

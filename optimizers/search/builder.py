@@ -1,0 +1,238 @@
+"""Programs of candidates: built, shown their demonstrations, given their instructions and their targets.
+
+What took LM calls to find, demonstrations and instruction candidates, is found once a study and kept with it.
+
+Instruction candidates of one program, as a study keeps them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.optimizers.demos.bootstrap import collect, show
+from ragc.optimizers.demos.fit import fit
+from ragc.optimizers.demos.pool import ByPredictor, Pool
+from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.space import DEMO_SETS, Candidate
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.recipe.models import CROSS, NEAREST
+from ragc.records import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """The instructions that each predictor may have, its present ones first, and what finding them cost."""
+
+    texts: Mapping[str, tuple[str, ...]]
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many each predictor may have."""
+        return {name: len(texts) for name, texts in self.texts.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        return {"texts": {name: list(t) for name, t in self.texts.items()}, "counters": dict(self.counters)}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Proposals:
+        """The proposals that `to_json` described."""
+        texts = {name: tuple(found) for name, found in value["texts"].items()}
+        return cls(texts, dict(value["counters"]))
+
+
+async def propose(
+    program: RagProgram, task: Task, *, limit: asyncio.Semaphore, progress: Progress
+) -> Proposals:
+    """At most `search.instructions` candidates a predictor of `program`, beside its present instructions."""
+    from ragc.optimizers.instructions.propose import proposed
+
+    wanted = task.recipe.search.instructions
+    progress.phase("instructions", None)
+    with counting(Counters()) as spent:
+        texts = await proposed(program, task, n=wanted + 1)
+    new = sum(len(found) - 1 for found in texts.values())
+    progress.note(f"instructions: {new} candidates for {len(texts)} predictors")
+    return Proposals(texts, spent.invariant())
+
+
+class Kept(Protocol):
+    """Where a study keeps JSON values by name; `pool:` and `proposals:` begin the names used here."""
+
+    def get(self, name: str) -> Any:
+        """What is kept under `name`, or None."""
+        ...
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep `value` under `name`."""
+        ...
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        ...
+
+
+class Maker:
+    """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight.
+
+    `phase_again` is called when demonstrations, a phase of their own, are there, to tell what goes on then.
+    """
+
+    def __init__(self, task: Task, kept: Kept, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        self._kept = kept
+        self._making: dict[str, asyncio.Task[Any]] = {}
+        self.phase_again: Callable[[], None] = lambda: None
+
+    async def program(self, candidate: Candidate) -> RagProgram:
+        """The program of `candidate`, with its demonstrations and what it learned from train questions.
+
+        One that chooses its demonstrations by the question gets all that were collected.
+        """
+        built = await self._instructed(candidate, candidate.knobs)
+        if built.chooses_demos and candidate.demos:
+            shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
+            built = await self._instructed(candidate, {**candidate.knobs, "icl_n": shown})
+        await fit(built, self.task)
+        if not candidate.demos:
+            return built
+        kept = await self.demos(candidate, whole=_chooses(built, candidate))
+        shown = show(built, {name: [one.values for one in found] for name, found in kept.items()})
+        if candidate.demo_kind == NEAREST:
+            for name, predictor in shown.named_predictors():
+                predictor.nearest = candidate.shows(name)[0]
+        return shown
+
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
+        """The demonstrations that `candidate` shows, by predictor; those not named show none.
+
+        With `whole` a predictor that shows any gets all that there are.
+        """
+        if not candidate.demos:
+            return {}
+        pool, seed = await self._pool(candidate), self.task.seed
+        shown = {name: candidate.shows(name) for name in pool.kept}
+        return {
+            name: pool.drawn(name, number, None if whole else count, seed, candidate.demo_kind)
+            for name, (count, number) in shown.items()
+            if count
+        }
+
+    async def earned(self, candidate: Candidate) -> dict[str, Any]:
+        """What provenance says of the demonstrations of `candidate`: scores by predictor, in their order.
+
+        None stands for one whose answer is the gold answer. Those of a program that chooses among them
+        by the question are all told.
+        """
+        whole = bool(candidate.demos) and _chooses(await self._built(candidate), candidate)
+        shown = await self.demos(candidate, whole=whole)
+        return {name: [one.score for one in kept] for name, kept in shown.items() if kept}
+
+    async def proposals(self, program: str) -> Proposals:
+        """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""
+        part = next(part for part in self.task.space.parts if part.program == program)
+
+        async def found() -> Proposals:
+            built = await self._built(part.baseline())
+            made = await propose(built, self.task, limit=self.limit, progress=self.progress)
+            self._kept.put(name, made.to_json())
+            return made
+
+        name = f"proposals:{program}"
+        kept = self._kept.get(name)
+        return Proposals.of(kept) if kept is not None else await self._once(name, found)
+
+    def costs(self) -> list[Mapping[str, float]]:
+        """What each collection of demonstrations, and each search for instructions, cost."""
+        kinds: dict[str, Callable[[Any], Pool | Proposals]] = {"pool": Pool.of, "proposals": Proposals.of}
+        names = [(name, name.partition(":")[0]) for name in self._kept.names()]
+        return [kinds[kind](self._kept.get(name)).counters for name, kind in names if kind in kinds]
+
+    async def _built(
+        self, candidate: Candidate, knobs: Mapping[str, Any] | None = None, runtime: Runtime | None = None
+    ) -> RagProgram:
+        runtime = (runtime or self.task.runtime).playing(candidate.targets)
+        chosen = self.task.method_of(candidate.program)
+        values = dict(candidate.knobs if knobs is None else knobs)
+        built = await asyncio.to_thread(chosen.build, runtime, values)
+        given = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        for name, predictor in built.named_predictors():
+            if name in given:
+                predictor.signature = predictor.signature.with_instructions(given[name])
+        return give_prompts(built, self.task.recipe)
+
+    async def _instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
+        built = await self._built(candidate, knobs)
+        if candidate.instructions:
+            texts = (await self.proposals(candidate.program)).texts
+            for name, predictor in built.named_predictors():
+                if number := candidate.instructions.get(name):
+                    predictor.signature = predictor.signature.with_instructions(texts[name][number])
+        return built
+
+    async def _pool(self, candidate: Candidate) -> Pool:
+        """The demonstrations collected under the setting that fits `candidate`, made once a study.
+
+        Those of another domain are collected on its own questions and sources. They are the answers of the
+        roles' own targets: what a demonstration shows does not depend on who is shown it.
+        """
+        method = self.task.method_of(candidate.program)
+        part = self.task.space.part(candidate)
+        shape = {name: candidate.knobs[name] for name in method.shaping}
+        setting = {**part.baseline().knobs, **method.demo_knobs, **shape}
+        other = self.task.other if candidate.demo_kind == CROSS else None
+        marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
+        name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
+
+        async def collected() -> Pool:
+            runtime = other.runtime if other else None
+            built = await self._built(Candidate(setting, program=candidate.program), runtime=runtime)
+            pool = await self._collected(built, other.questions if other else self.task.train)
+            self._kept.put(name, pool.to_json())
+            return pool
+
+        kept = self._kept.get(name)
+        return Pool.of(kept) if kept is not None else await self._once(name, collected)
+
+    async def _collected(self, built: RagProgram, train: Sequence[Question]) -> Pool:
+        task = self.task
+        self.progress.phase("demonstrations, answering train questions", None)
+        pool = await collect(
+            built,
+            train,
+            task.scorer.only([task.demo_metric]),
+            wanted=max(8, task.space.demos + 2),
+            filled=max(8, task.space.demos * DEMO_SETS),
+            threshold=task.demo_threshold,
+            limit=self.limit,
+            done=lambda row: self.progress.step(),
+            kinds=task.recipe.search.demo_kinds,
+        )
+        kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
+        self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
+        self.phase_again()
+        return pool
+
+    async def _once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+        """What `make` gives, made once however many ask; a waiter that is cancelled does not stop it."""
+        if name not in self._making:
+            self._making[name] = asyncio.ensure_future(_awaited(make))
+        return await asyncio.shield(self._making[name])
+
+
+def _chooses(program: RagProgram, candidate: Candidate) -> bool:
+    """Whether the question decides which demonstrations are shown, so that all there are must be there."""
+    return program.chooses_demos or candidate.demo_kind == NEAREST
+
+
+async def _awaited(make: Callable[[], Awaitable[Any]]) -> Any:
+    return await make()

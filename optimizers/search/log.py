@@ -1,0 +1,64 @@
+"""The log of a study: a text file that a person can read while it runs, one line an event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.task import Task
+
+LOG = "study.log"
+"""The name of the log in the study's directory."""
+
+
+class Journal:
+    """Appends to the log in `directory`; a log that cannot be written stops nothing."""
+
+    def __init__(self, directory: Path, task: Task) -> None:
+        self.path, self._task = directory / LOG, task
+
+    def begins(self, trials: int) -> None:
+        """A process takes the study up; `trials` are there already."""
+        task = self._task
+        names = ", ".join(objective.name for objective in task.objectives)
+        sizes = f"{len(task.train)} train, {len(task.dev)} dev, {len(task.test)} test questions"
+        how = f"resumed after {trials} trials" if trials else "begun"
+        self._write(
+            [f"{how}: {task.recipe.program} for {names}; {sizes}; {task.trials} trials, seed {task.seed}"]
+        )
+
+    def tried(self, trials: Sequence[Tried], abouts: Sequence[str]) -> None:
+        """A batch is told."""
+        self._write(
+            [
+                f"trial {trial.number}: {self._values(trial)}"
+                + ("" if trial.complete else f", stopped after {len(trial.scores)} questions")
+                + f"; {about}"
+                + (f"; {trial.failures.text}" if trial.failures.n else "")
+                for trial, about in zip(trials, abouts, strict=True)
+            ]
+        )
+
+    def note(self, text: str) -> None:
+        """One line about something else."""
+        self._write([text])
+
+    def ends(self, chosen: Tried, trials: int, spent: str) -> None:
+        """The search is over."""
+        ended = f"{spent} " if spent else ""
+        searched = f"{trials - 1} trial{'' if trials == 2 else 's'} and the baseline"
+        self._write([f"{ended}Searched {searched}; trial {chosen.number} wins: {self._values(chosen)}"])
+
+    def _values(self, trial: Tried) -> str:
+        pairs = zip(self._task.objectives, trial.values, strict=True)
+        return ", ".join(f"{one.metric.id} {one.unsigned(value):.4g}" for one, value in pairs)
+
+    def _write(self, lines: Sequence[str]) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        try:
+            with self.path.open("a", encoding="utf-8") as out:
+                out.writelines(f"{now} {line}\n" for line in lines)
+        except OSError:
+            return

@@ -1,0 +1,280 @@
+"""What a study tries next: a rule first, then other demonstrations for the best, and Optuna's sampler.
+
+Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
+study that was killed and resumed asks for what an unbroken one does. A copy of the study in memory is asked,
+for each parameter of a trial is a transaction of the study that is kept; what is tried is then added to that.
+In the copy a trial has the values that the sampler is to learn from (`telling`).
+
+From the search space to Optuna's distributions and back to a candidate.
+
+This is the only file that knows Optuna's distributions.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Container, Sequence
+from typing import Any, assert_never
+
+import optuna
+
+from ragc.core.digest import digest
+from ragc.errors import UsageError
+from ragc.optimizers.search.selection import best
+from ragc.optimizers.search.tell import learned_from
+from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.task import Task
+from ragc.programs.knobs import Knob, Value
+from ragc.recipe.models import FILLED
+
+
+def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
+    """A candidate for `trial`; a knob whose condition does not hold keeps its default."""
+    several = len(spaces.parts) > 1
+    chosen = spaces.first.program
+    if several:
+        chosen = str(trial.suggest_categorical("program", [part.program for part in spaces.parts]))
+    part = next(part for part in spaces.parts if part.program == chosen)
+    values, prefix = dict(part.baseline().knobs), _prefix(part)
+    searched = {knob.name: knob for knob in part.knobs}
+    for declared in part.kind.declared():
+        knob = searched.get(declared.name)
+        if knob is not None and part.kind.matters(knob, values):
+            values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
+    demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
+    kind = _kind(trial, f"{prefix}demo_kind", part) if demos else FILLED
+    demo_set = _set(trial, f"{prefix}demo_set", part.sets(kind)) if demos else 0
+    own = _own(trial, f"{prefix}own_demos", part, kind) if demos and part.predictors else {}
+    numbers = {
+        name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
+        for name, count in part.instructed.items()
+    }
+    players = {
+        role: str(trial.suggest_categorical(f"target.{role}", names))
+        for role, names in spaces.targets.items()
+    }
+    return Candidate(
+        values,
+        demos,
+        demo_set,
+        {name: number for name, number in numbers.items() if number},
+        {role: name for role, name in players.items() if name != role},
+        chosen,
+        own,
+        kind,
+    ).sharing(demos, demo_set)
+
+
+def _kind(trial: optuna.Trial, name: str, part: Space) -> str:
+    first, *others = part.demo_kinds
+    return str(trial.suggest_categorical(name, part.demo_kinds)) if others else first
+
+
+def _set(trial: optuna.Trial, name: str, sets: range) -> int:
+    return int(trial.suggest_categorical(name, sets)) if len(sets) > 1 else 0
+
+
+def _own(trial: optuna.Trial, name: str, part: Space, kind: str) -> dict[str, tuple[int, int]]:
+    """What each predictor shows of its own; nothing in every other trial drawn at random."""
+    own: dict[str, tuple[int, int]] = {}
+    if trial.suggest_categorical(name, (False, True)):
+        for predictor in part.predictors:
+            count = trial.suggest_int(f"{name}.{predictor}", 0, part.demos)
+            own[predictor] = (count, _set(trial, f"{name}.{predictor}.set", part.sets(kind)) if count else 0)
+    return own
+
+
+def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
+    """`candidate` as Optuna parameters; a value outside the searched range is left out.
+
+    A value between the steps of a number is told as the nearest step, for Optuna knows no other.
+    """
+    part = spaces.part(candidate)
+    values, prefix = dict(candidate.knobs), _prefix(part)
+    out: dict[str, Any] = {"program": candidate.program} if len(spaces.parts) > 1 else {}
+    for knob in part.knobs:
+        if part.kind.matters(knob, values) and _inside(knob, values[knob.name]):
+            out[f"{prefix}knob.{knob.name}"] = _on_grid(knob, values[knob.name])
+    if part.demos:
+        out[f"{prefix}demos"] = candidate.demos
+        if candidate.demos and len(part.demo_kinds) > 1:
+            out[f"{prefix}demo_kind"] = candidate.demo_kind
+        if candidate.demos and len(part.sets(candidate.demo_kind)) > 1:
+            out[f"{prefix}demo_set"] = candidate.demo_set
+        if candidate.demos and part.predictors:
+            out |= _own_as_parameters(f"{prefix}own_demos", part, candidate)
+    for name in part.instructed:
+        out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
+    for role in spaces.targets:
+        out[f"target.{role}"] = candidate.targets.get(role, role)
+    return out
+
+
+def _own_as_parameters(name: str, part: Space, candidate: Candidate) -> dict[str, Any]:
+    out: dict[str, Any] = {name: bool(candidate.own_demos)}
+    for predictor in part.predictors if candidate.own_demos else ():
+        count, number = candidate.shows(predictor)
+        out[f"{name}.{predictor}"] = count
+        if count and len(part.sets(candidate.demo_kind)) > 1:
+            out[f"{name}.{predictor}.set"] = number
+    return out
+
+
+def _prefix(part: Space) -> str:
+    """Two programs may declare one knob with different ranges, which are then two parameters."""
+    return f"{part.program}." if part.program else ""
+
+
+def _inside(knob: Knob, value: Value) -> bool:
+    try:
+        knob.check(value)
+    except UsageError:
+        return False
+    return True
+
+
+def _on_grid(knob: Knob, value: Value) -> Value:
+    if knob.kind != "float" or not knob.step:
+        return value
+    least, most = knob.bounds
+    steps = min(round((float(value) - least) / knob.step), int((most - least) / knob.step + 1e-9))
+    return round(least + steps * knob.step, 10)
+
+
+def _one(trial: optuna.Trial, name: str, knob: Knob) -> Value:
+    least, most = knob.bounds
+    match knob.kind:
+        case "int":
+            step, low, high = int(knob.step or 1), int(least), int(most)
+            return trial.suggest_int(name, low, high - (high - low) % step, step=step)
+        case "float":
+            return round(trial.suggest_float(name, least, most, step=knob.step), 10)
+        case "switch":
+            return bool(trial.suggest_categorical(name, (False, True)))
+        case "choice":
+            return knob.check(trial.suggest_categorical(name, knob.options))
+        case _:
+            assert_never(knob.kind)
+
+
+def sampler(
+    seed: int, finished: int, position: int, *, trials: int, explore: bool = False
+) -> optuna.samplers.BaseSampler:
+    """TPE seeded from the study's seed, the number of finished trials and the place in the batch.
+
+    A killed and resumed study therefore asks for the same candidates as an unbroken one. With `explore`
+    it draws uniformly at random.
+    """
+    mixed = int(digest([seed, finished, position])[:8], 16)
+    if explore:
+        return optuna.samplers.RandomSampler(seed=mixed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # group and multivariate
+        return optuna.samplers.TPESampler(
+            seed=mixed,
+            n_startup_trials=max(4, min(10, trials // 3)),
+            multivariate=True,
+            group=True,
+            constant_liar=True,
+        )
+
+
+DRAWS = 12
+"""How often a candidate is drawn before one that was tried may come again; the later half at random."""
+
+Asked = tuple[int, Candidate]
+"""The number of a trial in Optuna's storage, and what it tries."""
+
+
+class Asking:
+    """Asks `study` for the trials of `task` in `space`, batch by batch."""
+
+    def __init__(self, study: optuna.Study, task: Task, space: Spaces) -> None:
+        self._study, self._task, self._space = study, task, space
+        self._first = space.screening(math.ceil(task.trials * 2 / 3))
+        self._offered: tuple[Candidate, ...] = ()
+
+    def baseline(self) -> list[Asked]:
+        """The declared defaults, alone."""
+        self._copy()
+        return [self._given(self._space.baseline(), 0, 0)]
+
+    @property
+    def screened(self) -> int:
+        """How many trials, the baseline not counted, are done when the batches of the screening are."""
+        return math.ceil(len(self._first) / self._task.batch) * self._task.batch
+
+    def offer(self, candidates: Sequence[Candidate]) -> None:
+        """Try `candidates` as soon as the screening is over."""
+        self._offered = tuple(candidates)
+
+    def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
+        """The next trials after `trials`, the baseline among them, of `wanted` in all.
+
+        What is left of the screening; then what was offered; then two in three show the best candidate so
+        far another demonstration set, all predictors the same. When none is left, one in three shows it to
+        one predictor alone. The others are the sampler's.
+        """
+        self._copy()
+        done, asked = len(trials), list[Asked]()
+        tried = {trial.candidate.mark for trial in trials}
+        leader = best(trials, self._task.objectives).candidate
+        shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
+        for position in range(min(self._task.batch, wanted - done)):
+            place = done - 1 + position
+            candidate = self._given_at(place)
+            turn = (place - len(self._first)) % 3
+            if candidate is None and shown and turn < 2:
+                candidate = self._space.another_set(shown[0], tried)
+            if candidate is None and shown and turn == 0:
+                candidate = self._space.another_own(shown[0], tried)
+            if candidate is None:
+                asked.append(self._drawn(done, position, tried, shown))
+            else:
+                asked.append(self._given(candidate, done, position))
+            tried.add(asked[-1][1].mark)
+        return asked
+
+    def _copy(self) -> None:
+        """Take a new copy of the study."""
+        self._asked = optuna.create_study(directions=self._study.directions)
+        self._asked.add_trials(learned_from(self._study.get_trials(deepcopy=False)))
+
+    def _given_at(self, place: int) -> Candidate | None:
+        """What the rule has for trial `place`, the first after the baseline being 0; None when it is over."""
+        if place < len(self._first):
+            return self._first[place]
+        at = place - self.screened
+        return self._offered[at] if 0 <= at < len(self._offered) else None
+
+    def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
+        self._asked.enqueue_trial(enqueued(self._space, candidate))
+        trial, _ = self._ask(done, position)
+        return self._kept(trial), candidate
+
+    def _drawn(self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]) -> Asked:
+        """A candidate of the sampler's; where it only repeats itself, one like it or like those `shown`."""
+        candidate = self._space.baseline()
+        for attempt in range(DRAWS):
+            place = position + attempt * self._task.batch
+            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
+            if candidate.mark not in tried:
+                return self._kept(trial), candidate
+            self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        others = (
+            self._space.another_set(like, tried) or self._space.another_own(like, tried)
+            for like in (candidate, *shown)
+        )
+        return self._given(next(filter(None, others), candidate), done, position)
+
+    def _ask(self, done: int, place: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
+        self._asked.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
+        trial = self._asked.ask()
+        return trial, suggest(self._space, trial)
+
+    def _kept(self, trial: optuna.Trial) -> int:
+        """The number under which the study keeps `trial`, which runs."""
+        self._study.add_trial(self._asked.get_trials(deepcopy=False)[trial.number])
+        return self._study.get_trials(deepcopy=False)[-1].number

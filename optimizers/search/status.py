@@ -1,0 +1,339 @@
+"""How a study stands: read from what it keeps, while it runs or after it was cut off. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+from filelock import FileLock, Timeout
+
+from ragc import metrics
+from ragc.core.redact import shorten
+from ragc.core.terminal import visible
+from ragc.errors import ArtefactError, RagcError, Untrusted
+from ragc.metrics.base import Objective
+from ragc.metrics.failures import Failures
+from ragc.optimizers.budget import FileLedger, StudyLedger
+from ragc.optimizers.distributed.budget import SharedLedger
+from ragc.optimizers.distributed.study_address import mark, recipe_in, storage_address, store_address
+from ragc.optimizers.integrations import optuna_folder
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.checkpoint import BEST
+from ragc.optimizers.search.log import LOG
+from ragc.optimizers.search.selection import front, winner
+from ragc.optimizers.search.storage import NAME, begun, find, is_outside, opened
+from ragc.optimizers.search.trial import Tried, recorded
+from ragc.optimizers.space import Candidate, worded
+from ragc.recipe import Budget, Recipe
+
+_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
+
+LINES = 5
+"""How many lines of the log are shown."""
+
+RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
+_NEXT = {
+    RUNNING: "A process is at work on it; ask again, or read its log.",
+    CUT: "Run the same `ragc compile` command with --resume to go on.",
+    FINISHED: "It is finished; the compiled program is where --out of `ragc compile` said.",
+}
+_NOTHING = (
+    "No trial so far answered any question, so there is nothing to compile; mend what the reason names, then "
+    "compile again without --resume."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus:
+    """How a study stands.
+
+    `state` is running (a process holds the study), cut off or finished; that of somebody's own Optuna script,
+    whose end only the script knows, is at rest. `trials` counts: done (the baseline
+    left out) of wanted, stopped early among those, running, stale (running when their process died; they are
+    asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
+    be compiled now, with its values and failures, None before the baseline is done; `front` is empty with one
+    objective.
+    `failing` are the trials that failed in any question, those with the greatest share first.
+    `budget` has what was spent and the limit of each kind, None for no limit. `workers` is where others join.
+    """
+
+    study: str
+    state: str
+    recipe: Mapping[str, Any]
+    trials: Mapping[str, int]
+    best: Mapping[str, Any] | None
+    front: tuple[Mapping[str, Any], ...]
+    budget: Mapping[str, Mapping[str, float | None]]
+    workers: str
+    log: tuple[str, ...]
+    next: str
+    failing: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `ragc study status --json` prints."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The same for people: names and values in two columns, then the end of the log and what to do."""
+        rows = [*self._rows(), *self._spent()]
+        if self.workers:
+            rows.append(("workers join", f"ragc study worker {self.workers}"))
+        size = max(len(name) for name, _ in rows)
+        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
+        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """What it is, how far it is, and its best trials."""
+        recipe, done = self.recipe, self.trials
+        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
+        yield "study", self.study
+        yield "state", self.state
+        yield "program", recipe["program"]
+        yield "objectives", ", ".join(recipe["objectives"])
+        yield "seed", str(recipe["seed"])
+        yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
+        if self.best is not None:
+            yield "best so far", self._worded(self.best)
+            if (where := Path(self.study) / BEST).exists():
+                yield "its program", str(where)
+        yield from (("on the front", self._worded(trial)) for trial in self.front)
+        for one in self.failing[:LINES]:
+            yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
+        if len(self.failing) > LINES:
+            yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
+
+    def _spent(self) -> Iterator[tuple[str, str]]:
+        for name, amount in self.budget.items():
+            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
+            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+
+    def _worded(self, trial: Mapping[str, Any]) -> str:
+        """A trial's values, what it chose of what is searched, and its failures."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        candidate = Candidate.of(trial["candidate"])
+        searched = self.recipe.get("searched", tuple(candidate.knobs))
+        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
+        chosen = worded(candidate, knobs, program=candidate.program)
+        failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
+        line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
+        return f"{line}; {failures}" if failures else line
+
+
+def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
+    """How the study at `path` stands: the --out directory of a compile, or the study's own directory.
+
+    A study of `ragc.study` is found by its recipe file and by its name too. `trust_targets` allows the
+    addresses of a directory from outside. Raises ArtefactError when there is none, Untrusted for an address
+    that nobody allowed, StoreError when its storage cannot be read.
+    """
+    if optuna_folder.is_own(Path(path)):
+        _check_inside(Path(path))
+        return _own(Path(path))
+    try:
+        directory = find(path)
+    except ArtefactError:
+        if own := optuna_folder.find(path):
+            return _own(own)
+        raise
+    _check_inside(directory)
+    recipe = recipe_in(directory)
+    if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
+        raise Untrusted(
+            f"{directory} is no study of this machine's, and its recipe speaks to "
+            f"{shorten(recipe.study.storage or recipe.study.store)}; allow its addresses with "
+            "--trust-targets."
+        )
+    study = _study(directory, recipe)
+    tried = _tried(study)
+    objectives = [_objective(name) for name in recipe.search.objectives]
+    pick = next(o for o in objectives if o.name == recipe.search.pick)
+    state = _state(directory)
+    best = winner(tried, objectives, pick) if tried else None
+    beside = front(tried, objectives) if len(objectives) > 1 else []
+    wanted = recipe.search.trials
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe),
+        _counts(
+            study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state
+        ),
+        _shown(best, objectives) if best else None,
+        tuple(_shown(trial, objectives) for trial in beside),
+        _budget(directory, recipe),
+        mark(directory).get("workers", "") if state == RUNNING else "",
+        _log(directory),
+        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _NEXT[state],
+        tuple(
+            {"trial": trial.number, "failures": trial.failures.to_json()}
+            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            if trial.failures.n
+        ),
+    )
+
+
+def damage(directory: Path) -> str:
+    """What is wrong with the files of the study in `directory`, "" for nothing. Nothing is changed.
+
+    A study that a process holds is not looked at, and neither is what servers keep of it.
+    """
+    if _state(directory) == RUNNING:
+        return ""
+    try:
+        if (directory / "recipe.toml").exists():
+            recipe_in(directory)
+        mark(directory)
+        FileLedger(directory / "charges.jsonl", Budget()).close()
+        if optuna_folder.is_own(directory):
+            begun(directory, mark(directory).get("name", NAME))
+        else:
+            _tried(begun(directory))
+        if (directory / BEST).exists():
+            load(directory / BEST)
+        if (trials := directory / "trials.json").exists():
+            json.loads(trials.read_text("utf-8"))
+    except RagcError as error:
+        return visible(" ".join(str(error).split()))
+    except (OSError, ValueError, RecursionError) as error:
+        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
+    return ""
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "program": recipe.program,
+        "optimizer": recipe.search.optimizer,
+        "objectives": list(recipe.search.objectives),
+        "seed": recipe.seed,
+        "searched": list(recipe.search.knobs),
+    }
+
+
+def _own(directory: Path) -> StudyStatus:
+    """How the study of somebody's own Optuna script stands."""
+    from ragc.optimizers.integrations import optuna_status
+
+    recipe = recipe_in(directory)
+    trials = optuna_status.trials_of(directory)
+    counts = optuna_status.counts(directory, trials, recipe)
+    best, beside = optuna_status.shown(trials, recipe)
+    state = RUNNING if counts["running"] else CUT if counts["stale"] or not counts["done"] else OWN
+    after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
+    if not trials:
+        after = "No trial is kept here; one with a storage of its own keeps them there."
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe) | {"optimizer": "optuna"},
+        counts,
+        best,
+        tuple(beside),
+        _budget(directory, recipe),
+        "",
+        _log(directory),
+        after,
+        optuna_status.failing(trials),
+    )
+
+
+def _check_inside(directory: Path) -> None:
+    """Raise ArtefactError when a study from outside holds a link that leads out of it, or a pipe.
+
+    What it links to would be shown as its log, and files of finished holders there removed.
+    """
+    if not is_outside(directory):
+        return
+    home = directory.resolve()
+    for folder in (directory, directory / "at-work"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            real = path.resolve()
+            if not real.is_relative_to(home):
+                raise ArtefactError(
+                    f"{path} is a link that leads out of the study; copy it with what it links to."
+                )
+            if path.exists() and not (real.is_file() or real.is_dir()):
+                raise ArtefactError(f"{path} is no regular file; copy the study again.")
+
+
+def _state(directory: Path) -> str:
+    lock = Path(f"{directory}.lock")
+    if lock.exists():
+        try:
+            with FileLock(lock, timeout=0):
+                pass
+        except Timeout:
+            return RUNNING
+    return FINISHED if (directory / "trials.json").exists() else CUT
+
+
+def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
+    """The study as Optuna keeps it; None before its first trial and for an optimizer that has none."""
+    if address := storage_address(recipe.study):
+        name = mark(directory).get("name")
+        return opened(address, name) if name else None
+    return begun(directory)
+
+
+def _tried(study: optuna.Study | None) -> list[Tried]:
+    return [tried for _, tried in recorded(study.user_attrs if study else {})]
+
+
+def _counts(study: optuna.Study | None, tried: Sequence[Tried], wanted: int, state: str) -> dict[str, int]:
+    trials = study.get_trials(deepcopy=False) if study else []
+    states = Counter(trial.state for trial in trials)
+    told = {trial.number for trial in tried}
+    flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in told for t in trials)
+    return {
+        "done": max(0, len(tried) - 1),
+        "wanted": wanted,
+        "stopped": sum(not trial.complete for trial in tried),
+        "running": flying if state == RUNNING else 0,
+        "stale": 0 if state == RUNNING else flying,
+        "failed": states[optuna.trial.TrialState.FAIL],
+    }
+
+
+def _objective(name: str) -> Objective:
+    return Objective(metrics.get(name.removeprefix("-")), -1 if name.startswith("-") else 1)
+
+
+def _shown(trial: Tried, objectives: Sequence[Objective]) -> dict[str, Any]:
+    pairs = zip(objectives, trial.values, strict=True)
+    return {
+        "trial": trial.number,
+        "values": {objective.metric.id: objective.unsigned(value) for objective, value in pairs},
+        "failures": trial.failures.to_json(),
+        "candidate": trial.candidate.to_json(),
+    }
+
+
+def _budget(directory: Path, recipe: Recipe) -> dict[str, dict[str, float | None]]:
+    limits, ledger = recipe.budget, _ledger(directory, recipe)
+    spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
+    ledger.close()
+    return {
+        name: {"spent": round(amount, 6), "limit": getattr(limits, name)} for name, amount in spent.items()
+    }
+
+
+def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
+    name, address = mark(directory).get("name"), store_address(recipe.study)
+    if recipe.study.workers and name and address:
+        return SharedLedger(address, name, recipe.budget)
+    return FileLedger(directory / "charges.jsonl", recipe.budget)
+
+
+def _log(directory: Path) -> tuple[str, ...]:
+    path = directory / LOG
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()[-LINES:]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        return (f"the log cannot be read: {error.strerror or error}",)
+    return tuple(map(visible, lines))

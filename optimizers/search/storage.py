@@ -1,0 +1,305 @@
+"""Where a study lives: Optuna's storage, with what ragc keeps beside the trials in its attributes.
+
+The storage of a study on one machine: Optuna's journal in one file, of which a kill loses nothing.
+
+Each operation is one line of JSON, on disk before the next, with a digest of itself under `ragc.check`, which
+Optuna passes over. Lines that other programs wrote, such as Optuna's dashboard, have none and are read too.
+"""
+
+from __future__ import annotations
+
+import copy
+import errno
+import hashlib
+import json
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from difflib import ndiff
+from pathlib import Path
+from typing import Any
+
+import optuna
+from filelock import FileLock, Timeout
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from ragc.core.digest import digest
+from ragc.core.masking import mask, place, secrets
+from ragc.core.paths import cache_home
+from ragc.errors import ArtefactError, StoreError, UsageError
+
+FILE = "study.journal"
+"""The name of the file in the study's directory."""
+
+WAIT_S = 3.0
+"""How long another process may hold the file."""
+
+_CHECK = "ragc.check"
+_BEGINNING = b'{"op_code":'
+
+
+class DamagedJournal(OSError):
+    """The file is not what was written; `filename` names it, and the text says what is wrong."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
+    """The storage that is a file in `directory`, which must be there; the file is made.
+
+    The half of a line that a killed process left at its end is cut off, or passed over without `mend`.
+
+    Raises OSError, DamagedJournal when the file is something else or a line of it is damaged.
+    """
+    return JournalStorage(_Lines(directory / FILE, mend))
+
+
+class _Lock(JournalFileOpenLock):
+    """One that the system frees when its process dies; Optuna's own would hold the next one up for 30 s."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+        self._held = FileLock(f"{path}.lock", timeout=WAIT_S)
+
+    def acquire(self) -> bool:
+        try:
+            self._held.acquire()
+        except Timeout:
+            raise OSError(errno.EWOULDBLOCK, "it is locked", str(self._path)) from None
+        return True
+
+    def release(self) -> None:
+        self._held.release()
+
+
+class _Lines(JournalFileBackend):
+    def __init__(self, path: Path, mend: bool) -> None:
+        self._path, lock = path, _Lock(path)
+        lock.acquire()
+        try:
+            if mend and path.exists():
+                _mend(path)
+            super().__init__(str(path), lock)
+        finally:
+            lock.release()
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        if not self._path.exists():  # to begin a new file would lose what stood in this one
+            raise FileNotFoundError(errno.ENOENT, "it is gone", str(self._path))
+        super().append_logs([{**log, _CHECK: _digest(log)} for log in logs])
+
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        number = log_number_from
+        try:
+            for log in super().read_logs(log_number_from):
+                number += 1
+                yield _checked(log)
+        except (ValueError, RecursionError) as error:
+            at = number + (not isinstance(error, _Damaged))
+            raise _damaged(self._path, f"line {at} of {self._path.name} is damaged") from None
+
+
+def _damaged(path: Path, what: str) -> DamagedJournal:
+    return DamagedJournal(errno.EIO, what, str(path))
+
+
+class _Damaged(ValueError):
+    """A line that is JSON and not what was written."""
+
+
+def _checked(log: Any) -> dict[str, Any]:
+    """A line of the journal, without its digest. Raises ValueError when it is damaged."""
+    if not isinstance(log, dict):
+        raise _Damaged
+    kept = {name: value for name, value in log.items() if name != _CHECK}
+    # The name of the digest may be what is damaged, so that the line looks like one of another program.
+    renamed = any("ragc" in name or "check" in name for name in kept)
+    if renamed or log.get(_CHECK, _digest(kept)) != _digest(kept):
+        raise _Damaged
+    return kept
+
+
+def _digest(log: dict[str, Any]) -> str:
+    """32 hexadecimal digits over `log` as it is read back from its line."""
+    text = json.dumps(json.loads(json.dumps(log)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _mend(path: Path) -> None:
+    """Cut off the half of a line that a killed process left."""
+    text = path.read_bytes()
+    if not text.startswith(_BEGINNING[: len(text)]):
+        raise _damaged(path, f"{path.name} is no journal of Optuna's")
+    whole = text.rfind(b"\n") + 1
+    if whole < len(text):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+
+NAME = "ragc"
+"""The name of the one study in a directory's storage."""
+
+
+def storage(directory: Path, objectives: int, address: str = "", name: str = NAME) -> optuna.Study:
+    """The study kept in `directory`, or as `name` on the server at `address`, made if it is not there.
+
+    Raises StoreError, and UsageError when the library for the server is missing.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with _told(directory, address):
+        return optuna.create_study(
+            storage=_server(address) if address else journal(directory),
+            study_name=name,
+            directions=["maximize" for _ in range(objectives)],
+            load_if_exists=True,
+        )
+
+
+def opened(address: str, name: str) -> optuna.Study:
+    """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
+    with _told(None, address):
+        return optuna.load_study(storage=_server(address), study_name=name)
+
+
+def begun(directory: Path, name: str = NAME) -> optuna.Study | None:
+    """The study called `name` that is kept in `directory`, to be read; None when there is none.
+
+    Raises as `storage`.
+    """
+    if not (directory / FILE).exists():
+        return None
+    with _told(directory):
+        kept = journal(directory, mend=False)
+        return optuna.load_study(storage=kept, study_name=name) if kept.get_all_studies() else None
+
+
+def delete(address: str, name: str) -> None:
+    """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
+    with _told(None, address), suppress(KeyError):
+        optuna.delete_study(storage=_server(address), study_name=name)
+
+
+def _server(address: str) -> optuna.storages.RDBStorage:
+    """A connection that has dropped is made again."""
+    return optuna.storages.RDBStorage(address, engine_kwargs={"pool_pre_ping": True})
+
+
+@contextmanager
+def _told(directory: Path | None, address: str = "") -> Iterator[None]:
+    """What Optuna and the database raise, as one sentence without what is secret in `address`."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    where = place(address) if address else str(directory)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except ImportError as error:
+        raise UsageError(
+            f"The storage of the study needs a library that is not installed ({mask(str(error), address)}); "
+            "run: pip install 'ragc[postgres]' for PostgreSQL."
+        ) from None
+    except Exception as error:
+        raise StoreError(
+            f"The study at {where} cannot be opened ({_said(error, address)}); {_remedy(error, address)}."
+        ) from None
+
+
+def _remedy(error: Exception, address: str) -> str:
+    """What to do when a study cannot be opened."""
+    if address:
+        return (
+            "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, "
+            "is one such as postgresql+psycopg://HOST/DATABASE"
+        )
+    if isinstance(error, OSError) and not isinstance(error, DamagedJournal):
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+            return "another process may hold it: wait for it, or end it"
+        return "see that its disk has space and grants access, then go on with --resume"
+    return "it is damaged: begin anew without --resume or move the folder away; what was answered is replayed"
+
+
+def _said(error: Exception, address: str) -> str:
+    """The first line of the root cause, without what is secret in `address`."""
+    root: BaseException = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    text = (str(root).strip() or type(root).__name__).splitlines()[0]
+    named = "" if isinstance(root, DamagedJournal) else f"{type(root).__name__}: "
+    return named + mask(text, address)
+
+
+class StudyKept:
+    """JSON values by name, kept as attributes of an Optuna study."""
+
+    def __init__(self, study: optuna.Study) -> None:
+        self._study = study
+        self._seen: dict[str, Any] = {}
+
+    def get(self, name: str) -> Any:
+        """What is kept under `name`, or None."""
+        if name not in self._seen:
+            found = self._study.user_attrs  # a copy of all of them
+            if name not in found:
+                return None
+            self._seen[name] = found[name]
+        return copy.deepcopy(self._seen[name])
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep `value` under `name`."""
+        self._study.set_user_attr(name, value)
+        self._seen[name] = copy.deepcopy(value)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._study.user_attrs)
+
+
+class Memory:
+    """JSON values by name, kept by this process alone."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+
+    def get(self, name: str) -> Any:
+        """What is kept under `name`, or None."""
+        return self._values.get(name)
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep `value` under `name`."""
+        self._values[name] = value
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._values)
+
+
+def study_directory(out: Path) -> Path:
+    """Where the study of the compiled program at `out` keeps its state."""
+    return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
+
+
+def difference(before: str, after: str) -> str:
+    """The lines that are gone (-) and new (+), three of them at most."""
+    lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
+    changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]
+    return "; ".join(changed[:3]) + (f"; and {len(changed) - 3} more" if len(changed) > 3 else "")
+
+
+def find(path: str | Path) -> Path:
+    """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
+    for directory in (Path(path), study_directory(Path(path))):
+        if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
+            return directory
+    shown = place(str(path)) if secrets(str(path)) else path
+    raise ArtefactError(
+        f"No study is known at {shown}; name the --out directory of a compile on this machine, the recipe or "
+        f"the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."
+    )
+
+
+def is_outside(directory: Path) -> bool:
+    """Whether `directory` is none of the studies in this machine's cache, links followed."""
+    return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())

@@ -1,0 +1,232 @@
+"""The study: Optuna ask/tell over candidates, raced on the dev questions, safe against kills.
+
+Trials run in batches of a fixed size. Results of a batch are written down together before any is
+told, so a study killed between two tells goes on as if it had not been. Trials that were running when a
+process died are failed and asked again, with the same outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import optuna
+from sqlalchemy.exc import SQLAlchemyError
+
+from ragc.core.progress import Progress
+from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
+from ragc.optimizers.distributed.study_address import facts_differ, study_in
+from ragc.optimizers.search.builder import Maker
+from ragc.optimizers.search.checkpoint import BestSoFar
+from ragc.optimizers.search.log import Journal
+from ragc.optimizers.search.run_trial import Local, Runner
+from ragc.optimizers.search.sampler import Asked, Asking
+from ragc.optimizers.search.selection import best, front, winner
+from ragc.optimizers.search.storage import DamagedJournal, StudyKept
+from ragc.optimizers.search.tell import finish
+from ragc.optimizers.search.trial import BATCH, Tried, recorded
+from ragc.optimizers.space import Candidate, Spaces, worded
+from ragc.optimizers.task import Task
+from ragc.optimizers.thresholds.tuner import Calibrating
+
+
+@contextmanager
+def storing(directory: Path) -> Iterator[None]:
+    """What is raised when the state of the study in `directory` cannot be reached, as one StoreError."""
+    try:
+        yield
+    except (optuna.exceptions.OptunaError, SQLAlchemyError, OSError) as error:
+        if isinstance(error, OSError) and str(directory) not in str(error.filename):
+            raise
+        cause = error.__cause__ or error
+        root = getattr(cause, "orig", None) or cause
+        said = next(iter(str(root).splitlines()), "") or type(root).__name__
+        if isinstance(error, DamagedJournal):
+            raise StoreError(
+                f"The study in {directory} is damaged ({said}); begin anew without --resume, which replays "
+                "what was answered."
+            ) from error
+        raise StoreError(
+            f"The state of the study in {directory} cannot be written or read any more ({said}); see that "
+            "its disk or server is there and that no other program holds it, then go on with --resume."
+        ) from error
+
+
+class Study:
+    """One search for the best candidate of a task.
+
+    `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
+    the questions in flight. `maker` makes the programs of candidates and `runner` runs trials. `spent` says
+    which budget ended the search, "" for none.
+    Raises UsageError when a study that is there was begun with other questions, sources or targets, and
+    StoreError when its storage cannot be opened or holds something else.
+    """
+
+    def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        self.trials: list[Tried] = []
+        self.spent = ""
+        self._study = study_in(directory, task.recipe.study, len(task.objectives))
+        self._journal = Journal(directory, task)
+        kept = StudyKept(self._study)
+        self.maker = Maker(task, kept, limit, progress)
+        self.calibrating = Calibrating(self.maker, kept, self._journal.note)
+        self._best = BestSoFar(directory, task, self.maker)
+        self.runner: Runner = Local(self.maker, lambda row: progress.step())
+        self._check_inputs()
+        self._take_up()
+
+    def _check_inputs(self) -> None:
+        """Refuse to mix scores on other questions, passages or models with those that are there."""
+        begun = self._study.user_attrs.get("inputs")
+        if begun is None:
+            facts = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
+            self._study.set_user_attr("inputs", facts)
+        elif changed := facts_differ(self.task.facts, begun):
+            raise UsageError(
+                f"The {changed} of the recipe changed since the study began, though the recipe did not; undo "
+                "the change, or leave --resume out to begin anew."
+            )
+
+    def _take_up(self) -> None:
+        """Finish what a killed process left: tell recorded batches, fail trials that were running."""
+        told = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
+        for number, tried in recorded(self._study.user_attrs):
+            self.trials.append(tried)
+            if number not in told:
+                finish(self._study, number, tried)
+        states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
+        for _ in range(states.count(optuna.trial.TrialState.WAITING)):
+            self._study.ask()  # only a trial that is running can be failed
+        for trial in self._study.get_trials(deepcopy=False):
+            if not trial.state.is_finished():
+                self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+    async def run(self) -> Tried:
+        """Search until the trials or the budget are spent; the trial to compile."""
+        self._journal.begins(len(self.trials))
+        space = self.task.space
+        if not self.trials:
+            self.progress.phase("baseline on dev", len(self.task.dev))
+            await self._batch(Asking(self._study, self.task, space).baseline())
+        await self._best.keep(self.trials)
+        calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
+        held = round(2 * calls * len(self.task.test))
+        self.task.ledger.hold(held)
+        try:
+            space = await self._instructed(space)
+            wanted = self.task.trials + 1 if space.size else 1
+            asking = Asking(self._study, self.task, space)
+            while len(self.trials) < wanted:
+                if not self.calibrating.done and len(self.trials) > asking.screened:
+                    screened = self.trials[: asking.screened + 1]
+                    asking.offer(await self.calibrating.candidates(space, screened, held))
+                await self._batch(asking.batch(self.trials, wanted))
+                await self._best.keep(self.trials)
+        except BudgetExhausted as error:
+            self.spent = str(error)
+            self.progress.note(self.spent)
+        self.task.ledger.hold(0)
+        chosen = winner(self.trials, self.task.objectives, self.task.pick)
+        self._journal.ends(chosen, len(self.trials), self.spent)
+        return chosen
+
+    @property
+    def front(self) -> list[Tried]:
+        """The complete trials that none other beats, where there are several objectives."""
+        objectives = self.task.objectives
+        return front(self.trials, objectives) if len(objectives) > 1 else []
+
+    async def _instructed(self, space: Spaces) -> Spaces:
+        """`space` with the instructions that were found for each program, where the recipe wants any."""
+        if self.task.recipe.search.instructions:
+            for part in space.parts:
+                found = await self.maker.proposals(part.program)
+                space = space.instructed(part.program, found.counts)
+        return space
+
+    async def _batch(self, asked: Sequence[Asked]) -> None:
+        """Race and tell one batch."""
+        done = len(self.trials)
+        if done:
+            self.maker.phase_again = partial(self._say_batch, done, done + len(asked) - 1)
+            self.maker.phase_again()
+        rivals = self._rivals()
+        abreast = asyncio.Semaphore(self.runner.abreast)
+        races = [
+            asyncio.ensure_future(self._race(done + place, candidate, rivals, abreast))
+            for place, (_, candidate) in enumerate(asked)
+        ]
+        try:
+            results = await asyncio.gather(*races)
+        except BaseException as error:
+            for race in races:
+                race.cancel()
+            await asyncio.gather(*races, return_exceptions=True)
+            if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
+                rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
+                self.progress.note(
+                    f"Trials {done} to {done + len(asked) - 1} were broken off and have no score, because a "
+                    f"question could not be answered{rest}."
+                )
+            raise
+        pairs = [(number, tried) for (number, _), tried in zip(asked, results, strict=True)]
+        record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
+        self._study.set_user_attr(f"{BATCH}{done:06d}", record)
+        for number, tried in pairs:
+            finish(self._study, number, tried)
+        self.trials.extend(results)
+        self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
+
+    def _say_batch(self, first: int, last: int) -> None:
+        """Tell whoever watches that the trials from `first` to `last` answer at most all dev questions."""
+        which = f"trial {first}" if first == last else f"trials {first} to {last}"
+        questions = (last - first + 1) * len(self.task.dev)
+        self.progress.phase(f"searching, {which} of {self.task.trials}", questions)
+
+    def _rivals(self) -> list[Tried]:
+        """Whom a trial must beat: the leader, or with several objectives each trial of the front.
+
+        Nobody, while no trial answered anything: whatever answers is better than that, at any cost.
+        """
+        if not self.trials:
+            return []
+        objectives = self.task.objectives
+        found = [best(self.trials, objectives)] if len(objectives) == 1 else front(self.trials, objectives)
+        return [trial for trial in found if not trial.failures.all]
+
+    async def _race(
+        self,
+        number: int,
+        candidate: Candidate,
+        rivals: Sequence[Tried],
+        abreast: asyncio.Semaphore,
+    ) -> Tried:
+        """Run a trial, when few enough run `abreast`, and tell whoever watches.
+
+        Its `number` is its place in the study, the baseline's 0; Optuna also counts those that were asked
+        for and given up, of which a study that was killed has more.
+        """
+        for earlier in self.trials:
+            if earlier.candidate.mark == candidate.mark and earlier.complete:
+                return replace(earlier, number=number)
+        async with abreast:
+            tried = await self.runner.run(number, candidate, rivals)
+        objective = self.task.objectives[0]
+        score, top = (
+            objective.unsigned(trial.values[0])
+            for trial in (tried, best((*self.trials, tried), self.task.objectives))
+        )
+        self.progress.trial(number, self.task.trials, score, top, self.describe(candidate) + tried.remarks)
+        return tried
+
+    def describe(self, candidate: Candidate) -> str:
+        """How `candidate` differs from the baseline of its program, in a few words."""
+        base = self.task.space.part(candidate).baseline().knobs
+        other = candidate.program if candidate.program != self.task.space.first.program else ""
+        changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
+        return worded(candidate, changed, program=other) or "baseline"

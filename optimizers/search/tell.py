@@ -1,0 +1,91 @@
+"""What Optuna is told of a finished trial, and what its sampler learns from that.
+
+A trial that racing stopped is PRUNED, with the mean of the questions that it saw. That mean is over few and
+perhaps easy questions, so the sampler learns from the trial's estimate instead, which stands beside it.
+Optuna prunes no trial with several objectives: such a one is PRUNED without values, and has attributes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from ragc.metrics.failures import Failures
+from ragc.optimizers.search.trial import Tried
+
+ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
+"""The attributes of a trial: for a stopped one its estimates and means, signed, an objective each, and how
+many questions it saw; for one that failed in any question, what `Failures.to_json` says.
+"""
+
+
+def finish(study: optuna.Study, number: int, tried: Tried) -> None:
+    """End trial `number` of `study`, which is running, as `tried` ended; done twice it changes nothing."""
+    storage = study._storage
+    trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    attributes: dict[str, Any] = {}
+    if tried.failures.n:
+        attributes[FAILURES] = tried.failures.to_json()
+    if not tried.complete:
+        attributes[ESTIMATES], attributes[MEANS] = list(tried.estimates), list(tried.values)
+        attributes[SEEN] = len(tried.scores)
+    for name, value in attributes.items():
+        storage.set_trial_user_attr(trial, name, value)
+    if tried.complete:
+        study.tell(number, list(tried.values))
+        return
+    if len(tried.values) == 1:
+        storage.set_trial_intermediate_value(trial, len(tried.scores), tried.values[0])
+    study.tell(number, state=TrialState.PRUNED)
+
+
+def learned_from(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """`trials` as a sampler is to see them, each in its place.
+
+    A stopped trial is complete with its estimates. One that answered nothing is in no objective better than
+    the worst of those that did: a failed question may be cheap.
+    """
+    values = [_values(trial) for trial in trials]
+    answering = [
+        found for trial, found in zip(trials, values, strict=True) if found and not _answered_nothing(trial)
+    ]
+    if answering:
+        floor = [min(column) for column in zip(*answering, strict=True)]
+        values = [
+            list(map(min, found, floor)) if found and _answered_nothing(trial) else found
+            for trial, found in zip(trials, values, strict=True)
+        ]
+    return [_with(trial, found) for trial, found in zip(trials, values, strict=True)]
+
+
+def _values(trial: FrozenTrial) -> list[float]:
+    """What the sampler learns of `trial` alone; empty for one that was not scored."""
+    if trial.state == TrialState.COMPLETE:
+        return list(trial.values)
+    return [float(value) for value in trial.user_attrs.get(ESTIMATES, ())]
+
+
+def failures_in(trial: FrozenTrial) -> Failures:
+    """The failures that stand in the attributes of `trial`; none where nothing stands there."""
+    kept = trial.user_attrs.get(FAILURES)
+    return Failures() if kept is None else Failures.from_json(kept)
+
+
+def _answered_nothing(trial: FrozenTrial) -> bool:
+    return failures_in(trial).all
+
+
+def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:
+    if not values or (trial.state == TrialState.COMPLETE and trial.values == values):
+        return trial
+    return optuna.trial.create_trial(
+        state=TrialState.COMPLETE,
+        values=values,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs=trial.user_attrs,
+        system_attrs=trial.system_attrs,
+    )

@@ -1,0 +1,124 @@
+"""Finished trials: what was tried, and how it scored question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.core.counters import Counters
+from ragc.errors import StoreError
+from ragc.metrics.base import Objective, Scores
+from ragc.metrics.failures import Failures
+from ragc.optimizers.answering import Row, failures_of
+from ragc.optimizers.search.racing import standing
+from ragc.optimizers.space import Candidate
+
+BATCH = "batch:"
+"""How the names begin under which a study keeps its trials, a batch each."""
+
+
+NONE = Failures()
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One finished trial.
+
+    `scores` are those of the dev questions seen, in the study's order, and `failures` counts those of them
+    that have no answer. `complete` is False when racing stopped it early. `values` are the signed means over
+    the questions seen, one an objective. `estimates` are what the sampler learns from in their place: for a
+    stopped trial the victor's means plus its paired differences, which may lie outside a metric's bounds.
+    """
+
+    number: int
+    candidate: Candidate
+    scores: tuple[Scores, ...]
+    values: tuple[float, ...]
+    complete: bool
+    counters: Mapping[str, float]
+    failures: Failures = NONE
+    estimates: tuple[float, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        return {
+            "number": self.number,
+            "candidate": self.candidate.to_json(),
+            "scores": [dict(s) for s in self.scores],
+            "values": list(self.values),
+            "complete": self.complete,
+            "counters": dict(self.counters),
+            "failures": self.failures.to_json(),
+            "estimates": list(self.estimates),
+        }
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Tried:
+        """The trial that `to_json` described."""
+        return cls(
+            int(value["number"]),
+            Candidate.of(value["candidate"]),
+            tuple(value["scores"]),
+            tuple(float(v) for v in value["values"]),
+            bool(value["complete"]),
+            dict(value["counters"]),
+            Failures.from_json(value["failures"]),
+            tuple(float(v) for v in value["estimates"]),
+        )
+
+    @property
+    def remarks(self) -> str:
+        """What must be known beside its values, for people: a stop, and failures."""
+        stopped = "" if self.complete else f", stopped after {len(self.scores)}"
+        return stopped + (f"; {self.failures.text}" if self.failures.n else "")
+
+    @property
+    def tokens(self) -> float:
+        """All tokens of its calls, replayed or not."""
+        return self.counters.get("prompt_tokens", 0) + self.counters.get("completion_tokens", 0)
+
+    def series(self, objective: Objective) -> list[float]:
+        """The signed scores of `objective`, question by question."""
+        return [objective.of(scores) for scores in self.scores]
+
+
+def finished(
+    number: int,
+    candidate: Candidate,
+    rows: Sequence[Row],
+    objectives: Sequence[Objective],
+    victor: Tried | None,
+) -> Tried:
+    """The trial that ended with `rows`; `victor` is the trial that it cannot beat, None when it is complete.
+
+    The sampler takes a stopped trial for the victor's mean plus its paired difference on the questions seen.
+    """
+    scores = tuple(row.scores for row in rows)
+    cost = Counters()
+    for row in rows:
+        cost.merge(row.spent)
+    series = [[objective.of(s) for s in scores] for objective in objectives]
+    means = tuple(sum(mine) / len(mine) for mine in series)
+    estimates = means
+    if victor is not None:
+        pairs = zip(series, objectives, strict=True)
+        estimates = tuple(standing(mine, victor.series(objective)) for mine, objective in pairs)
+    return Tried(
+        number, candidate, scores, means, victor is None, cost.invariant(), failures_of(rows), estimates
+    )
+
+
+def recorded(attributes: Mapping[str, Any]) -> list[tuple[int, Tried]]:
+    """The trials that a study keeps in its `attributes`, in order, each with its number in Optuna's storage.
+
+    Raises StoreError when one of them is no record of a trial.
+    """
+    try:
+        names = sorted(name for name in attributes if name.startswith(BATCH))
+        return [(int(value["trial"]), Tried.of(value)) for name in names for value in attributes[name]]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"The study holds something that is no record of a trial ({error!r}), as one of another "
+            "version of ragc does; leave --resume out to begin anew, which replays what was answered."
+        ) from error

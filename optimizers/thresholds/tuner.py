@@ -1,0 +1,257 @@
+"""Calibration in a study: searched thresholds are fitted to the scores that the leading setting recorded.
+
+When the screening is over, the best setting of each program whose thresholds vary answers the dev questions
+again, with one of them at other values (`calibration_bench`). Calls that do not depend on the threshold are
+replayed, so this sends what trials there would have sent, and those near by replay it later. What is found
+is kept with the study, so a study that was killed goes on with the same.
+
+The questions are those that trials are compared on. A fitted threshold is only a candidate: it is raced as
+any other trial, and choosing it is no more optimistic than as many trials at other thresholds would be. The
+cross-validated mean says how much to expect of it, and the proof on test stands apart.
+
+What one threshold does to one setting: its scores and outcomes on the dev questions, and the fit to them.
+
+The questions are answered with the threshold as it is and at both ends of its range. Where each of them
+passed the gate once at most, that gives the whole curve. Where some passed it several times, as documents
+do at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragc.core.counters import Counters
+from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
+from ragc.optimizers.answering import Row, evaluate
+from ragc.optimizers.search.builder import Kept, Maker
+from ragc.optimizers.search.run_trial import shuffled
+from ragc.optimizers.search.selection import taking_part
+from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.thresholds.curve import POINTS, Fit, Gated, agrees, evaluated, exact, fit, spaced
+from ragc.programs.knobs import Knob
+from ragc.programs.trace import Gate, together
+
+
+class LeftOut(Exception):
+    """Why a threshold is not calibrated."""
+
+
+class Bench:
+    """The threshold `knob` of the setting `lead`, answered at other values: `left` times at most.
+
+    `used` says how often it was so far, and `spent` is charged with what all answers cost, replayed or not.
+    """
+
+    def __init__(self, maker: Maker, lead: Candidate, knob: Knob, left: int, spent: Counters) -> None:
+        self._maker, self._lead, self._knob, self._spent = maker, lead, knob, spent
+        self._left, self.used = left, 0
+        self._order = shuffled(maker.task)
+        self._rows: dict[float, tuple[Row, ...]] = {}
+
+    @property
+    def _present(self) -> float:
+        return float(self._lead.knobs[self._knob.name])
+
+    async def fitted(self) -> Fit:
+        """The fit. Raises LeftOut, BudgetExhausted, and what a program says that cannot have a value."""
+        low, high = self._knob.bounds
+        if self._left < 2:
+            raise LeftOut("the budget has no room for it")
+        await self._answer(low, high, self._present)
+        seen = [self._scores(at) for at in range(len(self._order))]
+        every = [score for runs in seen for scores in runs for score in scores]
+        if not every:
+            raise LeftOut("no question reached it")
+        reached = sum(any(runs) for runs in seen)
+        single = self._single(seen)
+        if single is not None and agrees(single, low, high, self._present):
+            return fit(exact(single, low, high, self._present), reached)
+        points = spaced(every, low, high, min(POINTS, self._left - self.used))
+        whole = self._knob.kind == "int"
+        await self._answer(*(math.ceil(point) if whole else point for point in points))
+        tried = {point: self._values(rows) for point, rows in self._rows.items()}
+        return fit(evaluated(tried, self._present), reached)
+
+    async def _answer(self, *points: float) -> None:
+        """Answer the questions with the threshold at each of `points` where they were not yet."""
+        task, name = self._maker.task, self._knob.name
+        fresh = [point for point in dict.fromkeys(points) if point not in self._rows]
+        settings = [replace(self._lead, knobs={**self._lead.knobs, name: self._knob.check(p)}) for p in fresh]
+        programs = [await self._maker.program(setting) for setting in settings]
+        made = await together(
+            *(evaluate(program, self._order, task.scorer, limit=self._maker.limit) for program in programs)
+        )
+        self.used += sum(setting != self._lead for setting in settings)
+        for point, rows in zip(fresh, made, strict=True):
+            self._rows[point] = rows
+            for row in rows:
+                self._spent.merge(row.spent)
+
+    def _scores(self, at: int) -> list[list[float]]:
+        """What question `at` compared with the threshold, in each run."""
+        name = self._knob.name
+        traces = [rows[at].trace for rows in self._rows.values()]
+        return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
+
+    def _single(self, seen: list[list[list[float]]]) -> list[Gated] | None:
+        """The questions at their one gate; None where some passed several, or one with several scores."""
+        if self._knob.kind == "int" or any(len(scores) > 1 for runs in seen for scores in runs):
+            return None
+        own = [{score for scores in runs for score in scores} for runs in seen]
+        if any(len(scores) > 1 for scores in own):
+            return None
+        ends = [self._values(self._rows[point]) for point in (*self._knob.bounds, self._present)]
+        return [
+            Gated(question.id, next(iter(scores), None), *(values[question.id] for values in ends))
+            for question, scores in zip(self._order, own, strict=True)
+        ]
+
+    def _values(self, rows: tuple[Row, ...]) -> dict[str, float]:
+        return {row.question.id: self._maker.task.pick.of(row.scores) for row in rows}
+
+
+MOST = 3
+"""Candidates offered for one program: all its fitted thresholds together, then each alone, the best first."""
+
+SHARE = 0.5
+"""The share of what is left of a budget that calibrating one program may take, as far as can be told."""
+
+
+class Calibrating:
+    """Calibrates the thresholds of `maker`'s task; `kept` keeps what is found, `note` writes to the log.
+
+    `done` says that the candidates were given, once a process.
+    """
+
+    def __init__(self, maker: Maker, kept: Kept, note: Callable[[str], None]) -> None:
+        self._maker, self._kept, self._note = maker, kept, note
+        self._task = maker.task
+        self.done = False
+
+    async def candidates(self, space: Spaces, trials: Sequence[Tried], held: int) -> list[Candidate]:
+        """What to try after `trials`, those of the screening with the baseline: `MOST` a program at most.
+
+        Of each program's trials that may win the one with the best mean is calibrated. `held` are LM calls
+        that the budget keeps for later. Without room in the budget nothing is sent, and the log says so.
+        """
+        self.done = True
+        tried = {trial.candidate.mark for trial in trials}
+        found: list[Candidate] = []
+        for part in space.parts if self._task.recipe.search.calibrate else ():
+            lead = self._leader(part, trials)
+            knobs = [] if lead is None else self._thresholds(part, lead.candidate)
+            if lead is not None and knobs:
+                kept = await self._calibrated(part.program, lead, knobs, held)
+                fits = {name: Fit.of(made) for name, made in kept["fits"].items()}
+                found += offers(lead.candidate, fits)
+        return [candidate for candidate in found if candidate.mark not in tried]
+
+    def facts(self) -> list[dict[str, Any]]:
+        """What provenance says of each calibrated threshold; means as the metric has them."""
+        pick, found = self._task.pick, []
+        for program, kept in self._all():
+            for knob, made in kept["fits"].items():
+                means = {name: pick.sign * made[name] for name in ("before", "in_sample", "validated")}
+                curve = {"means": [pick.sign * mean for mean in made["means"]], "metric": pick.metric.id}
+                found.append({"program": program, "knob": knob, **made, **means, **curve})
+            left = kept["left_out"].items()
+            found += [{"program": program, "knob": knob, "left_out": why} for knob, why in left]
+        return found
+
+    def costs(self) -> list[Mapping[str, float]]:
+        """What calibrating each program cost."""
+        return [kept["counters"] for _, kept in self._all()]
+
+    def _all(self) -> list[tuple[str, Any]]:
+        names = [part.program for part in self._task.space.parts]
+        made = [(name or self._task.recipe.program, self._kept.get(f"calibration:{name}")) for name in names]
+        return [(name, kept) for name, kept in made if kept is not None]
+
+    def _leader(self, part: Space, trials: Sequence[Tried]) -> Tried | None:
+        place = self._task.objectives.index(self._task.pick)
+        leading = taking_part(trials, self._task.objectives)
+        own = [t for t in leading if t.candidate.program == part.program and not t.failures.all]
+        return max(
+            own, key=lambda t: (round(t.values[place], 12), -t.failures.n, -t.tokens, -t.number), default=None
+        )
+
+    def _thresholds(self, part: Space, lead: Candidate) -> list[Knob]:
+        """The searched thresholds that matter under `lead`.
+
+        One that shapes demonstrations is left alone where some are shown: each value would collect its own.
+        """
+        shaping = self._task.method_of(part.program).shaping if lead.demos else ()
+        return [
+            knob
+            for knob in part.knobs
+            if knob.threshold and knob.name not in shaping and part.kind.matters(knob, lead.knobs)
+        ]
+
+    async def _calibrated(self, program: str, lead: Tried, knobs: Sequence[Knob], held: int) -> Any:
+        """The fits of `knobs`, why others are left out, and what that cost; made once a study."""
+        name = f"calibration:{program}"
+        if (kept := self._kept.get(name)) is not None:
+            return kept
+        left = self._room(program, lead, len(knobs), held)
+        spent, fits, left_out = Counters(), dict[str, Any](), dict[str, str]()
+        self._maker.progress.phase("calibrating thresholds", None)
+        for knob in knobs:
+            try:
+                bench = Bench(self._maker, lead.candidate, knob, left, spent)
+                fitted = await bench.fitted()
+                fits[knob.name], left = fitted.to_json(), left - bench.used
+                self._note(self._told(knob, fitted))
+            except (LeftOut, BudgetExhausted, CapabilityMissing, UsageError) as error:
+                left_out[knob.name] = str(error)
+                self._note(f"{knob.name} is not calibrated: {error}")
+        made = {"fits": fits, "left_out": left_out, "counters": spent.invariant(), "trial": lead.number}
+        self._kept.put(name, made)
+        return made
+
+    def _told(self, knob: Knob, made: Fit) -> str:
+        sign, metric = self._task.pick.sign, self._task.pick.metric.id
+        before, after, other = (sign * mean for mean in (made.before, made.in_sample, made.validated))
+        about = f"{knob.name} calibrated on {made.n} questions, {made.reached} of which reached it"
+        if made.threshold == made.present:
+            return f"{about}: {made.present:g} is as good as any"
+        how = "" if made.offered else ", which is not worth a trial"
+        return (
+            f"{about}: {made.present:g} to {made.threshold:g} takes {metric} from {before:.4g} to "
+            f"{after:.4g}, {other:.4g} cross-validated{how}"
+        )
+
+    def _room(self, program: str, lead: Tried, knobs: int, held: int) -> int:
+        """How many evaluations may be made, decided once a study, before the first is begun."""
+        name = f"calibrating:{program}"
+        if (kept := self._kept.get(name)) is not None:
+            return int(kept)
+        task, ledger = self._task, self._task.ledger
+        limits, cost = task.recipe.budget, lead.counters
+        shares = [
+            (limits.lm_calls, ledger.calls + held, cost.get("lm_calls", 0)),
+            (limits.tokens, ledger.tokens, lead.tokens),
+            (limits.usd, ledger.usd, cost.get("usd", 0)),
+            (limits.minutes, ledger.minutes, ledger.minutes / (lead.number + 1)),
+        ]
+        rooms = [
+            SHARE * (limit - spent) / each for limit, spent, each in shares if limit is not None and each
+        ]
+        made = max(0, math.floor(min([*rooms, knobs * (2 + POINTS)])))
+        self._kept.put(name, made)
+        return made
+
+
+def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
+    """`lead` with all thresholds that are worth it at their fitted values, then with each alone: `MOST`."""
+    good = {name: made for name, made in fits.items() if made.offered}
+    order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))
+    groups = [order] if len(order) > 1 else []
+    groups += [[name] for name in order]
+    return [
+        replace(lead, knobs={**lead.knobs, **{name: good[name].threshold for name in group}})
+        for group in groups[:MOST]
+    ]

@@ -1,0 +1,57 @@
+"""Chain-of-Note: one call that writes a reading note for each passage and then answers.
+
+Paper: Chain-of-Note, section 3: top 5 passages; three kinds of note (it answers, it only gives context,
+it is irrelevant); "unknown" when nothing supports an answer. The model is asked and not trained, as where
+RQ-RAG (section 3.2) compares with it.
+Differs: notes are a typed list, no longer than the passages; a note on a passage that was not shown, or a
+second note on the same one, is dropped and counted. Noise, chunks and the question's place are vanilla's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.programs.baselines.knobs import ChainOfNoteKnobs
+from ragc.programs.baselines.vanilla import Vanilla
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record
+from ragc.signatures.answer import UNKNOWN, ReadingNotes, ShortAnswer, abstaining, limited_to, with_question
+
+_NOTE_TOKENS = 64
+
+
+class ChainOfNote(Vanilla):
+    """One search of the source `local`, one typed call."""
+
+    def __init__(self, runtime: Runtime, knobs: ChainOfNoteKnobs) -> None:
+        super().__init__(runtime, knobs)
+        most = knobs.top_k + knobs.noise_n
+        signature: Any = limited_to(ReadingNotes, most) if knobs.notes else ShortAnswer
+        signature = abstaining(signature) if knobs.abstain else signature
+        room = _NOTE_TOKENS * most if knobs.notes else 0
+        unknown = (UNKNOWN,) if knobs.abstain else ()
+        self.answer = self.answering(with_question(signature, knobs.query_pos), also=unknown, room=room)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search, then note and answer in one call."""
+        hits = await self.search("local", question, self.knobs.top_k, source=self.local)
+        said = await self.answered(self.answer, question, self._with_noise(question, hits))
+        kinds = self._kinds(said.reading.notes, len(said.passages)) if self.knobs.notes else []
+        tallies = {f"notes_{kind}": kinds.count(kind) for kind in ("answers", "context", "irrelevant")}
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+
+    @staticmethod
+    def _kinds(notes: Sequence[Any], shown_n: int) -> list[str]:
+        """The kinds of the notes that speak of a passage shown, one a passage; the rest are dropped."""
+        kinds: dict[int, str] = {}
+        for note in notes:
+            if note.passage <= shown_n:
+                kinds.setdefault(note.passage, note.kind)
+        if len(kinds) < len(notes):
+            counters.count(dropped=len(notes) - len(kinds))
+            record(Note("notes", f"{len(notes) - len(kinds)} on no passage, or on one noted before"))
+        return list(kinds.values())

@@ -1,0 +1,229 @@
+"""Corrective RAG: grade what was found, and correct it from the web when it is not good enough.
+
+Paper: Corrective Retrieval Augmented Generation, sections 4.2 (evaluator) to 4.5 (web search), and the
+ablations of its section 5; for `form` = binary LangGraph's example, as in PrefRAG, appendix B.3.
+Differs: a typed grade stands in for the trained evaluator; a grade that cannot be read counts as 0,
+between the thresholds, and a passage too long for the grader is left out; a `crag_lower` above
+`crag_upper` counts as `crag_upper`; kept strips of one passage are joined again under its id, and web
+pages are cut as local passages are. Of cut passages at most `strips_max` strips of one find are
+graded; the others are left out, and counted as `crag_strips_left`.
+
+Strips: a passage cut into short parts, and the parts worth keeping put together again.
+
+Paper: Corrective RAG, section 4.4 (knowledge refinement); the three kinds are those of the authors' code.
+Differs: a sentence ends at a full stop, question mark or exclamation mark, and short ones count as others.
+
+Which passages a judge can be shown: those that fit its context one at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.baselines.knobs import CragKnobs
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, reaches, record, together
+from ragc.records import Passage
+from ragc.signatures.answer import ShortAnswer
+from ragc.signatures.grade import BetterQuery, RelevanceCheck, RelevanceGrade, SearchWords
+
+_SENTENCES, _WORDS, _TAIL = 3, 50, 10
+"""Sentences of a strip, words of one, and the fewest words that are a strip at the end of a passage."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def strips(passage: Passage, kind: str) -> tuple[Passage, ...]:
+    """`passage` cut into strips of a `kind`, in reading order; each keeps its id, title and start."""
+    if kind == "whole":
+        return (passage,)
+    if kind == "three_sentences":
+        parts = _grouped(_SENTENCE_END.split(passage.text.strip()), _SENTENCES)
+    else:
+        parts = _grouped(passage.text.split(), _WORDS)
+        if len(parts) > 1 and len(parts[-1]) < _TAIL:
+            parts = [*parts[:-2], parts[-2] + parts[-1]]
+    texts = [" ".join(part) for part in parts]
+    return tuple(replace(passage, text=text) for text in dict.fromkeys(texts) if text)
+
+
+def _grouped(units: list[str], size: int) -> list[list[str]]:
+    return [units[i : i + size] for i in range(0, len(units), size)]
+
+
+def recomposed(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passage, ...]:
+    """The strips in `best` joined into one passage for each id.
+
+    Passages come in the order of `best`, the strips of one in reading order, which is that of `order`.
+    """
+    texts: dict[str, list[str]] = {strip.id: [] for strip in best}
+    chosen = set(best)
+    for strip in dict.fromkeys(order):
+        if strip in chosen:
+            texts[strip.id].append(strip.text)
+    first = {strip.id: strip for strip in reversed(best)}
+    return tuple(replace(first[id], text=" ".join(parts)) for id, parts in texts.items())
+
+
+def readable(call: RagPredict, passages: Sequence[Passage], question: str) -> tuple[Passage, ...]:
+    """Those of `passages` that fit the context of `call` one at a time; others are counted as trimmed."""
+    kept = tuple(p for p in passages if call.fits(question=question, passage=shown(p)))
+    if len(kept) < len(passages):
+        counters.count(trimmed=len(passages) - len(kept))
+    return kept
+
+
+class Crag(RagProgram):
+    """Graded, with whole strips: k grades and an answer, and when corrected a rewrite and web_k grades."""
+
+    call_knobs = (
+        "form", "top_k", "web_k", "actions", "refine", "select_web", "strips", "strips_max", "rewrite",
+    )  # fmt: skip
+
+    def __init__(self, runtime: Runtime, knobs: CragKnobs) -> None:
+        super().__init__(runtime, knobs)
+        role: Any = knobs.grader
+        if role not in runtime.targets:
+            raise UsageError(
+                f"Grading by the role {role!r} needs [targets.{role}]; "
+                'add it, or set the knob grader = "main".'
+            )
+        self.answer = self.answering(ShortAnswer)
+        graded = knobs.form == "graded"
+        self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
+        if knobs.rewrite:
+            self.query = self.predictor(SearchWords if graded else BetterQuery, max_tokens=40)
+
+    def most_calls(self) -> int:
+        """The grades of the local passages, what correcting takes, and the answer."""
+        knobs, cut = self.knobs, self.knobs.strips != "whole"
+        local, web = 0, int(knobs.rewrite)
+        if knobs.form == "graded":
+            local = knobs.strips_max if knobs.refine and cut else 0
+            web += (knobs.strips_max if cut else knobs.web_k) if knobs.select_web else 0
+        correcting = max(local, web) if knobs.actions == "no_ambiguous" else local + web
+        return int(knobs.top_k + correcting + 1)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search locally, grade, correct, answer once."""
+        hits = await self.search("local", question, self.knobs.top_k)
+        found = [hit.passage for hit in hits]
+        tallies: dict[str, float] = dict.fromkeys(
+            ("crag_correct", "crag_incorrect", "crag_ambiguous", "crag_web", "crag_strips_left"), 0
+        )
+        correct = self._graded if self.knobs.form == "graded" else self._binary
+        chosen = dict.fromkeys(await correct(question, found, tallies))
+        said = await self.answered(self.answer, question, tuple(chosen))
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+
+    async def _binary(
+        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    ) -> tuple[Passage, ...]:
+        """The relevant passages; with web passages after them when any was not relevant."""
+        scores = await self._scores(question, found)
+        kept = tuple(p for p in found if scores.get(p, 0.0) > 0)
+        if kept and len(kept) == len(found):
+            return kept
+        record(Note("grades", f"{len(kept)} of {len(found)} relevant"))
+        return (*kept, *await self._web(question, tallies))
+
+    async def _graded(
+        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    ) -> tuple[Passage, ...]:
+        """Local knowledge, web knowledge, or both, as the grades of the local passages say."""
+        scores = await self._scores(question, found)
+        action = self._action(list(scores.values()))
+        record(Note("action", action))
+        tallies[f"crag_{action}"] = 1
+        if action == "correct":
+            return await self._internal(question, found, scores, tallies)
+        if action == "incorrect":
+            return await self._external(question, tallies)
+        both = await together(
+            self._internal(question, found, scores, tallies), self._external(question, tallies)
+        )
+        return (*both[0], *both[1])
+
+    def _action(self, scores: list[float]) -> str:
+        """`correct`, `incorrect` or `ambiguous`; an action that is off becomes its neighbour."""
+        knobs = self.knobs
+        best = max(scores, default=None)
+        if best is not None and reaches("crag_upper", best, knobs.crag_upper):
+            return "ambiguous" if knobs.actions == "no_correct" else "correct"
+        if knobs.actions == "no_incorrect":
+            return "ambiguous"
+        if best is None or knobs.actions == "no_ambiguous":
+            return "incorrect"
+        return "ambiguous" if reaches("crag_lower", best, knobs.crag_lower) else "incorrect"
+
+    async def _internal(
+        self,
+        question: str,
+        found: Sequence[Passage],
+        scores: Mapping[Passage, float],
+        tallies: dict[str, float],
+    ) -> tuple[Passage, ...]:
+        if not self.knobs.refine:
+            return tuple(found)
+        known = list(scores) if self.knobs.strips == "whole" else found
+        return await self._refined(question, known, scores, tallies)
+
+    async def _external(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
+        found = await self._web(question, tallies)
+        return await self._refined(question, found, {}, tallies) if self.knobs.select_web else found
+
+    async def _web(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
+        """What the web has for the rewritten question."""
+        tallies["crag_web"] = 1
+        query = await self._rewritten(question) if self.knobs.rewrite else question
+        return tuple(hit.passage for hit in await self.search("web", query, self.knobs.web_k))
+
+    async def _rewritten(self, question: str) -> str:
+        """Words for a web search; the question itself when none were given."""
+        if self.knobs.form == "graded":
+            said = await self.query.attempt(question=question)
+            query = said.query.strip() if said else ""
+        else:
+            said = await self.query.attempt(question=question, query=question)
+            query = said.better_query.strip() if said else ""
+        if said is not None and not query:
+            counters.count(dropped=1)
+        return query or question
+
+    async def _refined(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        known: Mapping[Passage, float],
+        tallies: dict[str, float],
+    ) -> tuple[Passage, ...]:
+        """The best strips of `passages`, put together by passage; `known` are grades already given."""
+        knobs = self.knobs
+        pieces = dict.fromkeys(strip for passage in passages for strip in strips(passage, knobs.strips))
+        fresh = [strip for strip in pieces if strip not in known]
+        most = len(fresh) if knobs.strips == "whole" else knobs.strips_max
+        tallies["crag_strips_left"] += len(fresh[most:])
+        scores = {**known, **await self._scores(question, fresh[:most])}
+        ranked = sorted((strip for strip in pieces if strip in scores), key=lambda strip: -scores[strip])
+        keep = knobs.keep if knobs.strips == "whole" else 2 * knobs.keep
+        return recomposed(ranked[:keep], pieces)
+
+    async def _scores(self, question: str, passages: Sequence[Passage]) -> dict[Passage, float]:
+        """A grade in [-1, 1] for each of `passages` that can be shown to the grader, all at once."""
+        fit = readable(self.grade, list(dict.fromkeys(passages)), question)
+        given = await together(*(self.grade.attempt(question=question, passage=shown(p)) for p in fit))
+        return {passage: self._points(said) for passage, said in zip(fit, given, strict=True)}
+
+    def _points(self, said: Any) -> float:
+        if said is None:
+            return 0.0
+        return float(said.grade.points / 100 if self.knobs.form == "graded" else said.relevant)

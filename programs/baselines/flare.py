@@ -1,0 +1,229 @@
+"""FLARE: write the answer a sentence at a time, and look up what the model is unsure of.
+
+Paper: Active Retrieval Augmented Generation, sections 3.2 and 3.3, FLARE direct: search with the
+question; draft the next sentence; when a token is less likely than theta, look it up and write the
+sentence again from what is found, which takes the place of the earlier passages. Looked up is the
+sentence without its tokens below beta (`queries` = masked), or a question about each run of them
+(`queries` = questions). As in the authors' code later drafts see the passages found last; the paper's
+section 3.2.1 drafts without any (`forget`).
+Differs: a last call takes the short answer from the draft (`finish` = short); at most `sentences`
+sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier one ends
+the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains found
+other things ("etano" of Donizetti); a query left empty by beta becomes the whole sentence; a sentence whose
+probabilities cannot be told (its reply was mended) is looked up whole. With `uncertainty` = spans the
+model names the doubtful words itself and how sure it is of each.
+
+What to look up about a sentence that is not sure: its surer words, or its doubtful ones.
+
+Paper: Active Retrieval Augmented Generation, section 3.2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.errors import CapabilityMissing
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.baselines.knobs import FlareKnobs
+from ragc.programs.calls.replies import field_tokens
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, reaches, record, together
+from ragc.records import Hit, Passage
+from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
+
+_WIDE = "\u2e80"  # the first of the East Asian scripts
+Part = tuple[str, float]
+"""Words of a sentence and their probability."""
+
+
+def whole_words(tokens: Sequence[Part]) -> tuple[Part, ...]:
+    """Tokens joined to words, each as likely as its least likely token; a word ends before white space.
+
+    Tokens of Chinese and Japanese, which are written without any, stay as they are.
+    """
+    words: list[Part] = []
+    for text, probability in tokens:
+        if words and text and not _parted(words[-1][0][-1:], text[0]):
+            before, least = words[-1]
+            words[-1] = before + text, min(least, probability)
+        else:
+            words.append((text, probability))
+    return tuple(words)
+
+
+def surer(parts: Sequence[Part], beta: float) -> str:
+    """The sentence without its parts below `beta`; the whole when nothing would be left."""
+    kept = "".join(words for words, probability in parts if probability >= beta)
+    return _tidy(kept) or _tidy("".join(words for words, _ in parts))
+
+
+def doubtful(parts: Sequence[Part], beta: float) -> tuple[str, ...]:
+    """The runs of parts below `beta`, in reading order, each once."""
+    runs = groupby(parts, key=lambda part: part[1] < beta)
+    spans = (_tidy("".join(words for words, _ in run)) for low, run in runs if low)
+    return tuple(dict.fromkeys(span for span in spans if any(map(str.isalnum, span))))
+
+
+def merged(found: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, ...]:
+    """The first `most` passages of several searches: the best of each, then the second of each, and so on."""
+    return tuple(dict.fromkeys(_ranks(found)))[:most]
+
+
+def _parted(before: str, after: str) -> bool:
+    """Whether a word ends between two characters."""
+    return before.isspace() or after.isspace() or max(before, after) >= _WIDE
+
+
+def _ranks(found: Sequence[Sequence[Hit]]) -> Iterator[Passage]:
+    for rank in zip_longest(*found):
+        yield from (hit.passage for hit in rank if hit is not None)
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.replace("\ufffd", " ").split())
+
+
+MOST_QUESTIONS = 4
+"""Questions asked about one sentence."""
+
+
+class Flare(RagProgram):
+    """One call a sentence, one more for each lookup, and one for the short answer.
+
+    Spans take another call a sentence, questions up to four a lookup, side by side.
+    """
+
+    call_knobs = ("uncertainty", "flare_theta", "queries", "rounds", "sentences", "finish")
+
+    def __init__(self, runtime: Runtime, knobs: FlareKnobs) -> None:
+        super().__init__(runtime, knobs)
+        measured = knobs.uncertainty == "logprobs" and knobs.flare_theta > 0
+        target = runtime.target("main")
+        if measured and "logprobs" not in target.capabilities:
+            raise CapabilityMissing(
+                f"FLARE needs log probabilities and {target.name} gives none; "
+                'set the knob uncertainty = "spans".'
+            )
+        if knobs.finish == "short":
+            self.answer = self.answering(Conclude)
+        self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
+        if knobs.uncertainty == "spans":
+            self.doubts = self.predictor(UncertainSpans, max_tokens=160)
+        if knobs.queries == "questions":
+            self.ask = self.predictor(SpanQuestion, max_tokens=60)
+
+    def most_calls(self) -> int:
+        """Every sentence drafted and doubted, `rounds` of them looked up and drafted again, the answer."""
+        knobs, n = self.knobs, self.knobs.sentences
+        most = n + (knobs.finish == "short")
+        if knobs.flare_theta > 0:
+            lookup = 1 + MOST_QUESTIONS * (knobs.queries == "questions")
+            most += n * (knobs.uncertainty == "spans") + min(n, knobs.rounds) * lookup
+        return int(most)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Draft sentence by sentence, look up the unsure ones, then conclude."""
+        passages = await self._found([question]) if self.knobs.first else ()
+        said: list[str] = []
+        read: tuple[Passage, ...] = ()
+        lookups = 0
+        for _ in range(self.knobs.sentences):
+            known = () if said and self.knobs.forget else passages
+            draft, passages = await self._drafted(question, known, said)
+            read = passages or read
+            sentence = draft.sentence.strip() if draft is not None else ""
+            if sentence and lookups < self.knobs.rounds and self.knobs.flare_theta > 0:
+                queries = await self._queries(question, draft)
+                found = await self._found(queries)
+                lookups += bool(queries)
+                if found:
+                    again, passages = await self._drafted(question, found, said)
+                    read = passages or read
+                    sentence = (again.sentence.strip() if again is not None else "") or sentence
+            if sentence in said:
+                counters.count(dropped=1)
+                record(Note("draft", "a sentence said before"))
+                break
+            if not sentence:
+                break
+            said.append(sentence)
+        answer = await self._concluded(question, " ".join(said))
+        tallies = {"flare_sentences": len(said), "flare_lookups": lookups}
+        return dspy.Prediction(answer=answer, passages=read, tallies=tallies)
+
+    async def _found(self, queries: Sequence[str]) -> tuple[Passage, ...]:
+        k = self.knobs.flare_k
+        return merged(await together(*(self.search("local", query, k) for query in queries)), k)
+
+    async def _drafted(
+        self, question: str, passages: Sequence[Passage], said: Sequence[str]
+    ) -> tuple[Any, tuple[Passage, ...]]:
+        """The next sentence's prediction, None when it cannot be read, and the passages it was shown."""
+        known = {"question": question, "so_far": " ".join(said)}
+        fit = self.fitting(self.draft, passages, **known)
+        return await self.draft.attempt(passages=[shown(p) for p in fit], **known), fit
+
+    async def _queries(self, question: str, draft: Any) -> Sequence[str]:
+        """What to look up about the drafted sentence; nothing when it is sure enough."""
+        knobs, sentence = self.knobs, draft.sentence.strip()
+        if knobs.uncertainty == "spans":
+            parts = await self._named(question, sentence)
+        else:
+            parts = self._measured(draft)
+        least = min((probability for _, probability in parts), default=1.0)
+        if reaches("flare_theta", least, knobs.flare_theta):
+            return ()
+        queries: Sequence[str] = ()
+        if knobs.queries == "questions":
+            queries = await self._asked(question, sentence, doubtful(parts, knobs.flare_beta))
+        queries = queries or (surer(parts, knobs.flare_beta),)
+        record(Note("unsure", "; ".join(queries)))
+        return queries
+
+    async def _asked(self, question: str, sentence: str, spans: Sequence[str]) -> Sequence[str]:
+        """A question about each of the first `spans`, all at once; those that come out empty are dropped."""
+        said = await together(
+            *(
+                self.ask.attempt(question=question, sentence=sentence, doubtful=span)
+                for span in spans[:MOST_QUESTIONS]
+            )
+        )
+        asked = [" ".join(one.query.split()) for one in said if one is not None]
+        counters.count(dropped=asked.count(""))
+        return tuple(dict.fromkeys(query for query in asked if query))
+
+    @staticmethod
+    def _measured(draft: Any) -> list[Part]:
+        """The words of the sentence and their probabilities; the whole at 0 when they cannot be told."""
+        tokens = field_tokens(draft.logprobs, "sentence", draft.sentence)
+        if not tokens:
+            record(Note("unsure", "no probabilities for this sentence"))
+            return [(draft.sentence, 0.0)]
+        return list(whole_words([(token.token, math.exp(token.logprob)) for token in tokens]))
+
+    async def _named(self, question: str, sentence: str) -> list[Part]:
+        """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""
+        said = await self.doubts.attempt(question=question, sentence=sentence)
+        spans = said.doubts.spans if said is not None else []
+        sure = [1.0] * len(sentence)
+        for doubt in spans:
+            at = sentence.find(doubt.span) if doubt.span else -1
+            if at < 0:
+                counters.count(dropped=1)
+                record(Note("unsure", f"not in the sentence: {doubt.span!r}"))
+                continue
+            for i in range(at, at + len(doubt.span)):
+                sure[i] = min(sure[i], doubt.confidence / 100)
+        return list(zip(sentence, sure, strict=True))
+
+    async def _concluded(self, question: str, draft: str) -> str:
+        if self.knobs.finish == "text":
+            return draft
+        said = await self.answer.acall(question=question, draft=draft)
+        return str(said.answer)

@@ -1,0 +1,215 @@
+"""Gated: an answer from passages or from what the model knows, as the method's gate decides.
+
+Self-Eval: the model says whether it needs additional information; only then is anything retrieved.
+
+Paper: Self-Eval (Kadavath et al. 2022) as SlimPLM compares with it, section 4.3. Two typed calls: the gate,
+then the answer, from passages as in `vanilla` or from what the model knows as in `no_retrieval`.
+Differs: the three examples of the gate are ours and stand in its instructions, demonstrations are collected
+like any other; a gate that cannot be read counts as a need.
+
+SKR-KNN: train questions like this one say whether retrieval helps.
+
+Paper: SKR (Wang et al. 2023) with nearest neighbours as SlimPLM compares with it, section 4.3. `fit` finds
+out on train questions where retrieval made this program's answer better or worse; ties are left out. A new
+question goes by its `skr_k` most similar ones, and is then answered as in `vanilla` or `no_retrieval`, in
+one call.
+Differs: questions are compared by BM25 in place of an encoder, which the trace notes and the tally
+`skr_bm25` counts; it finds only questions that share a word, so there may be fewer than `skr_k`. The rule
+`margin` takes the neighbours found for k and the labelled questions for the size of the training set. A
+question is never its own neighbour. Without labels (`skr_unlabelled`) or without a question alike
+(`skr_alone`) it retrieves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import dspy
+
+from ragc.core import event_loop
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.errors import ParseFailure, UsageError
+from ragc.metrics.base import Outcome
+from ragc.metrics.scoring import Scorer
+from ragc.programs.baselines.knobs import SkrKnnKnobs
+from ragc.programs.baselines.vanilla import Vanilla
+from ragc.programs.knobs import PassageKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record, together
+from ragc.records import Passage, Question
+from ragc.signatures.answer import ClosedBookAnswer
+from ragc.signatures.grade import NeedInfo
+
+
+class Gated(Vanilla):
+    """Answers as `vanilla` does where `needs` says so, and as `no_retrieval` does elsewhere."""
+
+    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.closed = self.answering(ClosedBookAnswer)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Let the gate decide, then answer with or without passages."""
+        needed, tallies = await self.needs(question)
+        said = await (self.retrieved if needed else self.recalled)(question, **context)
+        said.tallies = {"retrieved": int(needed), **tallies}
+        return said
+
+    async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
+        """Whether `question` needs passages, and what the gate counts of itself."""
+        raise NotImplementedError(f"{type(self).__name__} has no gate")
+
+    async def retrieved(self, question: str, **context: Any) -> dspy.Prediction:
+        """The answer from passages, whatever the gate says."""
+        return await super().aforward(question, **context)
+
+    async def recalled(self, question: str, **context: Any) -> dspy.Prediction:
+        """The answer without passages, whatever the gate says."""
+        said = await self.closed.acall(question=question)
+        return dspy.Prediction(answer=said.answer, passages=())
+
+
+class SelfEval(Gated):
+    """A gate on the model's own word, then one answering call."""
+
+    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.gate = self.predictor(NeedInfo, max_tokens=30)
+
+    def most_calls(self) -> int:
+        """The gate, and an answer with passages or without."""
+        return 2
+
+    async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
+        """What the model says; a need when that cannot be read."""
+        said = await self.gate.attempt(question=question)
+        return said is None or bool(said.need), {}
+
+
+How = Literal["better", "worse"]
+Label = tuple[str, How]
+"""A train question, and whether retrieval made its answer better or worse."""
+
+
+def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -> bool:
+    """Whether to retrieve, from the labels of the neighbours and of all train questions.
+
+    `majority`: unless more neighbours say worse. `margin`: the commoner label of training must lead among
+    the neighbours by at least as much as it leads there, scaled down to their number; else the rarer one
+    decides. The commoner one is `worse` only when it leads in training.
+    """
+    if rule == "majority":
+        return better >= worse
+    margin = int(abs(all_worse - all_better) * (better + worse) / (all_better + all_worse))
+    if all_better < all_worse:
+        return not (worse > better and worse - better >= margin)
+    return better > worse and better - worse >= margin
+
+
+class SkrKnn(Gated):
+    """Neighbours among labelled train questions decide, then one answering call."""
+
+    fit_calls = 2
+
+    def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.labels = ()
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Train questions and whether retrieval made their answer better or worse; `fit` makes them.
+
+        Assign pairs to change them. Raises UsageError for another label, or a question given twice.
+        """
+        return self._labels
+
+    @labels.setter
+    def labels(self, pairs: Iterable[Any]) -> None:
+        made: dict[str, How] = {}
+        for pair in pairs:
+            match pair:
+                case (str(question), "better" | "worse" as how):
+                    if question in made:
+                        raise UsageError(f"The question {question!r} has two labels; give it one.")
+                    made[question] = how
+                case _:
+                    raise UsageError(f"A label is a question with 'better' or 'worse', found {pair!r}.")
+        self._labels = tuple(made.items())
+        self._index = Bm25Source(Passage(f"{at:06d}", "", q) for at, q in enumerate(made)) if made else None
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The labels, if there are any."""
+        return {"labels": [list(pair) for pair in self.labels]} if self.labels else {}
+
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if set(value) - {"labels"}:
+            raise UsageError(f"SKR learns labels, found {', '.join(map(repr, value))}.")
+        self.labels = value.get("labels", ())
+
+    async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
+        """Label `questions`, which must be train questions, by how `scorer` scores their answers.
+
+        Each is answered without and with passages, with the demonstrations that are shown now; all at once,
+        as far as the targets allow. A question where both score the same, or where `scorer` does not apply,
+        gets no label. Of a question that comes twice the first counts.
+        """
+        self.labels = await event_loop.bridge(self._labelled(questions, scorer))
+
+    async def _labelled(self, questions: Sequence[Question], scorer: Scorer) -> list[Label]:
+        asked: dict[str, Question] = {}
+        for question in questions:
+            asked.setdefault(question.question, question)
+        ways = (self.recalled, self.retrieved)
+        scores = await together(*(self._score(way, q, scorer) for q in asked.values() for way in ways))
+        made: list[Label] = []
+        for text, without, found in zip(asked, scores[::2], scores[1::2], strict=True):
+            if without is not None and found is not None and without != found:
+                better = (found > without) == scorer.metrics[0].higher_is_better
+                made.append((text, "better" if better else "worse"))
+        return made
+
+    async def _score(
+        self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, scorer: Scorer
+    ) -> float | None:
+        """The score of an answer given in one `way`; one that cannot be read is no answer."""
+        try:
+            said = await self._recorded(way, {"question": question.question, **question.context()})
+        except ParseFailure:
+            outcome = Outcome.of(question, None)
+        else:
+            outcome = Outcome.of(question, str(said.answer), said.passages, said.counters)
+        return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
+
+    def most_calls(self) -> int:
+        """One, with passages or without."""
+        return 1
+
+    async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
+        """What the train questions alike say."""
+        alike = await self._alike(question)
+        tallies = {
+            "skr_bm25": int(self._index is not None),
+            "skr_unlabelled": int(self._index is None),
+            "skr_alone": int(self._index is not None and not alike),
+        }
+        if not alike:
+            why = "no train question is like this one" if self.labels else "there are no labels"
+            record(Note("neighbours", f"{why}: retrieve"))
+            return True, tallies
+        near, all_ = Counter(alike), Counter(how for _, how in self.labels)
+        needed = helps(near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule)
+        found = f"{near['better']} better, {near['worse']} worse: {'retrieve' if needed else 'do not'}"
+        record(Note("neighbours", f"by BM25 in place of an encoder, {found}"))
+        return needed, tallies
+
+    async def _alike(self, question: str) -> list[How]:
+        """The labels of the `skr_k` train questions most like `question`, itself not among them."""
+        if self._index is None:
+            return []
+        hits = await self._index.search(question, self.knobs.skr_k + 1)
+        known = dict(self.labels)
+        return [known[hit.passage.text] for hit in hits if hit.passage.text != question][: self.knobs.skr_k]

@@ -1,0 +1,112 @@
+"""RankGPT: the model puts the retrieved passages in order, window by window, and the best are read.
+
+Paper: RankGPT's sliding windows (Sun et al. 2023) as GGatrieval compares with it, section 4.1. The window
+starts at the end of the pool and moves up by `step`; good passages are carried along. For a pool of
+n > window that is 1 + ceil((n - window) / step) ranking calls, one after the other, and one that answers.
+Differs: the last window always reaches the top, also when the pool is shorter than a window, where the
+authors' code ranks nothing; a window that does not fit the context is shown with fewer words of each
+passage, and only then without its last passages, which stay where they are; one prompt in place of a
+dialogue; a ranking that cannot be read leaves its window as it was. `answer_format` is `short`,
+GGatrieval's tables have `cited`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.baselines.knobs import RankGptKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record
+from ragc.records import Passage
+from ragc.signatures.answer import ShortAnswer, with_question
+from ragc.signatures.select import RankPassages
+
+FEWEST_WORDS = 20
+"""Passages are not cut below this to make a window fit."""
+
+
+def windows(total: int, size: int, step: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of every window over `total` passages, from the bottom up; none for fewer than two."""
+    end = total
+    while end > 1:
+        start = max(0, end - size)
+        yield start, end
+        end = end - step if start else 0
+
+
+def permutation(numbers: Sequence[int], n: int) -> list[int]:
+    """All of 1..n: first those of `numbers` that are among them, each once, then the rest in old order."""
+    named = [number for number in dict.fromkeys(numbers) if 1 <= number <= n]
+    return named + [number for number in range(1, n + 1) if number not in named]
+
+
+def first_words(text: str, n: int) -> str:
+    """The first `n` words of `text`, with what stands between them."""
+    ends = [word.end() for word in islice(re.finditer(r"\S+", text), n)]
+    return text[: ends[-1]] if ends else ""
+
+
+def shorter(texts: Sequence[str]) -> list[str]:
+    """`texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last one."""
+    most = max(len(text.split()) for text in texts)
+    if most <= FEWEST_WORDS:
+        return list(texts[:-1])
+    return [first_words(text, max(FEWEST_WORDS, most // 2)) for text in texts]
+
+
+class RankGpt(RagProgram):
+    """One search of the source `local`, a ranking call for each window, one answering call."""
+
+    call_knobs = ("rank_pool", "window", "step")
+
+    def __init__(self, runtime: Runtime, knobs: RankGptKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.rank = self.predictor(RankPassages, max_tokens=40 + 8 * knobs.window)
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+
+    def most_calls(self) -> int:
+        """One for each window of a full pool, and the answer."""
+        return len(list(windows(self.knobs.rank_pool, self.knobs.window, self.knobs.step))) + 1
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Rank what is found from the bottom up, then answer from the first `k_support`."""
+        knobs = self.knobs
+        hits = await self.search("local", question, knobs.rank_pool, source=self.local)
+        order = [hit.passage for hit in hits]
+        spans = list(windows(len(order), knobs.window, knobs.step))
+        for start, end in spans:
+            order[start:end] = await self._ranked(question, order[start:end])
+        said = await self.answered(self.answer, question, order[: knobs.k_support])
+        tallies = {"windows": len(spans), "ranked": len(order)}
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+
+    async def _ranked(self, question: str, window: list[Passage]) -> list[Passage]:
+        """`window` in the model's order; as it was when that cannot be had."""
+        texts = self._texts(question, window)
+        said = await self.rank.attempt(question=question, passages=texts) if len(texts) > 1 else None
+        if said is None:
+            record(Note("window", "order kept"))
+            return window
+        known = {number for number in said.order if 1 <= number <= len(texts)}
+        counters.count(dropped=len(said.order) - len(known))
+        placed = [window[number - 1] for number in permutation(said.order, len(texts))]
+        return placed + window[len(texts) :]
+
+    def _texts(self, question: str, window: list[Passage]) -> list[str]:
+        """What is shown of the window: all of it with as many words as fit, else its first passages."""
+        whole = [first_words(shown(passage), self.knobs.words) for passage in window]
+        texts = self.shortened(
+            self.rank, whole, lambda given: {"question": question, "passages": given}, shorter
+        )
+        if texts != whole:
+            words = max((len(text.split()) for text in texts), default=0)
+            record(Note("window", f"{len(texts)} of {len(whole)} passages fit, with at most {words} words"))
+        return texts

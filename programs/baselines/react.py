@@ -1,0 +1,148 @@
+"""React: thought, action and observation over a local source and the web.
+
+Paper: ReAct in PrefRAG's form (PrefRAG, sections 4.2 and 5.3, appendix B.3): no lookup tool; `tools` is
+`choice`, one search tool for each source and the model picks, or `concat`, one tool that gives what both
+find, local first; at most `max_step` steps, then an answer is forced.
+Calls: at most `max_step` steps and one answer.
+Differs: no fixed demonstrations, the compiler finds them; typed actions take the place of text markers,
+so a malformed step is asked for again by the predictor's repair call, and one that stays unreadable ends
+the steps; a search without words is answered by saying so, and finishing without an answer, or with none
+of the options that `answer_format` has, forces one, where ReAct's code gives an empty answer. What does
+not fit the context is left out: the last passage of the longest observation first, then whole steps from
+the oldest. Chunks are cut at 500 tokens, not 512, and a step has 256 reply tokens (more where the answer
+may be long), not 4096. Every passage that the last call was shown is in `passages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.core.text import neutral
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.baselines.knobs import ReactKnobs
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record, together
+from ragc.records import Passage
+from ragc.signatures.answer import step_answer, text_tokens, worded
+from ragc.signatures.step import AnswerFromSteps, ReactConcatStep, ReactStep
+
+_THOUGHT = 156
+"""Tokens of a step beside its action's input."""
+
+NO_STEPS = "none"
+"""What prompts write for an empty list of steps; small models repeat it where a query is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A thought, the action that followed with its input, and the passages found.
+
+    `cut` says that passages were left out because they did not fit.
+    """
+
+    thought: str
+    action: str
+    text: str
+    passages: tuple[Passage, ...] = ()
+    cut: bool = False
+
+    def shown(self) -> str:
+        """The step as it stands in a prompt."""
+        head = f"Thought: {neutral(self.thought)}\nAction: {self.action}"
+        if not self.text:
+            return f"{head}, refused because it said nothing to search for"
+        head = f"{head}: {neutral(self.text)}"
+        if self.action == "finish":
+            return head
+        missing = "left out" if self.cut else "nothing"
+        found = "\n".join(f"- {shown(p)}" for p in self.passages) or missing
+        return f"{head}\nFound:\n{found}"
+
+
+def shorter(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """`steps` without the last passage of the longest observation, or without the oldest step."""
+    at = max(range(len(steps)), key=lambda at: len(steps[at].passages))
+    if not steps[at].passages:
+        return steps[1:]
+    less = replace(steps[at], passages=steps[at].passages[:-1], cut=True)
+    return (*steps[:at], less, *steps[at + 1 :])
+
+
+class React(RagProgram):
+    """Steps of main with searches of `local` and `web` between them."""
+
+    call_knobs = ("max_step",)
+
+    def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
+        super().__init__(runtime, knobs)
+        cut = (knobs.chunk_size, knobs.overlap)
+        self.used = {name: runtime.source(name).rechunked(*cut) for name in ("local", "web")}
+        signature = ReactStep if knobs.tools == "choice" else ReactConcatStep
+        self.step = self.predictor(
+            worded(signature, knobs.answer_format), max_tokens=_THOUGHT + text_tokens(knobs.answer_format)
+        )
+        self.answer = self.answering(AnswerFromSteps)
+
+    def most_calls(self) -> int:
+        """Every step and a forced answer."""
+        return int(self.knobs.max_step) + 1
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Think and search until the model finishes, then give its answer to `question`."""
+        steps: tuple[Step, ...] = ()
+        tallies = {"total_local": 0, "total_web": 0, "forced": 0}
+        for _ in range(self.knobs.max_step):
+            steps = self._fitted(self.step, question, steps)
+            said = await self.step.attempt(question=question, steps=[s.shown() for s in steps])
+            if said is None:
+                break
+            text = said.action_input.strip()
+            if said.action == "finish":
+                if answer := step_answer(text, self.knobs.answer_format):
+                    return self._prediction(answer, steps, tallies)
+                counters.count(dropped=1)
+                record(Note("finish", f"not an answer as asked for: {text}" if text else "without an answer"))
+                steps = (*steps, Step(said.thought, said.action, text)) if text else steps
+                break
+            if text.casefold() == NO_STEPS:
+                record(Note(said.action, "nothing to search for: the question itself is searched"))
+                text = question
+            found = await self._found(said.action, text, tallies)
+            steps = (*steps, Step(said.thought, said.action, text, found))
+        tallies["forced"] = 1
+        record(Note("answer", "forced: the steps gave none"))
+        steps = self._fitted(self.answer, question, steps)
+        forced = await self.answer.acall(question=question, steps=[s.shown() for s in steps])
+        return self._prediction(forced.answer, steps, tallies)
+
+    @staticmethod
+    def _prediction(answer: str, steps: Sequence[Step], tallies: dict[str, int]) -> dspy.Prediction:
+        passages = tuple(dict.fromkeys(p for step in steps for p in step.passages))
+        return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
+
+    async def _found(self, action: str, query: str, tallies: dict[str, int]) -> tuple[Passage, ...]:
+        """What the search `action` finds for `query`; nothing for a query without words."""
+        if not query:
+            counters.count(dropped=1)
+            record(Note(action, "nothing to search for"))
+            return ()
+        names = tuple(self.used) if action == "search" else (action,)
+        for name in names:
+            tallies[f"total_{name}"] += 1
+        wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
+        found = await together(
+            *(self.search(name, query, wanted[name], source=self.used[name]) for name in names)
+        )
+        return tuple(dict.fromkeys(hit.passage for hits in found for hit in hits))
+
+    def _fitted(self, call: RagPredict, question: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """`steps` as far as they fit the context of `call`."""
+        return self.shortened(
+            call, steps, lambda kept: {"question": question, "steps": [s.shown() for s in kept]}, shorter
+        )

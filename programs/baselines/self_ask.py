@@ -1,0 +1,115 @@
+"""SelfAsk: the model asks itself follow-up questions until it can answer.
+
+Paper: Self-Ask as SlimPLM runs it (SlimPLM, section 4.3, appendix B and Table 10): each round the model
+asks a follow-up question or answers; a follow-up is searched for, and the model reads what is found and
+answers it in a sentence. Calls: at most `rounds` steps, `rounds` readings and one answer at the end.
+Differs: no fixed demonstrations, the compiler finds them; a typed kind of step takes the place of text
+markers; the paper's three rounds are three steps, readings not counted; when the rounds are spent, or a
+step is empty, cannot be read or answers with none of the options that `answer_format` has, an answer is
+asked for where the authors' code gives an empty one; a follow-up that finds nothing is marked so without
+a call; 3 passages are read as in Vanilla, the paper does not say how many; steps that do not fit the
+context are left out from the oldest. `passages` are all that were read, in order: the last call sees only
+what was made of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.core.text import neutral
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.baselines.knobs import SelfAskKnobs
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, record
+from ragc.records import Passage
+from ragc.signatures.answer import step_answer, text_tokens, worded
+from ragc.signatures.step import AnswerFromSteps, IntermediateAnswer, SelfAskStep
+
+_NOTHING = "nothing was found"
+
+
+class SelfAsk(RagProgram):
+    """Steps of main, each follow-up searched in `local` and read by main."""
+
+    call_knobs = ("rounds",)
+
+    def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.step = self.predictor(
+            worded(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
+        )
+        self.read = self.predictor(IntermediateAnswer, max_tokens=100)
+        self.answer = self.answering(AnswerFromSteps)
+
+    def most_calls(self) -> int:
+        """A step and a reading each round, and a forced answer."""
+        return 2 * int(self.knobs.rounds) + 1
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Ask and read until the model answers `question`, then give that answer."""
+        steps: list[str] = []
+        read: dict[Passage, None] = {}
+        follow_ups, answer = 0, ""
+        for _ in range(self.knobs.rounds):
+            steps = self._fitted(self.step, question, steps)
+            kind, text = await self._next(question, steps)
+            if kind == "answer":
+                answer = self._settled(text)
+                steps = steps if answer else [*steps, f"Concluded: {neutral(text)}"]
+            if kind != "follow_up":
+                break
+            passages, reading = await self._reading(text)
+            read |= dict.fromkeys(passages)
+            steps = [*steps, f"Follow-up: {neutral(text)}\nAnswer: {neutral(reading)}"]
+            follow_ups += 1
+        forced = not answer
+        if forced:
+            answer = await self._forced(question, steps)
+        tallies = {"follow_ups": follow_ups, "forced": int(forced)}
+        return dspy.Prediction(answer=answer, passages=tuple(read), tallies=tallies)
+
+    async def _next(self, question: str, steps: list[str]) -> tuple[str, str]:
+        """The kind and text of the next step; empty where there is none to use."""
+        said = await self.step.attempt(question=question, steps=steps)
+        if said is None:
+            return "", ""
+        if text := said.text.strip():
+            return said.kind, text
+        counters.count(dropped=1)
+        record(Note("step", f"{said.kind} without a text"))
+        return "", ""
+
+    def _settled(self, text: str) -> str:
+        """`text` as the answer; empty where the answer format does not allow it."""
+        answer = step_answer(text, self.knobs.answer_format)
+        if not answer:
+            counters.count(dropped=1)
+            record(Note("step", f"not an answer as asked for: {text}"))
+        return answer
+
+    async def _reading(self, follow_up: str) -> tuple[tuple[Passage, ...], str]:
+        """The passages read for `follow_up` and the sentence made of them."""
+        hits = await self.search("local", follow_up, self.knobs.top_k, source=self.local)
+        passages = self.fitting(self.read, [hit.passage for hit in hits], question=follow_up)
+        if not passages:
+            return (), _NOTHING
+        said = await self.read.attempt(question=follow_up, passages=[shown(p) for p in passages])
+        sentence = said.intermediate_answer.strip() if said is not None else ""
+        return passages, sentence or _NOTHING
+
+    async def _forced(self, question: str, steps: list[str]) -> str:
+        """The answer from the steps so far."""
+        record(Note("answer", "forced: the steps gave none"))
+        steps = self._fitted(self.answer, question, steps)
+        return str((await self.answer.acall(question=question, steps=steps)).answer)
+
+    def _fitted(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
+        """The last of `steps`, as many as fit the context of `call`."""
+        return self.shortened(
+            call, steps, lambda kept: {"question": question, "steps": kept}, lambda kept: kept[1:]
+        )

@@ -1,0 +1,90 @@
+"""Vanilla RAG: retrieve once, answer once.
+
+Paper: the direct-RAG row of every paper; knobs and defaults are RAG-X's base setting (appendix B, Table 9:
+k 3, chunks of 200 tokens, no noise, no reasoning, temperature 0; 100 answer tokens in the authors' code,
+here 512 with reasoning).
+Differs: noise chunks are never among the retrieved ones, and their draw is seeded by the question.
+
+VanillaSources: retrieve once from the local source, the web or both, answer once.
+
+Paper: the Vanilla RAG rows of PrefRAG (sections 4.1 to 4.3, appendices A.3 and A.5): k 5 for each source,
+temperature 0.1, top_p 0.9 (authors' code). With both, the passages of the local source stand before those
+of the web.
+Differs: a passage that both sources find is shown once; what does not fit the context is left out from
+the end, the web's passages first; chunks are cut at 500 tokens, the nearest value of our grid to 512.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import dspy
+
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram
+from ragc.programs.baselines.knobs import SourcesKnobs
+from ragc.programs.knobs import PassageKnobs
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import together
+from ragc.records import Hit, Passage
+from ragc.signatures.answer import ShortAnswer, with_question
+
+
+class Vanilla(RagProgram):
+    """One search of the source `local`, one typed call."""
+
+    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search with `question` as it is and answer from what is found."""
+        hits = await self.search("local", question, self.knobs.top_k, source=self.local)
+        said = await self.answered(self.answer, question, self._with_noise(question, hits))
+        return dspy.Prediction(answer=said.answer, passages=said.passages)
+
+    def _with_noise(self, question: str, hits: tuple[Hit, ...]) -> tuple[Passage, ...]:
+        found = [hit.passage for hit in hits]
+        if not self.knobs.noise_n:
+            return tuple(found)
+        taken = frozenset(p.parent for p in found)
+        noise = self.local.sample(self.knobs.noise_n, seed=question, exclude=taken)
+        if self.knobs.noise_pos == "end":
+            return (*found, *noise)
+        order = random.Random(f"noise {question}")
+        mixed = list(found)
+        for passage in noise:
+            mixed.insert(order.randrange(len(mixed) + 1), passage)
+        return tuple(mixed)
+
+
+class VanillaSources(RagProgram):
+    """One search of each source used, all at once, and one typed call."""
+
+    def __init__(self, runtime: Runtime, knobs: SourcesKnobs) -> None:
+        super().__init__(runtime, knobs)
+        used = knobs.sources_used
+        names = ("local", "web") if used == "both" else (used,)
+        for name in names:
+            if name not in runtime.sources:
+                raise UsageError(
+                    f"sources_used = {used!r} searches a source named {name!r} and none is configured: "
+                    f"add [sources.{name}], or set sources_used to a source that is."
+                )
+        self.used = {name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap) for name in names}
+        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Search with `question` as it is and answer from what all sources find."""
+        said = await self.answered(self.answer, question, await self._found(question))
+        return dspy.Prediction(answer=said.answer, passages=said.passages)
+
+    async def _found(self, question: str) -> tuple[Passage, ...]:
+        """The passages of every source used, in the order of the sources."""
+        wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
+        found = await together(
+            *(self.search(name, question, wanted[name], source=source) for name, source in self.used.items())
+        )
+        return tuple(dict.fromkeys(hit.passage for hits in found for hit in hits))

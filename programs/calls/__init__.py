@@ -1,0 +1,1 @@
+"""One typed call: prompt, layouts, replies, replay."""

@@ -1,0 +1,94 @@
+"""Demonstrations as values: frozen lists of plain JSON objects.
+
+Demonstrations that are nearest to a call's question, found without a model.
+
+The question of a demonstration is scored by BM25, as a search scores a passage, among the demonstrations of
+its predictor alone. Nothing is random: equal scores keep the order in which the demonstrations are held.
+
+Teacher forcing: a known answer stands in for the model's reply, so that a run can be shown as an example.
+
+Inside `forcing`, a typed call whose outputs are all known gives those and sends nothing; every other
+call is answered as ever. The trace of such a run is what a run with the right answer would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import dspy
+from dspy.adapters.utils import serialize_for_json
+
+from ragc.corpora.sources.bm25 import lucene
+from ragc.corpora.sources.terms import analyze, query_terms
+
+
+def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
+    """`demo` as JSON values by field name, without DSPy's own marks."""
+    items = demo.toDict() if isinstance(demo, dspy.Example) else dict(demo)
+    return {name: serialize_for_json(value) for name, value in items.items() if name != "augmented"}
+
+
+class FrozenDemos(list[Any]):
+    """A list that cannot change, so that what was rendered from it stays true."""
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError("demonstrations are frozen; assign a new list to the predictor's demos instead")
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+    def __deepcopy__(self, memo: object) -> FrozenDemos:
+        return self
+
+    def __copy__(self) -> FrozenDemos:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDemos], tuple[list[Any]]]:
+        return FrozenDemos, (list(self),)
+
+
+ASKED = ("question", "query")
+"""The inputs that hold what is asked; a call without one is compared by all its inputs."""
+
+
+def ranked(demos: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any]) -> tuple[int, ...]:
+    """The places of `demos`, nearest first to a call with `inputs`, values by field name."""
+    asked = next((name for name in ASKED if name in inputs), "")
+    fields = (asked,) if asked else tuple(inputs)
+    documents = [_terms(_text(demo, fields)) for demo in demos]
+    scores = lucene(query_terms(_text(inputs, fields)), documents)
+    return tuple(sorted(range(len(demos)), key=lambda place: -scores[place]))
+
+
+def _text(values: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return "\n".join(str(values[name]) for name in fields if name in values)
+
+
+@lru_cache(maxsize=4096)
+def _terms(text: str) -> tuple[str, ...]:
+    return tuple(analyze(text))
+
+
+_known: ContextVar[Mapping[str, Any] | None] = ContextVar("ragc_forced", default=None)
+
+
+@contextmanager
+def forcing(outputs: Mapping[str, Any]) -> Iterator[None]:
+    """Give `outputs` (values by field name) in the place of replies, in this context and its tasks."""
+    token = _known.set(dict(outputs))
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def forced(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The known values of all output `fields`; None when one is not known or nothing is forced."""
+    known = _known.get()
+    if known is None or not fields.keys() <= known.keys():
+        return None
+    return {name: known[name] for name in fields}

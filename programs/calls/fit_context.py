@@ -1,0 +1,72 @@
+"""The last resort for a call that does not fit the context of its target: cutting its longest input.
+
+Programs leave out whole passages and steps before this; what is left may still be too long, such as a
+question of a hundred pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ragc.core import counters
+from ragc.errors import UsageError
+from ragc.programs.trace import Note, record
+
+if TYPE_CHECKING:
+    from ragc.programs.calls.predict import RagPredict
+    from ragc.targets.base import Message
+
+_AROUND = 16  # tokens that a chat template puts around a message, at most
+_LEAST = 40  # characters: a text is not cut shorter
+
+Place = tuple[str, int | None]
+"""An input field, and for lists the item."""
+
+
+def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
+    """`inputs` with the longest text, or item of a list, cut at its end until `call` fits its context.
+
+    With them come the messages that show them.
+    A cut is noted in the trace and counted as trimmed. Raises UsageError when the prompt is too long
+    without its inputs.
+    """
+    target = call.runtime.target(call.role)
+    room = target.context_tokens
+    messages = call.messages(**inputs)
+    if sum(len(m.content.encode()) + _AROUND for m in messages) + call.sampling.max_tokens <= room:
+        return inputs, messages  # no tokenizer makes more tokens than bytes
+    cut = dict(inputs)
+    while (size := call.size(**cut)) > room:
+        place, text = max(_texts(cut), key=lambda found: len(found[1]), default=(("", None), ""))
+        if len(text) <= _LEAST:
+            raise UsageError(
+                f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
+                f"and the context of {target.name} holds {room}; show fewer demonstrations (knob icl_n), or "
+                "use a target with a larger context."
+            )
+        tokens = max(1, target.count_tokens(text))
+        kept = int(len(text) * (1 - (size - room) / tokens)) - 8
+        cut = _replaced(cut, place, text[: max(_LEAST, min(kept, len(text) - 1))])
+    if cut != inputs:
+        messages = call.messages(**cut)
+        counters.count(trimmed=1)
+        record(Note(call.name, "its longest input was cut to fit the context"))
+    return cut, messages
+
+
+def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    for name, value in inputs.items():
+        if isinstance(value, str):
+            yield (name, None), value
+        elif isinstance(value, list | tuple):
+            yield from (((name, at), item) for at, item in enumerate(value) if isinstance(item, str))
+
+
+def _replaced(inputs: dict[str, Any], place: Place, text: str) -> dict[str, Any]:
+    name, at = place
+    if at is None:
+        return {**inputs, name: text}
+    items = list(inputs[name])
+    items[at] = text
+    return {**inputs, name: items}

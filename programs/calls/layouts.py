@@ -1,0 +1,148 @@
+"""Layouts: how a signature's instructions, demonstrations and inputs become chat messages.
+
+`json`, `chat` and `xml` are DSPy's adapters as they are. `minimal` says the same in fewer tokens:
+labelled inputs, numbered lists, one JSON object back. Replies of `json` and `minimal` are JSON
+objects that a target can enforce; those of `chat` and `xml` are parsed by their adapter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import dspy
+import pydantic
+from dspy.adapters.utils import serialize_for_json
+
+from ragc.errors import ParseFailure, UnknownName
+from ragc.programs.calls.replies import LONGEST, nested, whole
+from ragc.programs.knobs import LAYOUTS
+
+JSON_LAYOUTS = frozenset({"minimal", "json"})
+
+MOST_TAGS = 1000
+"""Opening angle brackets of a reply in the layout `xml`: finding tags takes time with their number."""
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+class MinimalAdapter(dspy.JSONAdapter):
+    """The shortest prompt that still names every field.
+
+    Demonstrations must hold every input and output field to be shown in full; DSPy's rule for
+    incomplete ones applies unchanged.
+    """
+
+    def format_system_message(self, signature: Any) -> str:
+        """Instructions, then one line for each output field."""
+        wanted = "\n".join(self._wanted(name, info) for name, info in signature.output_fields.items())
+        return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
+
+    @staticmethod
+    def _wanted(name: str, info: Any) -> str:
+        desc = (info.json_schema_extra or {}).get("desc") or ""
+        about = "" if desc == f"${{{name}}}" else f": {desc}"
+        kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
+        return f'- "{name}"{kind}{about}'
+
+    def format_user_message_content(
+        self,
+        signature: Any,
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,
+    ) -> str:
+        """One labelled section for each input that is present."""
+        sections = [self._section(name, inputs[name]) for name in signature.input_fields if name in inputs]
+        return "\n".join(part for part in (prefix, *sections, suffix) if part)
+
+    @staticmethod
+    def _section(name: str, value: Any) -> str:
+        if isinstance(value, list | tuple):
+            items = [
+                v if isinstance(v, str) else json.dumps(serialize_for_json(v), ensure_ascii=False)
+                for v in value
+            ]
+            lines = "\n".join(f"[{i}] {item}" for i, item in enumerate(items, 1)) or "none"
+            return f"{_label(name)}:\n{lines}"
+        plain = value if isinstance(value, str) else serialize_for_json(value)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        return f"{_label(name)}: {text}"
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: dict[str, Any], missing_field_message: Any = None
+    ) -> str:
+        """The JSON object that a reply should be."""
+        values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
+        return json.dumps(serialize_for_json(values), ensure_ascii=False)
+
+
+@cache
+def shape(annotation: Any) -> str:
+    """What JSON an `annotation` asks for, in a few words: `[{"id": integer, "grade": "yes" | "no"}]`."""
+    schema = pydantic.TypeAdapter(annotation).json_schema()
+    return _shape(schema, schema.get("$defs") or {})
+
+
+def _shape(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    if "$ref" in node:
+        return _shape(named[node["$ref"].rsplit("/", 1)[-1]], named)
+    if "enum" in node or "const" in node:
+        options = node.get("enum") or [node["const"]]
+        return " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
+    if parts := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
+        return " | ".join(_shape(part, named) for part in parts)
+    match node.get("type"):
+        case "object":
+            fields = (node.get("properties") or {}).items()
+            return "{" + ", ".join(f'"{name}": {_field(part, named)}' for name, part in fields) + "}"
+        case "array":
+            most = f", at most {node['maxItems']}" if "maxItems" in node else ""
+            return f"[{_shape(node.get('items') or {}, named)}]{most}"
+        case "integer" | "number" if "minimum" in node and "maximum" in node:
+            return f"{node['type']} {node['minimum']} to {node['maximum']}"
+        case "boolean":
+            return "true | false"
+        case kind:
+            return str(kind or "any JSON")
+
+
+def _field(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    """The shape of a nested field with what is said about it."""
+    about = node.get("description")
+    return _shape(node, named) + (f" ({about})" if about else "")
+
+
+@cache
+def adapter(layout: str) -> Any:
+    """The DSPy adapter of `layout`; raises UnknownName."""
+    makers: Mapping[str, Any] = {
+        "minimal": MinimalAdapter,
+        "json": dspy.JSONAdapter,
+        "chat": lambda: dspy.ChatAdapter(use_json_adapter_fallback=False),
+        "xml": dspy.XMLAdapter,
+    }
+    if layout not in makers:
+        raise UnknownName("layout", layout, LAYOUTS)
+    return makers[layout]()
+
+
+def read_laid_out(signature: Any, text: str, layout: str) -> dict[str, Any]:
+    """The typed outputs in a reply of `layout`, one that is not JSON, by field name. Raises ParseFailure."""
+    missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
+    if len(text) > LONGEST or nested(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
+        raise missing
+    try:
+        return {name: _whole(value) for name, value in adapter(layout).parse(signature, text).items()}
+    except Exception as error:  # the adapter runs parsers and validators, which may raise anything
+        raise missing from error
+
+
+def _whole(value: Any) -> Any:
+    """`value` well formed, as `whole`; what is a model of pydantic's own is so already."""
+    return whole(value) if isinstance(value, str | list | dict) else value

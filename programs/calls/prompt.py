@@ -1,0 +1,253 @@
+"""A typed call before it is made: what it shows a model, and how it reads what comes back.
+
+What does not change (instructions, demonstrations, reply schema) is rendered once.
+
+What stays the same between calls of one predictor: the messages before the last one, and their marks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import dspy
+
+from ragc.core.digest import digest
+from ragc.errors import ParseFailure
+from ragc.programs.calls.demos import FrozenDemos, plain, ranked
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
+from ragc.programs.calls.replies import read_json, reply_schema
+from ragc.programs.runtime import Runtime
+from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Instructions and demonstrations as messages.
+
+    `fingerprint` is a digest of all that shapes the prompt apart from the inputs, `wording` tells what is
+    said of the inputs beside their names and types, `echoes` are the inputs that repeat another with that
+    other, `outputs` the output fields and `fields` how they are read, `of` the layout and the most
+    demonstrations shown.
+    """
+
+    prefix: tuple[Message, ...]
+    fingerprint: str
+    wording: str
+    echoes: tuple[tuple[str, str], ...]
+    outputs: Mapping[str, Any]
+    fields: tuple[Any, ...]
+    of: tuple[str, int]
+
+
+def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) -> Rendered:
+    """The messages of `signature` and the first `max_demos` of `demos` in `layout`."""
+    style = adapter(layout)
+    extras = [(name, info.json_schema_extra or {}) for name, info in signature.input_fields.items()]
+    echoes = tuple((name, extra["echo"]) for name, extra in extras if extra.get("echo"))
+    shown = [echoed(plain(demo), echoes) for demo in demos[:max_demos]]
+    messages = [{"role": "system", "content": style.format_system_message(signature)}]
+    messages += style.format_demos(signature, shown)
+    prefix = tuple(Message(m["role"], m["content"]) for m in messages)
+    fields = [[name, str(info.annotation)] for name, info in signature.fields.items()]
+    mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, layout])
+    outputs = signature.output_fields
+    read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
+    return Rendered(prefix, mark, repr(extras), echoes, outputs, read, (layout, max_demos))
+
+
+def echoed(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """`values` with every input that repeats another filled in."""
+    return {**values, **{name: values[of] for name, of in echoes if of in values}}
+
+
+GREEDY = Sampling()
+
+VIEWS = 512
+"""How many choices of demonstrations are kept rendered."""
+
+REPEATED = 8000
+"""Characters of a reply that is shown again when another is asked for in its place."""
+
+_AGAIN = (
+    "That reply could not be read: {error} "
+    "Reply again with only a JSON object that has exactly these fields: {fields}."
+)
+
+
+class Prompted(dspy.Predict):
+    """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
+
+    Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
+    shown, in order. With `nearest` above 0 a call shows so many of them at most, those nearest to its
+    question, the nearest last. A subclass that shows its inputs in another way says so in its
+    `fingerprint`, which may depend on what is rendered and on what never changes.
+    """
+
+    # DSPy's own looks at every access, to warn of direct calls of `forward`, which are welcome here.
+    __getattribute__ = object.__getattribute__
+
+    def __init__(
+        self,
+        signature: Any,
+        runtime: Runtime,
+        *,
+        role: Role = "main",
+        layout: str = "minimal",
+        sampling: Sampling = GREEDY,
+        max_demos: int = 16,
+        logprobs: bool = False,
+    ) -> None:
+        self._rendered: Rendered | None = None
+        self._printed: tuple[Rendered | None, str] = (None, "")
+        self._views: tuple[Rendered | None, dict[tuple[int, ...], Prompted]] = (None, {})
+        self._nearest = 0
+        self.runtime, self.layout = runtime, layout
+        self.role: Role = role
+        self.sampling, self.max_demos, self.logprobs = sampling, max_demos, logprobs
+        self.name = ""
+        super().__init__(signature)
+
+    @property
+    def demos(self) -> Any:
+        """The demonstrations, a list that refuses changes."""
+        return self._demos
+
+    @demos.setter
+    def demos(self, value: Any) -> None:
+        self._demos = FrozenDemos(value)
+        self._rendered = None
+
+    @property
+    def nearest(self) -> int:
+        """How many demonstrations a call shows, chosen by its question; 0: the first `max_demos`."""
+        return self._nearest
+
+    @nearest.setter
+    def nearest(self, value: int) -> None:
+        self._nearest = value
+        self._rendered = None
+
+    @property
+    def signature(self) -> Any:
+        """The typed contract of the call."""
+        return self._signature
+
+    @signature.setter
+    def signature(self, value: Any) -> None:
+        self._signature = value
+        self._rendered = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        twin.__dict__ = {**self.__dict__, "traces": list(self.traces), "train": list(self.train)}
+        return twin
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that shapes the prompt apart from the inputs."""
+        if not self._nearest:
+            return self.rendered.fingerprint
+        return digest([self.rendered.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
+
+    @property
+    def rendered(self) -> Rendered:
+        """What stays the same between calls, made when it is first needed."""
+        found, wanted = self._rendered, (self.layout, self.max_demos)
+        if found is None or found.of != wanted:
+            found = self._rendered = render(self._signature, self._demos, *wanted)
+        return found
+
+    @property
+    def printed(self) -> str:
+        """The `fingerprint`, worked out once for what is rendered."""
+        rendered = self.rendered
+        if self._printed[0] is not rendered:
+            self._printed = (rendered, self.fingerprint)
+        return self._printed[1]
+
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
+        """The chat messages that a call with `inputs` sends; no model is called."""
+        if self._nearest:
+            places = ranked(self._demos, inputs)[: min(self._nearest, self.max_demos)]
+            return self.view(places[::-1]).messages(**inputs)
+        style, rendered = adapter(self.layout), self.rendered
+        shown = echoed(inputs, rendered.echoes)
+        content = style.format_user_message_content(self._signature, shown, main_request=True)
+        return (*rendered.prefix, Message("user", content))
+
+    @property
+    def told(self) -> Any:
+        """The signature as it is sent."""
+        return self._signature
+
+    def view(self, places: tuple[int, ...]) -> Prompted:
+        """The same prompt with the demonstrations at `places`, in that order; made once for each choice."""
+        rendered, views = self._views
+        if rendered is not self.rendered or len(views) >= VIEWS:
+            views = {}
+            self._views = (self.rendered, views)
+        if places not in views:
+            made = Prompted(self.told, self.runtime, layout=self.layout, max_demos=len(places))
+            made.demos = [self._demos[place] for place in places]
+            views[places] = made
+        return views[places]
+
+    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """DSPy's state, and `nearest` where the question decides what is shown."""
+        return {**super().dump_state(*args, **more), **({"nearest": self._nearest} if self._nearest else {})}
+
+    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
+        """Take over `state`."""
+        self.nearest = 0
+        return super().load_state(state, *args, **more)
+
+    def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
+        """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
+        return self.chat_request(self.messages(**inputs), *self.drawn(config))
+
+    def drawn(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
+        """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
+        chosen = {**self.config, **(config or {})}
+        if not chosen:
+            return self.sampling, 0
+        sample = int(chosen.pop("rollout_id", None) or 0)
+        known = {name: v for name, v in chosen.items() if name in Sampling.__slots__ and v is not None}
+        return replace(self.sampling, **known), sample
+
+    def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
+        """As `request`, with its messages, sampling and draw known."""
+        enforced = self.layout in JSON_LAYOUTS and "schema" in self.runtime.target(self.role).capabilities
+        return ChatRequest(
+            messages=messages,
+            schema=reply_schema(self._signature) if enforced else None,
+            sampling=sampling,
+            logprobs=self.logprobs,
+            sample=sample,
+        )
+
+    def size(self, **inputs: Any) -> int:
+        """About how many tokens a call with `inputs` takes, its longest reply included."""
+        target = self.runtime.target(self.role)
+        text = "\n".join(m.content for m in self.messages(**inputs))
+        return target.count_tokens(text) + self.sampling.max_tokens
+
+    def once_more(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
+        """The request for a reply that can be read."""
+        fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
+        again = Message("user", _AGAIN.format(error=error, fields=fields))
+        messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
+        able = "schema" in self.runtime.target(self.role).capabilities
+        return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
+
+    def parsed(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
+        """The typed outputs in `reply`, or None and why not. The second reply (`again`) is always JSON."""
+        try:
+            if again or self.layout in JSON_LAYOUTS:
+                return read_json(self._signature, reply.text, truncated=reply.finish == "length"), ""
+            return read_laid_out(self._signature, reply.text, self.layout), ""
+        except ParseFailure as error:
+            return None, str(error)

@@ -1,0 +1,227 @@
+"""Typed outputs of a signature: the pydantic model, its strict JSON schema, and reading replies.
+
+Log probabilities of one output field: which tokens of a raw reply spell the field's value.
+
+The tokens of a reply spell its frame too (braces, keys, quotes, or an adapter's markers). Only the
+characters of the field itself are kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import json_repair
+import pydantic
+from pydantic.fields import FieldInfo
+
+from ragc.errors import ParseFailure
+from ragc.targets.base import TokenLogprob
+from ragc.targets.sound import well_formed
+
+LONGEST = 100_000
+"""Characters of a reply that are read into typed outputs."""
+
+DEEPEST = 100
+"""Brackets that may stand open in a reply at once."""
+
+_BRACKET = re.compile(r"[\[\](){}]")
+_NOISE = ("title", "description", "default", "desc", "prefix", "__dspy_field_type")
+
+
+@lru_cache(maxsize=512)
+def output_model(signature: Any) -> type[pydantic.BaseModel]:
+    """A pydantic model of the output fields, constraints included."""
+    fields: dict[str, Any] = {}
+    for name, info in signature.output_fields.items():
+        plain = FieldInfo(annotation=info.annotation)
+        plain.metadata = list(info.metadata)
+        fields[name] = (info.annotation, plain)
+    return pydantic.create_model(
+        "Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields
+    )
+
+
+@lru_cache(maxsize=512)
+def reply_schema(signature: Any) -> dict[str, Any]:
+    """The strict JSON schema of a reply: every property required, none added, bounds kept."""
+    strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
+    return strict
+
+
+def _strict(node: Any, *, named: bool = False) -> Any:
+    """`node` without prose; `named` tells that its keys are names of ours, not schema keywords."""
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    out = {
+        key: _strict(value, named=key in ("properties", "$defs") and not named)
+        for key, value in node.items()
+        if named or key not in _NOISE
+    }
+    if not named and out.get("type") == "object" and "properties" in out:
+        out["required"] = list(out["properties"])
+        out["additionalProperties"] = False
+    return out
+
+
+def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str, Any]:
+    """The typed outputs in a JSON reply, by field name.
+
+    A reply with prose around it, or one that was cut short (`truncated`), is mended first. Raises
+    ParseFailure saying which field is wrong.
+    """
+    if len(text) > LONGEST:
+        raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
+    if nested(text):
+        raise ParseFailure(
+            f"A reply opens more than {DEEPEST} brackets inside each other. It {_began(text)}."
+        )
+    model = output_model(signature)
+    try:
+        made = model.model_validate_json(text)
+    except pydantic.ValidationError:
+        made = _mended(model, text, truncated)
+    except Exception as error:
+        raise ParseFailure(f"A reply cannot be read ({type(error).__name__}). It {_began(text)}.") from error
+    return {name: getattr(made, name) for name in signature.output_fields}
+
+
+def nested(text: str) -> bool:
+    """Whether `text` opens more than `DEEPEST` brackets inside each other, wherever they stand in it."""
+    if text.count("[") + text.count("{") + text.count("(") <= DEEPEST:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "[{(" else max(0, depth - 1)
+        if depth > DEEPEST:
+            return True
+    return False
+
+
+def _mended(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pydantic.BaseModel:
+    try:
+        value = whole(json_repair.loads(text))
+        if truncated and isinstance(value, dict):
+            for name, info in model.model_fields.items():
+                if name not in value and info.annotation is str:
+                    value[name] = ""
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the reply"
+        raise ParseFailure(
+            f"A reply does not fit its signature: {where}: {first['msg']}. It {_began(text)}."
+        ) from error
+    except Exception as error:  # json_repair, and validators of signatures, may raise anything
+        raise ParseFailure(f"A reply cannot be read ({type(error).__name__}). It {_began(text)}.") from error
+
+
+def whole(value: Any) -> Any:
+    """`value`, of JSON, with every text in it well formed: an escape may name half of a surrogate pair."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed(str(name)): whole(item) for name, item in value.items()}
+    return value
+
+
+def _began(text: str) -> str:
+    return f"began {json.dumps(well_formed(text[:80]), ensure_ascii=False)}"
+
+
+_ESCAPE = re.compile(
+    r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])'
+)
+_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
+_SPACES = str.maketrans({"Ġ": " ", "Ċ": "\n", "▁": " "})  # as vocabularies write white space
+
+Spelled = list[tuple[str, int]]
+"""The parts of a text, characters or what stands for them, each with its offset in the raw reply."""
+
+
+def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
+    """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
+
+    Tokens of the frame are left out. Empty when the tokens do not spell `text`. Of tokens that make a
+    character together the first one has it, and the others may be empty.
+    """
+    if not text.strip():
+        return ()
+    return _spelling(tokens, field, text) or _spelling(
+        [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens], field, text
+    )
+
+
+def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
+    raw = "".join(token.token for token in tokens)
+    for spelled in (*_json_values(raw, field), *_plain(raw, field, text)):
+        if mended := _respelled(spelled, text):
+            return _cut(tokens, mended)
+    return ()
+
+
+def _respelled(spelled: Spelled, text: str) -> Spelled:
+    """`spelled` with what is broken in it taken from `text`; empty when it does not spell `text`.
+
+    Tokens that share the bytes of a character show it broken, so only ASCII must agree.
+    """
+    found, text = "".join(char for char, _ in spelled), text.strip()
+    if found.strip() == text:
+        return spelled
+    shown, meant = _BEYOND_ASCII.split(found.strip()), _BEYOND_ASCII.split(text)
+    if len(shown) == 1 or shown[::2] != meant[::2]:
+        return []
+    parts: list[str] = []
+    for broken, whole in zip(shown, meant, strict=True):
+        last = len(broken) - 1
+        parts += [whole[i:] if i == last else whole[i : i + 1] for i in range(len(broken))]
+    first = len(found) - len(found.lstrip())
+    return [(part, spelled[i][1]) for i, part in enumerate(parts, first)]
+
+
+def _json_values(raw: str, field: str) -> Iterator[Spelled]:
+    """What stands behind each key `field` of a JSON text, without quotes and with escapes read."""
+    for key in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', raw):
+        spelled: Spelled = []
+        at = key.end()
+        while at < len(raw) and raw[at] != '"':
+            escape = _ESCAPE.match(raw, at)
+            char = json.loads(f'"{escape.group()}"') if escape else raw[at]
+            spelled.append((char, at))
+            at = escape.end() if escape else at + 1
+        yield spelled
+
+
+def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
+    """Where `text` stands as it is, behind the marker of `field` in layouts that are not JSON."""
+    for mark in re.finditer(rf"(?:\[\[ ## {re.escape(field)} ## \]\]|<{re.escape(field)}>)\s*", raw):
+        if raw.startswith(text.strip(), mark.end()):
+            yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
+
+
+def _cut(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:
+    kept: list[TokenLogprob] = []
+    left, start = iter(spelled), 0
+    char = next(left, None)
+    for token in tokens:
+        end, parts = start + len(token.token), []
+        while char is not None and char[1] < end:
+            parts.append(char[0])
+            char = next(left, None)
+        if parts:
+            kept.append(TokenLogprob("".join(parts), token.logprob))
+        start = end
+    return tuple(kept)
+
+
+def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
+    """The exponential of the mean log probability of `tokens`; 0 when there are none."""
+    return math.exp(min(0.0, sum(token.logprob for token in tokens) / len(tokens))) if tokens else 0.0

@@ -1,0 +1,188 @@
+"""Knobs of GGatrieval (its sections 3 and 4.1); imports no DSPy, so that listing them is quick.
+
+Differs: tau, N and W are not in the paper's text; the default of tau is ours, N fits Table 4, W is that of
+LLatrieval's code. `chunk_size` is 200 tokens, which leaves the 100-word passages of the paper's corpora
+whole. `icl_n` stands for ALCE's number of demonstrations, two in its readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.flow import END, START, Step
+from ragc.programs.knobs import CITING, AnswerKnobs, When, again, choice, integer, real, switch
+from ragc.programs.method import Method
+
+_MORE_ROUNDS = When("rounds", above=1)
+_SCQU = When("scqu", values=(True,))
+
+
+@dataclass(frozen=True)
+class GGatrievalKnobs(AnswerKnobs):
+    """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
+
+    answer_format: str = again(
+        AnswerKnobs,
+        "answer_format",
+        default="cited",
+        options=CITING,
+        paper="GGatrieval cites as ALCE wants it",
+    )
+    candidates: int = integer(10, 1, 100, "new documents a round (N)", paper="not stated; fits its Table 4")
+    k_support: int = integer(5, 3, 10, "documents that support the answer (k)", paper="GGatrieval")
+    rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="GGatrieval")
+    window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")
+    fga_rerank: bool = switch(
+        True, "put documents that align with more of the question first", paper="GGatrieval"
+    )
+    fga_reflect: bool = switch(True, "the model checks its alignments once more", paper="GGatrieval")
+    scqu: bool = switch(
+        True, "make new queries from the chosen documents; else read on in the first search's hits",
+        when=_MORE_ROUNDS, paper="GGatrieval",
+    )  # fmt: skip
+    tau: float = real(
+        0.5, 0.0, 1.0, "a document aligned with this share of the question is a query as it is",
+        step=0.1, threshold=True, when=_SCQU, paper="not stated",
+    )  # fmt: skip
+    scqu_scope: str = choice(
+        "each", ("each", "best"), "make a query from each chosen document or from the best aligned one",
+        when=_SCQU, paper="not stated",
+    )  # fmt: skip
+    scqu_base: str = choice(
+        "q", ("q", "prevQ"), "build queries on the question or on the query that found the document",
+        when=_SCQU, paper="Algorithm 1 has prevQ; q prevents drift",
+    )  # fmt: skip
+    doc_condense: bool = switch(
+        False, "shorten each document to what bears on the question before choosing; it is aligned in full",
+        paper="LLatrieval code has on; GGatrieval does not say",
+    )  # fmt: skip
+    verify: bool = switch(
+        True,
+        "stop as soon as the model finds the documents sufficient",
+        when=_MORE_ROUNDS,
+        paper="GGatrieval",
+    )
+    verify_demo: int = integer(
+        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
+    )  # fmt: skip
+    top_up: bool = switch(
+        True,
+        "fill up with the best aligned documents when the model chooses fewer",
+        paper="LLatrieval code has off",
+    )
+    drop_label: str = choice(
+        "none", ("none", "FULL", "PARTIAL", "NONE"), "replace chosen documents of this label by others",
+        searched=False, paper="GGatrieval Table 3",
+    )  # fmt: skip
+    asqa_sub_questions: bool = switch(
+        False,
+        "the gold sub-questions that come with a question help to search, choose, verify and answer",
+        searched=False,
+        paper="LLatrieval code has on for ASQA; GGatrieval does not say",
+    )
+    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="100-word passages")
+    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="none")
+
+
+_LOCAL, _WEB = "search local", "search web"
+_CHOOSING = (
+    Step(
+        "select",
+        "select",
+        "those chosen and the next documents",
+        "documents are left",
+        ("window", "k_support"),
+    ),
+    Step("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
+    Step("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
+    Step("verify", "answer", "the chosen documents", "sufficient is YES"),
+    Step("answer", END, "answer"),
+)
+
+FLOW: tuple[Step, ...] = (
+    Step(START, "parse", "the question"),
+    Step(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
+    Step("parse", "align", "the components that stand in the question, and each document", each=True),
+    Step(_LOCAL, "align", "the components and each new document", knobs=("fga_reflect",), each=True),
+    Step("parse", "condense", "each document", knobs=("doc_condense",), each=True),
+    Step(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),
+    Step("parse", "answer", "no document", "nothing was found"),
+    Step(
+        "align",
+        "select",
+        "the documents, best aligned first",
+        knobs=("fga_rerank", "window", "k_support"),
+    ),
+    Step("condense", "select", "those that are not irrelevant", knobs=("window", "k_support")),
+    Step("align", "imagine", "the reworded question", "nothing is chosen anew", ("tau", "scqu"), each=True),
+    Step(
+        "condense",
+        "imagine",
+        "the reworded question",
+        "nothing new is relevant",
+        ("tau", "scqu"),
+        each=True,
+    ),
+    Step("align", _LOCAL, "a query for each chosen document", "nothing is chosen anew", each=True),
+    Step("condense", _LOCAL, "a query for each chosen document", "nothing new is relevant", each=True),
+    Step("align", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
+    Step("condense", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
+    Step("align", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
+    Step("condense", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
+    *_CHOOSING,
+    Step(
+        "select",
+        "imagine",
+        "the reworded question for each badly aligned document",
+        "verify is false",
+        ("scqu", "tau", "scqu_scope", "scqu_base"),
+        each=True,
+    ),
+    Step(
+        "verify",
+        "imagine",
+        "the reworded question for each badly aligned document",
+        "sufficient is NO",
+        ("scqu", "tau", "scqu_scope", "scqu_base"),
+        each=True,
+    ),
+    Step(
+        "select",
+        _LOCAL,
+        "the question with each well aligned document",
+        "verify is false",
+        ("tau",),
+        each=True,
+    ),
+    Step(
+        "verify",
+        _LOCAL,
+        "the question with each well aligned document",
+        "sufficient is NO",
+        ("tau",),
+        each=True,
+    ),
+    Step(
+        "imagine",
+        _LOCAL,
+        "the reworded question with the imagined passage",
+        knobs=("candidates",),
+        each=True,
+    ),
+    Step("imagine", "answer", "the chosen documents", "no round is left"),
+    Step(_LOCAL, "answer", "the chosen documents", "nothing new was found"),
+)
+
+
+METHOD = Method(
+    "ggatrieval",
+    "documents chosen by how much of the question's grammar they align with; a cited answer",
+    "GGatrieval",
+    "ragc.programs.ggatrieval.program:GGatrieval",
+    GGatrievalKnobs,
+    sources=("local",),
+    demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
+    demo_shape=("cot", "fga_reflect", "scqu", "doc_condense", "verify"),
+    flow=FLOW,
+)

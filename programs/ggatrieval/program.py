@@ -1,0 +1,243 @@
+"""GGatrieval: documents are chosen by how many grammatical parts of the question they align with.
+
+Paper: GGatrieval, sections 3.1 to 3.4, Algorithm 1; progressive selection and verification as in LLatrieval's
+code. A round searches, aligns every new document with the question in one call each, chooses documents and
+verifies them; the next round's queries come from those chosen. A round is at most four calls deep: all
+alignments at once, one call to choose for each window, one to verify, all imagined documents at once.
+
+Differs: a component that is not in the question and a segment that is not in the document are dropped.
+Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
+different queries do not compare. An unaligned component is reworded by the alignment call and put into
+the query by us. At most 800 characters of a document are made part of a query, behind the question, and
+queries start from the question unless `scqu_base` says prevQ. With `scqu` off a round reads on in the hits
+of the question. A document is a candidate once. Rounds end when nothing new is found. `top_up` is on and
+takes the best aligned documents first. Gold sub-questions stand below the question, and are queries beside
+it in the first round; parts and later queries are those of the question alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.ggatrieval import GGatrievalKnobs
+from ragc.programs.ggatrieval.alignment import (
+    Candidate,
+    best_first,
+    components_of,
+    judged,
+    labels_of,
+    names_of,
+    reworded,
+    tally,
+    without_label,
+)
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, reaches, record, together
+from ragc.records import Hit
+from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment
+from ragc.signatures.answer import ShortAnswer
+from ragc.signatures.select import (
+    CondenseDocument,
+    SelectDocuments,
+    VerifyDocuments,
+    picked,
+    with_sub_questions,
+)
+
+_QUERY_TEXT = 800
+"""Characters of a document that become part of a query."""
+
+
+class GGatrieval(RagProgram):
+    """Parse, then up to `rounds` times: search, align, select, verify; then one cited answer.
+
+    With the knob `asqa_sub_questions` the context's `sub_questions`, a list of texts, are used.
+    """
+
+    call_knobs = ("candidates", "k_support", "rounds", "scqu", "tau", "scqu_scope", "doc_condense", "verify")
+
+    def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
+        self.parse = self.predictor(SyntacticParse, max_tokens=200)
+        self.align = self.predictor(aligning, max_tokens=512)
+        self.condense = self.predictor(CondenseDocument, max_tokens=150)
+        self.imagine = self.predictor(PseudoDocument, max_tokens=150)
+        self.select = self.predictor(SelectDocuments, max_tokens=60)
+        self.verify = self.predictor(VerifyDocuments, max_tokens=20)
+        self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
+        self.answer = self.answering(ShortAnswer)
+
+    def most_calls(self) -> int:
+        """Parse and answer, and every round's calls; each selecting call may have room for one more only."""
+        knobs, calls = self.knobs, 2
+        imagines = knobs.scqu and knobs.tau > 0
+        for done in range(knobs.rounds):
+            chosen = min(knobs.k_support, done * knobs.candidates)
+            calls += knobs.candidates * (1 + knobs.doc_condense) + (chosen + knobs.candidates)
+            if done:
+                calls += knobs.verify + imagines * (1 if knobs.scqu_scope == "best" else chosen)
+        return int(calls)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question` from the documents that are chosen in the end."""
+        narrower = self._narrower(context)
+        asked = with_sub_questions(question, narrower)
+        parts, new = await together(self._parsed(question), self._candidates([question, *narrower], {}))
+        chosen: list[Candidate] = []
+        seen: dict[str, Candidate] = {}
+        rounds = 0
+        while new:
+            rounds += 1
+            new = await together(*(self._looked_at(question, asked, parts, c) for c in new))
+            seen |= {candidate.passage.id: candidate for candidate in new}
+            record(Note(f"labels, round {rounds}", labels_of(new)))
+            relevant = [candidate for candidate in new if candidate.text]
+            if relevant:
+                chosen = await self._selected(asked, [*chosen, *self._ranked(relevant)])
+                record(Note(f"chosen, round {rounds}", names_of(chosen)))
+            if rounds == self.knobs.rounds or (relevant and await self._sufficient(asked, chosen)):
+                break
+            new = await self._candidates(await self._queries(question, chosen), seen)
+        return await self._answered(asked, chosen, list(seen.values()), rounds)
+
+    def _narrower(self, context: dict[str, Any]) -> list[str]:
+        """The gold sub-questions that are to be used."""
+        if not self.knobs.asqa_sub_questions:
+            return []
+        found = [text for each in context.get("sub_questions") or () if (text := str(each).strip())]
+        if not found:
+            record(Note("sub-questions", "none came with the question"))
+        return found
+
+    async def _parsed(self, question: str) -> tuple[str, ...]:
+        """The components of `question`, itself when no part of it can be told."""
+        return components_of(await self.parse.attempt(question=question), question)
+
+    async def _candidates(self, queries: Sequence[str], seen: dict[str, Candidate]) -> Any:
+        """At most `candidates` documents that are not in `seen`, taken from the queries' hits in turn."""
+        wanted = self.knobs.candidates
+        found: list[tuple[Hit, ...]] = await together(
+            *(self.search("local", query, wanted + len(seen), source=self.local) for query in queries)
+        )
+        new: dict[str, Candidate] = {}
+        for row in zip_longest(*found):
+            for query, hit in zip(queries, row, strict=True):
+                if hit is not None and hit.passage.id not in seen:
+                    new.setdefault(hit.passage.id, Candidate(hit.passage, query))
+        return list(new.values())[:wanted]
+
+    async def _looked_at(
+        self, question: str, asked: str, parts: tuple[str, ...], candidate: Candidate
+    ) -> Candidate:
+        """`candidate` with its share, and the text that choosing calls are to see of it, found at once."""
+        aligning = self._aligned(question, parts, candidate)
+        if not self.knobs.doc_condense:
+            return replace(await aligning, text=shown(candidate.passage))
+        both: Any = await together(aligning, self._condensed(asked, candidate))
+        aligned: Candidate = both[0]
+        return replace(aligned, text=both[1])
+
+    async def _aligned(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
+        """`candidate` with its share; it stays NONE when the reply cannot be read."""
+        said = await self.align.attempt(
+            question=question, components=list(parts), passage=shown(candidate.passage)
+        )
+        return candidate if said is None else judged(said, parts, candidate.passage, candidate.query)
+
+    async def _condensed(self, asked: str, candidate: Candidate) -> str:
+        """What choosing calls are to see; nothing when that is irrelevant, all when nothing else is said."""
+        whole = shown(candidate.passage)
+        said = await self.condense.attempt(question=asked, document=whole)
+        summary = "" if said is None else said.summary.strip()
+        if summary.strip("[]\"'. ").lower() == "irrelevant":
+            return ""
+        return shown(replace(candidate.passage, text=summary)) if summary else whole
+
+    def _ranked(self, new: Sequence[Candidate]) -> list[Candidate]:
+        """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""
+        return best_first(new) if self.knobs.fga_rerank else list(new)
+
+    async def _selected(self, asked: str, browse: list[Candidate]) -> list[Candidate]:
+        """At most `k_support` of `browse`, chosen window by window; each window starts with those chosen."""
+        k = self.knobs.k_support
+        chosen: list[Candidate] = []
+        rest = browse
+        while rest:
+            window = self._window(asked, chosen, rest[: max(1, self.knobs.window - len(chosen))])
+            if len(window) == len(chosen):
+                counters.count(trimmed=1)
+                rest = rest[1:]
+                continue
+            rest = rest[len(window) - len(chosen) :]
+            said = await self.select.attempt(question=asked, k=k, documents=[c.text for c in window])
+            places, wrong = picked(said.ids if said is not None else (), len(window), k)
+            counters.count(dropped=wrong)
+            chosen = [window[i] for i in places]
+        if self.knobs.top_up:
+            chosen += [c for c in self._ranked(browse) if c not in chosen][: k - len(chosen)]
+        return chosen
+
+    def _window(self, asked: str, chosen: list[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+        """`chosen`, and of `more` as many as fit the selecting call; those left out come again later."""
+        k, window = self.knobs.k_support, [*chosen, *more]
+        while len(window) > len(chosen) and not self.select.fits(
+            question=asked, k=k, documents=[c.text for c in window]
+        ):
+            window = window[:-1]
+        return window
+
+    async def _sufficient(self, asked: str, chosen: Sequence[Candidate]) -> bool:
+        """Whether the model finds `chosen` sufficient; no document never is, nor any with `verify` off."""
+        if not chosen or not self.knobs.verify:
+            return False
+        texts = self.shortened(
+            self.verify, [c.text for c in chosen], lambda kept: {"question": asked, "documents": kept}
+        )
+        said = await self.verify.attempt(question=asked, documents=texts) if texts else None
+        return said is not None and said.sufficient == "YES"
+
+    async def _queries(self, question: str, chosen: Sequence[Candidate]) -> list[str]:
+        """The next round's queries, one a chosen document (SCQU); the question where none is chosen."""
+        if not self.knobs.scqu or not chosen:
+            return [question]
+        used = best_first(chosen)[:1] if self.knobs.scqu_scope == "best" else chosen
+        queries = await together(*(self._query(question, candidate) for candidate in used))
+        return list(dict.fromkeys(queries))
+
+    async def _query(self, question: str, candidate: Candidate) -> str:
+        """The question with the document when that aligns well, else reworded, with an imagined document."""
+        query = candidate.query if self.knobs.scqu_base == "prevQ" else question
+        if reaches("tau", candidate.share, self.knobs.tau):
+            text = shown(candidate.passage)
+        else:
+            query = reworded(query, candidate.wordings)
+            said = await self.imagine.attempt(query=query)
+            text = "" if said is None else said.passage
+        return f"{query}\n{text[:_QUERY_TEXT]}".strip()
+
+    def _final(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
+        """The documents to answer from: `chosen`, with those of `drop_label` replaced."""
+        final = without_label(chosen, seen, self.knobs.drop_label)
+        if final != chosen:
+            record(Note(f"without {self.knobs.drop_label}", names_of(final)))
+        return final
+
+    async def _answered(
+        self, asked: str, chosen: list[Candidate], seen: list[Candidate], rounds: int
+    ) -> dspy.Prediction:
+        """The answer from the final documents, with the counts of labels."""
+        relevant = [candidate for candidate in seen if candidate.text]
+        final = self._final(chosen, relevant)
+        said = await self.answered(self.answer, asked, [c.passage for c in final])
+        more = {"irrelevant": len(seen) - len(relevant), "rounds": rounds}
+        tallies = {**tally(seen, final[: len(said.passages)]), **more}
+        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)

@@ -1,0 +1,170 @@
+"""The knobs of PrefRAG, apart from its program so that listing them imports no LM library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.flow import END, START, Step
+from ragc.programs.knobs import AnswerKnobs, Knobs, PassageKnobs, When, again, choice, integer, real, switch
+from ragc.programs.method import Method
+
+_PREF = When("pref", (True,))
+_REFLECT = When("reflect", (True,))
+
+
+@dataclass(frozen=True)
+class PrefRagKnobs(Knobs):
+    """How many steps there are, which source is asked when, and how the answer is graded."""
+
+    max_step: int = integer(3, 1, 6, "steps that are announced; one more is taken", paper="PrefRAG B.3")
+    strict_budget: bool = switch(
+        False, "take no step beyond max_step, not even after a bad grade",
+        paper="PrefRAG's code takes one more, and two after a bad grade; its text says 3",
+    )  # fmt: skip
+    k_local: int = integer(5, 1, 7, "passages of one search of `local`", step=2, paper="PrefRAG B.3")
+    k_web: int = integer(5, 1, 7, "passages of one search of any other source", step=2, paper="PrefRAG B.3")
+    pref: bool = switch(
+        True, "prefer one source; off: ask no other, or see free_choice", paper="PrefRAG 5.2, w/o Pref-AR"
+    )
+    pref_style: str = choice(
+        "module",
+        ("module", "prompt"),
+        "a call of its own compares what the preferred source found, or the tools' descriptions say it",
+        when=_PREF,
+        paper="PrefRAG A.4",
+    )
+    free_choice: bool = switch(
+        False,
+        "without a preference each step chooses one of all sources; off: only preferred_source is asked",
+        when=When("pref", (False,)),
+        paper="PrefRAG 5.2 does not say what stands in for Pref-AR",
+    )
+    preferred_source: str = choice("local", ("local", "web"), "the source asked first", paper="PrefRAG 3.2")
+    compare_first: bool = switch(
+        False, "compare the first search too, when nothing is known yet", when=_PREF, paper="PrefRAG's code"
+    )
+    compare_key: str = choice(
+        "question",
+        ("question", "subquery"),
+        "what found passages should help with: the question, or the query that found them",
+        when=_PREF,
+        paper="PrefRAG's code",
+    )
+    source_check: str = choice(
+        "status",
+        ("status", "confidence"),
+        "the comparison says true or false, or how sure it is",
+        when=_PREF,
+        paper="PrefRAG 3.2; the confidence is ours",
+    )
+    source_check_threshold: float = real(
+        0.5, 0.0, 1.0, "passages are kept if surer than this; 1 always asks the other source", step=0.1,
+        threshold=True, when=When("source_check", ("confidence",)), paper="ours",
+    )  # fmt: skip
+    reflect: bool = switch(True, "the model grades its answer; a bad one is worked on", paper="PrefRAG 3.3")
+    reflect_mode: str = choice(
+        "joint",
+        ("joint", "separate"),
+        "the grade comes with the answer, or from a call of its own",
+        when=_REFLECT,
+        paper="PrefRAG's code",
+    )
+    max_supplements: int = integer(
+        1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
+    )
+    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
+    answer_format: str = again(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
+    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    icl_n: int = again(AnswerKnobs, "icl_n")
+    layout: str = again(AnswerKnobs, "layout")
+
+    def most_calls(self) -> int:
+        """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""
+        compares = self.pref and self.pref_style == "module"
+        grades = self.reflect and self.reflect_mode == "separate"
+        first = self.max_step + (0 if self.strict_budget else 1)
+        bad = self.max_supplements if self.reflect else 0
+        counts = []
+        for n in range(1 + (min(bad, first - 1) if self.strict_budget else bad)):
+            steps = first if self.strict_budget else first + 2 * n
+            compared = steps - n if n or self.compare_first else steps - 1
+            counts.append(steps + compared * compares + n * grades + 1)
+        return max(counts)
+
+
+_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+_SOURCES = (_LOCAL, _WEB)
+_BAD = "the grade is bad, and a supplement is left"
+_GRADED = ("reflect", "reflect_mode", "max_supplements")
+
+
+def _name(node: str) -> str:
+    return node.removeprefix("search ")
+
+
+FLOW: tuple[Step, ...] = (
+    Step(START, "step", "the question, no trajectory", knobs=("max_step", "preferred_source", "pref_style")),
+    *(Step("step", s, "action_input", "action asks for a search", (f"k_{_name(s)}",)) for s in _SOURCES),
+    *(Step("step", s, "the question", _BAD, _GRADED, each=True) for s in _SOURCES),
+    *(Step("grade", s, "the question", _BAD, ("max_supplements",), each=True) for s in _SOURCES),
+    Step(
+        "step",
+        "step",
+        "the trajectory",
+        "the step asked for nothing that can be done",
+        ("max_step", "temperature"),
+    ),
+    *(
+        Step(
+            s,
+            "compare",
+            "what is known and what was found",
+            f"{_name(s)} is the preferred source",
+            ("pref", "compare_first", "compare_key"),
+        )
+        for s in _SOURCES
+    ),
+    *(
+        Step(s, other, "the same query", f"{_name(s)} is preferred and adds nothing", ("pref",))
+        for s, other in (_SOURCES, _SOURCES[::-1])
+    ),
+    *(
+        Step(
+            "compare",
+            s,
+            "the same query",
+            "the preferred source adds nothing",
+            ("source_check", "source_check_threshold"),
+        )
+        for s in _SOURCES
+    ),
+    *(
+        Step(s, "step", "the trajectory with what was found", "steps are left", ("max_step",))
+        for s in _SOURCES
+    ),
+    Step("compare", "step", "the trajectory with what was found", "it adds something", ("source_check",)),
+    Step("step", "grade", "answer and trajectory", "answer is not empty", _GRADED),
+    Step("step", END, "answer", "answer is not empty and its grade is good, or is not asked for"),
+    Step("grade", END, "answer", "the grade is good, or cannot be read"),
+    *(
+        Step(node, "answer", "the trajectory", "no step gave an answer", ("max_step", "strict_budget"))
+        for node in ("step", "compare", *_SOURCES)
+    ),
+    Step("answer", END, "answer"),
+)
+
+
+METHOD = Method(
+    "prefrag",
+    "search step by step, the preferred source first, and grade the answer before it is given",
+    "PrefRAG",
+    "ragc.programs.prefrag.program:PrefRag",
+    PrefRagKnobs,
+    sources=("local",),
+    may_use=("web",),
+    demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0, "chunk_size": 100},
+    demo_shape=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
+    flow=FLOW,
+)

@@ -1,0 +1,150 @@
+"""Which source a step searches: the preferred one first, another when that one adds nothing.
+
+Paper: PrefRAG, section 3.2 (retrieval source selection) and appendices A.4 (the preference in words) and
+E (more than two sources). What is compared follows the authors' code: nothing at the first search, then
+by the question, with all passages known so far.
+Differs: a comparison that cannot be read is a no (the code looks for "true" in its text); where the
+preferred source finds nothing the other one is asked without a comparison; of several sources a step may
+name the preferred one, and what that finds is kept, as there is none to switch to; a confidence in
+place of true or false is ours; a query that is asked again goes to the other source without a comparison,
+and is dropped when that was asked too. Without `pref` only the preferred source is searched, or with
+`free_choice` the one that the step names (the paper's ablation does not say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.prefrag import PrefRagKnobs
+from ragc.programs.prefrag.trajectory import Run, found
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, exceeds, record
+from ragc.records import Passage
+from ragc.signatures.grade import comparison
+
+_ABOUT = {"local": "a curated collection", "web": "pages of the open web"}
+_COUNTED = ("total_local", "total_web", "switches", "supplements")
+
+
+def _named(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
+    """The sources that may be searched, the preferred one first; raises UsageError."""
+    first, known = knobs.preferred_source, tuple(runtime.sources)
+    if first not in known:
+        raise UsageError(
+            f"The knob preferred_source asks for a source named {first!r}, found "
+            f"{', '.join(known) or 'none'}; add [sources.{first}] or choose another preferred_source."
+        )
+    if not knobs.pref and not knobs.free_choice:
+        return (first,)
+    others = tuple(name for name in known if name != first)
+    if not others:
+        knob = "pref" if knobs.pref else "free_choice"
+        raise UsageError(
+            f"The knob {knob} needs a source beside {first!r} and there is none; "
+            f"add [sources.{'local' if first == 'web' else 'web'}] or set {knob} to false."
+        )
+    return (first, *others)
+
+
+def _actions(names: Sequence[str], knobs: PrefRagKnobs, *, compares: bool) -> dict[str, tuple[str, str]]:
+    """By action: the source that it asks for, and what the model is told about it."""
+    if len(names) == 1 or (compares and len(names) == 2):
+        return {"search": (names[-1], "finds passages for a short query")}
+    told = {name: f"searches {_ABOUT.get(name, name)}" for name in names}
+    first, *others = names
+    if compares:
+        told |= {name: f"finds passages, if need be in {_ABOUT.get(name, name)}" for name in others}
+    elif knobs.pref:
+        told[first] += "; prefer this one, use others only for what it does not have"
+    return {f"search_{name}": (name, about) for name, about in told.items()}
+
+
+class SourceChoice(RagProgram):
+    """Searches of a preferred source and others, and the choice between them.
+
+    `tools` gives by action the source that it asks for and what the model is told about it.
+    """
+
+    def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.used = {
+            name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap)
+            for name in _named(runtime, knobs)
+        }
+        self.compares = knobs.pref and knobs.pref_style == "module"
+        self.tools = _actions(tuple(self.used), knobs, compares=self.compares)
+        if self.compares:
+            self.compare = self.predictor(comparison(knobs.source_check), max_tokens=256)
+
+    @property
+    def preferred(self) -> str:
+        """The source that is asked first."""
+        return next(iter(self.used))
+
+    async def chosen(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
+        """The preferred source's passages when they add something, else those of the source `name`.
+
+        A search that was made before adds nothing and is not made again; None when none is left to make.
+        """
+        first = self.preferred
+        if (name, query.casefold()) in run.asked:
+            return None
+        if name == first or not self.compares:
+            return await self.searched(run, name, query)
+        if (first, query.casefold()) not in run.asked:
+            passages = await self.searched(run, first, query)
+            if passages and await self._adds(run, query, passages):
+                return passages
+        run.counts["switches"] += 1
+        record(Note("switch", f"{first} to {name}"))
+        return await self.searched(run, name, query)
+
+    async def _adds(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
+        """Whether `passages` add to what is known; the first ones do, unless they are compared too."""
+        known = found(run.turns)
+        if not known and not self.knobs.compare_first:
+            return True
+        key = run.question if self.knobs.compare_key == "question" else query
+        said = await self.compare.attempt(**self._compared(key, known, passages))
+        if said is None:
+            return False
+        if self.knobs.source_check == "status":
+            return bool(said.status)
+        sure, least = said.confidence / 100, self.knobs.source_check_threshold
+        return exceeds("source_check_threshold", sure, least)
+
+    def _compared(
+        self, question: str, known: tuple[Passage, ...], new: tuple[Passage, ...]
+    ) -> dict[str, Any]:
+        """What the comparison is given: of `known` the oldest are left out first, then of `new` the last.
+
+        The first of `new` stays: the call cuts it when it does not fit alone.
+        """
+
+        def inputs(known: Sequence[Passage], new: Sequence[Passage]) -> dict[str, Any]:
+            return {"question": question, "known": [shown(p) for p in known], "new": [shown(p) for p in new]}
+
+        call = self.compare
+        known = self.shortened(call, known, lambda less: inputs(less, new), lambda less: less[1:])
+        kept = self.shortened(call, new, lambda less: inputs(known, less))
+        return inputs(known, kept or new[:1])
+
+    async def searched(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
+        """What the source `name` finds for `query`, counted."""
+        run.asked.add((name, query.casefold()))
+        kind = "local" if name == "local" else "web"
+        run.counts[f"total_{kind}"] += 1
+        k = self.knobs.k_local if kind == "local" else self.knobs.k_web
+        hits = await self.search(name, query, k, source=self.used[name])
+        return tuple(hit.passage for hit in hits)
+
+    def tallies(self, run: Run) -> dict[str, int]:
+        """How often each source was asked, and how often what it found was used."""
+        counts = {name: run.counts[name] for name in _COUNTED}
+        unused = counts["switches"] if self.preferred == "local" else 0
+        counts["used_local"] = counts["total_local"] - unused
+        counts["used"] = counts["total_local"] + counts["total_web"] - counts["switches"]
+        return counts

@@ -1,0 +1,83 @@
+"""One question on its way: the steps left, and the trajectory as text in a prompt.
+
+The trajectory is the accumulated context of PrefRAG, section 3.2: what was thought, searched, found,
+answered and graded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from ragc.core.text import neutral
+from ragc.programs.base import shown
+from ragc.records import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step: what the model wrote, as (label, text) pairs, and the passages found for it.
+
+    `cut` says that passages were left out because they did not fit.
+    """
+
+    wrote: tuple[tuple[str, str], ...]
+    passages: tuple[Passage, ...] = ()
+    cut: bool = False
+
+
+Trajectory = tuple[Turn, ...]
+
+
+@dataclass(slots=True)
+class Run:
+    """Steps left, what was done, what the last call was shown, and how often each source was asked.
+
+    `again` counts the steps since the trajectory last grew, `asked` are the searches made: source and
+    query, in lower case.
+    """
+
+    question: str
+    left: int
+    turns: Trajectory = ()
+    shown: Trajectory = ()
+    again: int = 0
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, wrote: tuple[tuple[str, str], ...], passages: tuple[Passage, ...]) -> None:
+        """One more turn."""
+        self.turns, self.again = (*self.turns, Turn(wrote, passages)), 0
+
+
+def found(turns: Trajectory) -> tuple[Passage, ...]:
+    """The passages of all turns, in order, each once."""
+    return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
+
+
+def rendered(turns: Trajectory) -> str:
+    """All turns as text, each passage once and numbered from 1; `none` for no turn.
+
+    A turn that found a passage again names it by its number.
+    """
+    lines: list[str] = []
+    numbers: dict[Passage, int] = {}
+    for turn in turns:
+        lines += [f"{label}: {text}" for label, text in turn.wrote if text]
+        known = "".join(f" [{numbers[passage]}]" for passage in turn.passages if passage in numbers)
+        missing = "" if turn.passages else " left out" if turn.cut else " none"
+        lines.append(f"Results:{known}{missing}")
+        for passage in turn.passages:
+            if passage not in numbers:
+                numbers[passage] = len(numbers) + 1
+                lines.append(f"[{numbers[passage]}] {shown(passage)}")
+    return neutral("\n".join(lines)) or "none"
+
+
+def shorter(turns: Trajectory) -> Trajectory:
+    """`turns` with a little less: the last passage of the oldest turn that has any, else the oldest turn."""
+    for place, turn in enumerate(turns):
+        if turn.passages:
+            less = replace(turn, passages=turn.passages[:-1], cut=True)
+            return (*turns[:place], less, *turns[place + 1 :])
+    return turns[1:]

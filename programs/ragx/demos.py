@@ -1,0 +1,95 @@
+"""Few-shot examples that suit the question: of its domain or of others, some of them invalid questions.
+
+RAG-X, "Analysis of Few-Shot Learning" and Table 5. There all examples are of invalid questions; here
+`icl_invalid` says how many are at least, and the other places go to the first that suit.
+Differs: the examples in the authors' code are fixed texts; ours are those that an optimizer collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ragc.core.digest import digest
+from ragc.programs.calls.demos import plain, ranked
+from ragc.programs.calls.predict import RagPredict
+from ragc.signatures.answer import INVALID, settled
+from ragc.targets.base import Message
+
+DOMAIN = "domain"
+
+
+class ChoosingPredict(RagPredict):
+    """The typed call `like`, which shows only those of its demonstrations that suit the question.
+
+    Unless `where` is "any" there is an input `domain`. It is not sent; it stands in the trace, and so in
+    the demonstrations that are made of it, and decides which of them are shown.
+    """
+
+    def __init__(self, like: RagPredict, *, where: str, invalid: int) -> None:
+        self.where, self.invalid = where, invalid
+        signature = like.signature
+        if where != "any":
+            about = dspy.InputField(desc="what the question is about")
+            signature = signature.insert(len(signature.input_fields), DOMAIN, about, str)
+        super().__init__(
+            signature,
+            like.runtime,
+            role=like.role,
+            layout=like.layout,
+            sampling=like.sampling,
+            max_demos=like.max_demos,
+            logprobs=like.logprobs,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that shapes the prompt apart from the inputs."""
+        return digest([super().fingerprint, [plain(d) for d in self.demos], self.where, self.invalid])
+
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
+        """The chat messages that a call with `inputs` sends; no model is called.
+
+        Where the nearest demonstrations are shown, those are the nearest of all that suit.
+        """
+        domain = str(inputs.pop(DOMAIN, ""))
+        order = ranked(self.demos, inputs) if self.nearest else range(len(self.demos))
+        most = min(self.nearest, self.max_demos) if self.nearest else self.max_demos
+        places = chosen(self.demos, most, where=self.where, domain=domain, invalid=self.invalid, order=order)
+        return self.view(places).messages(**inputs)
+
+    @property
+    def told(self) -> Any:
+        """The signature as it is sent, without the domain."""
+        return self.signature.delete(DOMAIN)
+
+
+def chosen(
+    demos: Sequence[Mapping[str, Any]],
+    most: int,
+    *,
+    where: str,
+    domain: str,
+    invalid: int,
+    order: Sequence[int] = (),
+) -> tuple[int, ...]:
+    """The places of at most `most` of `demos` that suit a question of `domain`, in their order.
+
+    The first in `order`, all places in the order of preference, are taken. `invalid` places go to
+    demonstrations of invalid questions, where so many suit. With `where` "same" or "cross" a demonstration
+    without a domain never suits.
+    """
+    fit = [place for place in order or range(len(demos)) if _suits(demos[place], where, domain)]
+    refused = [place for place in fit if settled(str(demos[place].get("answer"))) == INVALID]
+    first = refused[: min(invalid, most)]
+    rest = [place for place in fit if place not in first][: most - len(first)]
+    return tuple(sorted(first + rest))
+
+
+def _suits(demo: Mapping[str, Any], where: str, domain: str) -> bool:
+    own = str(demo.get(DOMAIN) or "").casefold()
+    if where == "any":
+        return True
+    return bool(own) and (own == domain.casefold()) == (where == "same")

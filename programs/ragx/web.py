@@ -1,0 +1,115 @@
+"""RAG-X's web pages: broad retrieval, focused retrieval, rank refinement, and noise.
+
+RAG-X, "Enhancing Retrieval for Knowledge Extraction" and "Noise Chunk Selection Strategy"; that dense and
+sparse passages are put one after the other, repeats included, is from the authors' code.
+Differs: blocks are searched with `web` itself, whatever its kind. Chunks are sought as deep as the blocks
+have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to
+`dense` alone. `rerank` is listwise by the main model, for want of a cross-encoder, so a pool of all chunks
+is not offered. Noise is drawn from the pages of `web` that gave no passage, by question and `noise_seed`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ragc.core import counters
+from ragc.corpora.sources.base import Source
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.trace import Note, record, together
+from ragc.records import Passage
+from ragc.signatures.select import RankPassages, picked
+
+
+class WebStages(RagProgram):
+    """The part of RAG-X that finds passages of `web`."""
+
+    web: Source
+    dense: Source
+    blocks: Source
+    rank: Any
+
+    def prepare_web(self) -> None:
+        """Cut the sources as the knobs say, and make the ranking call where it is asked for."""
+        knobs, known = self.knobs, self.runtime.sources
+        self.web = known["web"].rechunked(knobs.chunk_size, knobs.overlap)
+        if knobs.dense_share:
+            self.dense = known["dense"].rechunked(knobs.chunk_size, knobs.overlap)
+        if knobs.broad:
+            self.blocks = known["web"].rechunked(knobs.broad_chunk, 0.0)
+        if knobs.rerank:
+            self.rank = self.predictor(RankPassages, max_tokens=120)
+
+    async def from_web(self, question: str) -> tuple[Passage, ...]:
+        """Passages of the web, reordered and with noise where that is asked for."""
+        knobs = self.knobs
+        wanted = knobs.pool if knobs.rerank else knobs.top_k
+        sparse = round(wanted * (1 - knobs.dense_share))
+        blocks, dense, plain = await together(
+            self._blocks(question),
+            self._view("dense", question, wanted - sparse),
+            self._view("web", question, sparse),
+        )
+        if knobs.broad:
+            dense, plain = within(blocks, dense), within(blocks, plain)
+        passages = [*dense[: wanted - sparse], *plain[:sparse]]
+        if knobs.rerank:
+            passages = await self._ranked(question, passages)
+        return self._with_noise(question, passages)
+
+    async def _blocks(self, question: str) -> tuple[Passage, ...]:
+        if not self.knobs.broad:
+            return ()
+        hits = await self.search("web", question, self.knobs.broad_k, source=self.blocks)
+        return tuple(hit.passage for hit in hits)
+
+    async def _view(self, name: str, question: str, n: int) -> tuple[Passage, ...]:
+        """The best `n` chunks; as many as the blocks have when those decide which of them are kept."""
+        if not n:
+            return ()
+        source = self.dense if name == "dense" else self.web
+        hits = await self.search(name, question, max(n, self._depth()), source=source)
+        return tuple(hit.passage for hit in hits)
+
+    def _depth(self) -> int:
+        """About how many chunks all blocks have; 0 where there are none."""
+        knobs = self.knobs
+        if not knobs.broad:
+            return 0
+        return int(knobs.broad_k * math.ceil(knobs.broad_chunk / (knobs.chunk_size * (1 - knobs.overlap))))
+
+    async def _ranked(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
+        """The best `top_n` of `pool`; what the model does not rank follows in its old order."""
+        top = self.knobs.top_n
+        seen = self.fitting(self.rank, pool, question=question)
+        if len(seen) < 2:
+            return list(pool[:top])
+        said = await self.rank.attempt(question=question, passages=[shown(p) for p in seen])
+        places, wrong = picked(said.order if said else [], len(seen), len(seen))
+        counters.count(dropped=wrong)
+        return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]
+
+    def _with_noise(self, question: str, found: Sequence[Passage]) -> tuple[Passage, ...]:
+        """`found` with unrelated passages among them or after them; the same ones for the same seed."""
+        mixed, knobs = list(found), self.knobs
+        if not knobs.noise_n:
+            return tuple(mixed)
+        seed = f"{question} {knobs.noise_seed}"
+        noise = self.web.sample(knobs.noise_n, seed=seed, exclude=frozenset(p.parent for p in found))
+        record(Note("noise", ", ".join(p.id for p in noise) or "none"))
+        order = random.Random(f"noise {seed}")
+        for passage in noise:
+            end = knobs.noise_pos == "end"
+            mixed.insert(len(mixed) if end else order.randrange(len(mixed) + 1), passage)
+        return tuple(mixed)
+
+
+def within(blocks: Sequence[Passage], passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Those of `passages` that start in one of `blocks`."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for block in blocks:
+        end = block.start + max(1, len(block.text))
+        spans.setdefault(block.parent, []).append((block.start, end))
+    return tuple(p for p in passages if any(a <= p.start < b for a, b in spans.get(p.parent, ())))

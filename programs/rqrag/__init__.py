@@ -1,0 +1,137 @@
+"""The knobs of RQ-RAG, apart from the program so that listing them is quick.
+
+Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4; defaults it does not name are from the authors'
+code. A recipe names the paper's depth for a data set with `depth_for`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+from ragc.programs.flow import END, START, Step
+from ragc.programs.knobs import AnswerKnobs, When, choice, integer, real, switch
+from ragc.programs.method import Method
+
+KINDS = ("rewrite", "decompose", "disambiguate")
+WIDTHS = tuple("+".join(kinds) for n in (3, 2, 1) for kinds in combinations(KINDS, n))
+BY_LOGPROBS = ("ppl", "conf", "ensemble")
+BY_OTHERS = ("judge", "vote", "confidence")
+DEPTHS = {"arc_challenge": 2, "popqa": 2, "openbookqa": 2, "hotpotqa": 2, "2wikimultihopqa": 4, "musique": 4}
+"""Most searches on a path for each data set of the paper (appendix B.2)."""
+
+
+@dataclass(frozen=True)
+class RqRagKnobs(AnswerKnobs):
+    """How far and wide the tree grows, and how its answers are weighed. `temperature` is the answers'."""
+
+    mode: str = choice(
+        "tree", ("tree", "search_on_demand"), "grow every path, or let the model choose each step of one",
+        paper="RQ-RAG; on demand as in its demo",
+    )  # fmt: skip
+    depth_for: str = choice(
+        "own", ("own", *DEPTHS), "the paper's depth for a data set in the place of max_depth",
+        when=When("mode", ("tree",)), searched=False,
+        paper="RQ-RAG: 4 for 2WikiMultihopQA and MuSiQue, else 2",
+    )  # fmt: skip
+    max_depth: int = integer(
+        2, 0, 4, "most searches on a path", when=When("depth_for", ("own",)), paper="RQ-RAG"
+    )
+    search_limit: int = integer(
+        3, 1, 6, "most searches on demand", when=When("mode", ("search_on_demand",)), paper="RQ-RAG demo"
+    )
+    width: str = choice(
+        WIDTHS[0], WIDTHS, "kinds of query", when=When("max_depth", above=0.0), paper="RQ-RAG"
+    )
+    retrieve_threshold: float = real(
+        0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
+        threshold=True, when=When("mode", ("tree",)), paper="RQ-RAG code",
+    )  # fmt: skip
+    select: str = choice(
+        "ensemble", (*BY_LOGPROBS, *BY_OTHERS), "how one of the answers is chosen",
+        when=When("mode", ("tree",)), paper="RQ-RAG: ensemble for multi-hop, conf for single-hop",
+    )  # fmt: skip
+    conf_by: str = choice(
+        "mean", ("mean", "product"), "an answer's confidence: mean or product of its tokens' probabilities",
+        when=When("select", ("conf", "ensemble")), paper="RQ-RAG code; product: the paper",
+    )  # fmt: skip
+    pooled: bool = switch(
+        True, "add the scores of equal answers, as the ensemble does", when=When("select", BY_OTHERS)
+    )
+    n_conf_samples: int = integer(5, 1, 10, "draws that vote on each answer", when=When("select", ("vote",)))
+    ndocs: int = integer(3, 1, 5, "passages a search", paper="RQ-RAG")
+    query_temperature: float = real(
+        1.0, 0.0, 1.0, "sampling temperature of queries", step=0.1, paper="RQ-RAG code"
+    )
+    exclude_seen: bool = switch(
+        False, "find only passages that are not on the path yet", paper="RQ-RAG code repeats them"
+    )
+
+    @property
+    def depth(self) -> int:
+        """Most searches on a path of the tree."""
+        return DEPTHS.get(self.depth_for, self.max_depth)
+
+
+_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+_KINDS = ("rewrite", "decompose", "disambiguate")
+
+FLOW: tuple[Step, ...] = (
+    Step(START, "need", "the question", "mode is tree", ("retrieve_threshold",)),
+    *(
+        Step(START, k, "the question, no trajectory", "mode is tree", ("mode", "width"), each=True)
+        for k in _KINDS
+    ),
+    *(
+        Step(
+            "need", k, "the question, no trajectory", "a search is needed", ("retrieve_threshold",), each=True
+        )
+        for k in _KINDS
+    ),
+    Step(
+        START, "choose", "the question, no trajectory", "mode is search_on_demand", ("mode", "search_limit")
+    ),
+    Step(
+        START, "answer", "the question, no trajectory", "mode is tree: every path is answered", ("depth_for",)
+    ),
+    *(Step("choose", k, "the trajectory", f"action is {k}") for k in _KINDS),
+    *(Step(k, _LOCAL, "query", "it is not empty", ("ndocs", "exclude_seen")) for k in _KINDS),
+    *(Step(k, "answer", "the trajectory", "query is empty, and mode is search_on_demand") for k in _KINDS),
+    *(
+        Step(
+            _LOCAL,
+            k,
+            "the trajectory with what was found",
+            "the path is shorter than max_depth",
+            ("max_depth", "depth_for", "width"),
+            each=True,
+        )
+        for k in _KINDS
+    ),
+    Step(_LOCAL, "choose", "the trajectory", "fewer searches than search_limit are made", ("search_limit",)),
+    Step(
+        _LOCAL,
+        "answer",
+        "the trajectory",
+        "mode is tree, or search_limit is reached",
+        ("n_conf_samples",),
+        each=True,
+    ),
+    Step("choose", "answer", "the trajectory", "action is answer"),
+    Step("answer", "judge", "answer and trajectory", "select is judge", ("select",)),
+    Step("answer", END, "the answer of the path that is chosen", knobs=("select", "pooled", "conf_by")),
+    Step("judge", END, "the answer of the path with the best score", knobs=("select", "pooled")),
+)
+
+
+METHOD = Method(
+    "rqrag",
+    "rewrite, decompose or disambiguate along a tree of searches, choose among its answers",
+    "RQ-RAG",
+    "ragc.programs.rqrag.program:RqRag",
+    RqRagKnobs,
+    sources=("local",),
+    demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1},
+    demo_shape=("mode", "width", "cot", "select", "retrieve_threshold"),
+    flow=FLOW,
+)

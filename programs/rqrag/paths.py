@@ -1,0 +1,137 @@
+"""The paths of RQ-RAG's tree: searches one after another, and the answer at the end.
+
+Choosing among finished trajectories: perplexity, confidence, votes, and sums over equal answers.
+
+Paper: RQ-RAG, section 2.3. Pure functions; no model is called here.
+Where the paper and the authors' code differ the code is followed: the confidence of an answer is the
+mean probability of its tokens. The paper's sum of log probabilities is here a `product` of
+probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
+frequent answers lose.
+Differs: equal answers are told after normalisation, not letter by letter. Perplexity is over what the
+model wrote (the paper), not over prompt and evidence too (its code). The probability of the token that
+was drawn stands for the largest one, which is the same when answers are greedy.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ragc.core.text import neutral
+from ragc.metrics.short_answer import normalise
+from ragc.programs.base import shown
+from ragc.records import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One search on a path. `logprobs` are those of the query's tokens, empty unless asked for."""
+
+    kind: str
+    query: str
+    passages: tuple[Passage, ...]
+    logprobs: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        """The step as it stands in a prompt."""
+        return "\n".join([f"{self.kind}: {neutral(self.query)}", *map(shown, self.passages)])
+
+
+Path = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A path with its answer; `score` is higher-is-better and of the kind that the knob `select` names.
+
+    `passages` are those that the answer was given from, which may be fewer than the path found.
+    """
+
+    path: Path
+    passages: tuple[Passage, ...]
+    answer: str
+    score: float
+
+
+def passages_of(path: Path) -> tuple[Passage, ...]:
+    """The passages of `path`, each once."""
+    return tuple({passage.id: passage for step in path for passage in step.passages}.values())
+
+
+def shorter(path: Path) -> Path:
+    """`path` without the last passage of the oldest step that has one, or else without its oldest step."""
+    for at, step in enumerate(path):
+        if step.passages:
+            return (*path[:at], replace(step, passages=step.passages[:-1]), *path[at + 1 :])
+    return path[1:]
+
+
+def texts(path: Path) -> list[str]:
+    """`path` as it stands in a prompt, one text a step."""
+    return [str(step) for step in path]
+
+
+_LARGEST = 700.0  # exp of more is no float
+
+
+def perplexity(logprobs: Sequence[float]) -> float:
+    """The exponential of the mean negative log probability; infinite when nothing is known."""
+    if not logprobs:
+        return math.inf
+    return math.exp(min(-sum(logprobs) / len(logprobs), _LARGEST))
+
+
+def confidence(logprobs: Sequence[float], by: str = "mean") -> float:
+    """The `mean` or the `product` of the tokens' probabilities, 0 to 1; 0 when nothing is known."""
+    if not logprobs:
+        return 0.0
+    if by == "product":
+        return math.exp(sum(logprobs))
+    return sum(math.exp(p) for p in logprobs) / len(logprobs)
+
+
+def agreement(answer: str, draws: Sequence[str | None]) -> float:
+    """The share of `draws` that say the same as `answer`; a draw that could not be read is None."""
+    same = [draw for draw in draws if draw is not None and alike(draw) == alike(answer)]
+    return len(same) / len(draws) if draws else 0.0
+
+
+def alike(answer: str) -> str:
+    """What equal answers share; words that normalise to nothing (`A`, `The`) lose punctuation only."""
+    return normalise(answer) or answer.lower().strip(string.punctuation + string.whitespace)
+
+
+def groups(answers: Sequence[str]) -> dict[str, list[int]]:
+    """The positions of equal answers, by what they share; empty answers are left out where others exist."""
+    found: dict[str, list[int]] = {}
+    for i, answer in enumerate(answers):
+        found.setdefault(alike(answer), []).append(i)
+    return {key: places for key, places in found.items() if key} or found
+
+
+def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int], *, pooled: bool) -> int:
+    """The position of the winner among one or more trajectories: the one with the highest score.
+
+    `pooled` looks first for the answer whose trajectories have the highest sum. Ties go to the deeper
+    trajectory, which has seen more, then to the earlier one. Lists run in parallel.
+    """
+
+    def rank(i: int) -> tuple[float, int, int]:
+        return scores[i], depths[i], -i
+
+    teams = list(groups(answers).values())
+    if pooled:
+        teams = [max(teams, key=lambda team: (sum(scores[i] for i in team), max(map(rank, team))))]
+    return max((i for team in teams for i in team), key=rank)
+
+
+def upper_bound(candidates: Iterable[str], score: Callable[[str], float]) -> float:
+    """The best score that any trajectory reaches, as if the choice among them were always right.
+
+    `candidates` are those of a prediction, and `score` a metric against the gold answers, such as
+    `lambda answer: f1(answer, golds)`. With a metric of 0 and 1 it says whether any answer is right.
+    0 when there are no candidates.
+    """
+    return max(map(score, candidates), default=0.0)

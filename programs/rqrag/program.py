@@ -1,0 +1,237 @@
+"""RQ-RAG: rewrite, decompose or disambiguate the question, along every path of a tree, and choose one answer.
+
+Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4. Every path is answered, and grown by one query of
+each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches
+and 13 answers, with depth 4 120, 120 and 121. Searching on demand is the authors' demo: one path, whose
+steps the model chooses. The paper's upper bound is `rqrag_select.upper_bound` of the `candidates`.
+Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is
+given as one text a search. A query that is empty or unreadable ends its branch, where the authors' code
+searches for nothing and shows a dummy result; an answer that cannot be read is left out of the choice.
+Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model says how likely a
+search is needed before the tree grows, where the authors' code reads it off the control tokens and
+then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log probabilities
+that no target gives, and is left out. Without log probabilities `vote`, `judge` and `confidence` stand
+in for the model's own confidence, added over equal answers unless `pooled` is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.core.text import neutral
+from ragc.errors import CapabilityMissing, ParseFailure
+from ragc.programs.base import RagProgram
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import field_tokens
+from ragc.programs.rqrag import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
+from ragc.programs.rqrag import paths as selection
+from ragc.programs.rqrag.paths import Finished, Path, Step, passages_of, shorter, texts
+from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Note, reaches, record, together
+from ragc.signatures.grade import NeedRetrieval
+from ragc.signatures.query import (
+    AnswerPath,
+    DecomposeQuery,
+    DisambiguateQuery,
+    RewriteQuery,
+    TrajectoryJudge,
+    choosing,
+    with_confidence,
+)
+
+QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
+CONFIDENCE = 20
+"""Tokens of a reply that the answer's confidence takes."""
+
+
+def _draw(number: int) -> dict[str, Any]:
+    """What makes an answer the draw `number` of a vote; draw 0 is another than the greedy answer."""
+    return {"temperature": 1.0, "rollout_id": number + 1}
+
+
+def _logprobs(said: Any, *fields: str) -> tuple[float, ...]:
+    """Log probabilities of the tokens of `fields`, as far as there are any."""
+    drawn = said.get("logprobs") or ()
+    return tuple(t.logprob for name in fields if name in said for t in field_tokens(drawn, name, said[name]))
+
+
+class RqRag(RagProgram):
+    """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
+
+    call_knobs = (
+        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select",
+        "n_conf_samples",
+    )  # fmt: skip
+
+    def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
+        super().__init__(runtime, knobs)
+        tree = knobs.mode == "tree"
+        self.kinds = tuple(knobs.width.split("+"))
+        self.select = knobs.select if tree else "none"
+        scored = self.select in BY_LOGPROBS
+        if scored and "logprobs" not in runtime.target("main").capabilities:
+            raise CapabilityMissing(
+                f"select={self.select} needs log probabilities, and {runtime.target('main').name} does not "
+                "offer them; set select=vote."
+            )
+        for kind in self.kinds:  # with every choice by log probabilities the same requests, so the same tree
+            call = self.predictor(QUERIES[kind], max_tokens=100, logprobs=scored)
+            call.sampling = replace(call.sampling, temperature=knobs.query_temperature)
+            setattr(self, kind, call)
+        if not tree:
+            self.choose = self.predictor(choosing(self.kinds), max_tokens=30)
+        self.gated = tree and knobs.depth > 0 and knobs.retrieve_threshold > 0
+        if self.gated:
+            self.need = self.predictor(NeedRetrieval, max_tokens=30)
+        sure = self.select == "confidence"
+        self.answer = self.answering(
+            with_confidence(AnswerPath) if sure else AnswerPath, room=CONFIDENCE * sure, logprobs=scored
+        )
+        if self.select == "judge":
+            role: Any = "judge" if "judge" in runtime.targets else "main"
+            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)
+
+    def most_calls(self) -> int:
+        """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""
+        knobs = self.knobs
+        if knobs.mode != "tree":
+            return int(2 * knobs.search_limit + 1)
+        answers = sum(len(self.kinds) ** depth for depth in range(knobs.depth + 1))
+        scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
+        return int(self.gated + answers - 1 + answers * (1 + scoring))
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question`; `candidates` of the prediction are the answers of all trajectories."""
+        tree = self.knobs.mode == "tree"
+        finished = await (self._grown(question, ()) if tree else self._on_demand(question))
+        if not finished:
+            raise ParseFailure("No trajectory ended in an answer that could be read.")
+        won = self._chosen(finished) if tree else finished[0]
+        return dspy.Prediction(
+            answer=won.answer,
+            passages=won.passages,
+            candidates=tuple(one.answer for one in finished),
+            tallies={"trajectories": len(finished), "depth": len(won.path)},
+        )
+
+    def _chosen(self, finished: Sequence[Finished]) -> Finished:
+        """The winner of the choice, which is noted with the scores of all trajectories."""
+        answers, scores = [one.answer for one in finished], [one.score for one in finished]
+        pooled = self.select == "ensemble" or (self.select in BY_OTHERS and self.knobs.pooled)
+        at = selection.best(answers, scores, [len(one.path) for one in finished], pooled=pooled)
+        listed = ", ".join(f"{score:.3g}" for score in scores)
+        record(
+            Note("select", f"{at + 1} of {len(finished)} by {self.select}: {answers[at]} (scores: {listed})")
+        )
+        return finished[at]
+
+    async def _grown(self, question: str, path: Path) -> list[Finished]:
+        """`path` and all paths that begin with it, answered; each before the longer ones."""
+        own, longer = await together(self._finished(question, path), self._branches(question, path))
+        return [*own, *longer]
+
+    async def _branches(self, question: str, path: Path) -> list[Finished]:
+        """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
+        if len(path) == self.knobs.depth or not (path or await self._needed(question)):
+            return []
+        made = await together(*(self._branch(question, path, kind) for kind in self.kinds))
+        return [one for part in made for one in part]
+
+    async def _branch(self, question: str, path: Path, kind: str) -> list[Finished]:
+        step = await self._step(question, path, kind)
+        return [] if step is None else await self._grown(question, (*path, step))
+
+    async def _needed(self, question: str) -> bool:
+        """Whether a search is likely enough to be needed; so it is when the estimate cannot be read."""
+        if not self.gated:
+            return True
+        said = await self.need.attempt(question=question)
+        if said is None:
+            return True
+        chance, least = said.need.percent / 100, self.knobs.retrieve_threshold
+        record(Note("search", f"needed by {chance:g}, threshold {least:g}"))
+        return reaches("retrieve_threshold", chance, least)
+
+    async def _on_demand(self, question: str) -> list[Finished]:
+        """One path, each step of it chosen by the model; it is answered after `search_limit` searches."""
+        path: Path = ()
+        while len(path) < self.knobs.search_limit:
+            said = await self._asked(self.choose, path, question=question)
+            if said is None or said.action == "answer":
+                break
+            step = await self._step(question, path, said.action)
+            if step is None:
+                break
+            path = (*path, step)
+        return await self._finished(question, path)
+
+    async def _step(self, question: str, path: Path, kind: str) -> Step | None:
+        """One query of `kind` and its search; None when the query is empty or cannot be read."""
+        said = await self._asked(getattr(self, kind), path, question=question)
+        if said is None:
+            return None
+        query = " ".join(said.query.split())
+        if not query:
+            self._drop(kind, "an empty query")
+            return None
+        seen = {p.id for step in path for p in step.passages} if self.knobs.exclude_seen else set()
+        hits = await self.search("local", query, self.knobs.ndocs + len(seen))
+        new = [hit.passage for hit in hits if hit.passage.id not in seen]
+        return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(said, "query"))
+
+    async def _finished(self, question: str, path: Path) -> list[Finished]:
+        """`path` answered and scored; nothing when the answer cannot be read."""
+        kept = self._trimmed(self.answer, path, question=question)
+        draws = self.knobs.n_conf_samples if self.select == "vote" else 0
+        said, *drawn = await together(
+            self.answer.attempt(question=question, trajectory=texts(kept)),
+            *(
+                self.answer.attempt(question=question, trajectory=texts(kept), config=_draw(n))
+                for n in range(draws)
+            ),
+        )
+        if said is None:
+            return []
+        score = await self._score(question, kept, said, [None if d is None else d.answer for d in drawn])
+        return [Finished(path, passages_of(kept), said.answer.strip(), score)]
+
+    async def _score(self, question: str, path: Path, said: Any, drawn: Sequence[str | None]) -> float:
+        match self.select:
+            case "ppl":
+                queries = [p for step in path for p in step.logprobs]
+                written = _logprobs(said, "reasoning", "answer")
+                return -selection.perplexity([*queries, *written] if written else ())
+            case "conf" | "ensemble":
+                return selection.confidence(_logprobs(said, "answer"), self.knobs.conf_by)
+            case "vote":
+                return selection.agreement(said.answer, drawn)
+            case "confidence":
+                return self._share(said.confidence)
+            case "judge":
+                judged = await self._asked(self.judge, path, question=question, answer=neutral(said.answer))
+                return 0.0 if judged is None else self._share(judged.score)
+        return 0.0
+
+    async def _asked(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
+        """What `call` says about as much of `path` as fits; None when that cannot be read."""
+        return await call.attempt(**inputs, trajectory=texts(self._trimmed(call, path, **inputs)))
+
+    def _trimmed(self, call: RagPredict, path: Path, **inputs: Any) -> Path:
+        """`path` without as much of its oldest evidence as does not fit the context of `call`."""
+        return self.shortened(call, path, lambda kept: {**inputs, "trajectory": texts(kept)}, shorter)
+
+    def _share(self, percent: int) -> float:
+        """`percent` as a share; 0 when it is no percentage."""
+        if 0 <= percent <= 100:
+            return percent / 100
+        self._drop(self.select, f"{percent} is no percentage")
+        return 0.0
+
+    def _drop(self, about: str, why: str) -> None:
+        counters.count(dropped=1)
+        record(Note(about, f"dropped: {why}"))

@@ -1,0 +1,150 @@
+"""Knobs of SlimPLM: the ablations of its section 4.6, settings of appendix A and of the authors' code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragc.programs.flow import END, START, Step
+from ragc.programs.knobs import CITING, WORDED, AnswerKnobs, When, again, choice, integer, real, switch
+from ragc.programs.method import Method
+
+_REWRITES = When("use_qr", (True,))
+
+
+@dataclass(frozen=True)
+class SlimPLMKnobs(AnswerKnobs):
+    """When to search, what for, and how much of what is found is shown."""
+
+    cot: bool = switch(
+        False, "reason step by step before answering from passages", paper="SlimPLM code, MuSiQue with Qwen"
+    )
+    temperature: float = real(
+        0.01, 0.0, 1.0, "sampling temperature; 0 is greedy", paper="SlimPLM, implementation details"
+    )
+    top_p: float = real(
+        0.85, 0.6, 1.0, "nucleus sampling mass", step=0.05, when=When("temperature", above=0.0),
+        paper="SlimPLM, implementation details",
+    )  # fmt: skip
+    known_cot: bool = switch(
+        False, "reason step by step before answering without passages", paper="SlimPLM code, Qwen-72B rows"
+    )
+    answer_format: str = again(
+        AnswerKnobs, "answer_format", options=CITING,
+        paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
+    )  # fmt: skip
+    own_knowledge: bool = switch(
+        True, "answer from passages and from what the model knows; else from passages alone",
+        when=When("answer_format", WORDED), paper="SlimPLM, Table 9",
+    )  # fmt: skip
+    use_qj: bool = switch(
+        True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
+    )
+    use_qr: bool = switch(
+        True,
+        "search for the proxy's claims; else for the question as it is",
+        paper="SlimPLM, w/o QR",
+    )
+    use_qf: bool = switch(
+        True,
+        "judge each claim before it is searched; else trust the flag it was written with",
+        when=_REWRITES,
+        paper="SlimPLM, w/o QF as its code does it",
+    )
+    judge_by: str = choice(
+        "text",
+        ("text", "confidence", "logprobs"),
+        "judgements say yes or no, or how sure they are, or how likely the word they say was",
+        searched=False,
+        paper="SlimPLM; its code offers a score",
+    )
+    judge_threshold: float = real(
+        0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1, threshold=True,
+        when=When("judge_by", ("confidence", "logprobs")), paper="SlimPLM code, score 0",
+    )  # fmt: skip
+    include_original_query: bool = switch(
+        True, "search for the question as it is too", when=_REWRITES, paper="SlimPLM code"
+    )
+    include_question_queries: bool = switch(
+        True, "search for the things the question asks too", when=_REWRITES, paper="SlimPLM code"
+    )
+    pages_per_query: int = integer(10, 1, 20, "pages found for each query", paper="SlimPLM code")
+    refs_max: int = integer(20, 1, 40, "paragraphs shown at most", paper="SlimPLM code")
+    round_robin: str = choice(
+        "true",
+        ("true", "zip"),
+        "paragraphs are dealt from page to page until all are, or until the shortest page ends",
+        paper="SlimPLM; its code has zip",
+    )
+    prompt_token_cap: int = integer(
+        3000,
+        500,
+        32000,
+        "longest answering prompt in tokens, demonstrations not counted",
+        step=500,
+        paper="SlimPLM code",
+    )
+    proxy_tokens: int = integer(
+        512, 64, 512, "longest reply of the proxy, in tokens", step=64, searched=False,
+        paper="SlimPLM, implementation details",
+    )  # fmt: skip
+
+
+_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+
+FLOW: tuple[Step, ...] = (
+    Step(START, "draft", "the question", "use_qj or use_qr is true", ("use_qj", "use_qr")),
+    Step(
+        START, _LOCAL, "the question", "use_qj and use_qr are false", ("use_qj", "use_qr", "pages_per_query")
+    ),
+    Step("draft", "judge", "heuristic_answer", "it is not empty", ("use_qj", "judge_by", "judge_threshold")),
+    Step("judge", "chat", "the question", "it says that the answer is known"),
+    *(
+        Step(node, "parts", "the question", "the answer is not known", ("use_qr", "include_question_queries"))
+        for node in ("draft", "judge")
+    ),
+    *(
+        Step(node, "claims", "heuristic_answer", "the answer is not known", ("use_qr",))
+        for node in ("draft", "judge")
+    ),
+    *(
+        Step(node, _LOCAL, "the question", "the answer is not known", ("use_qr", "include_original_query"))
+        for node in ("draft", "judge")
+    ),
+    Step("claims", "claim_judge", "each claim and its query", knobs=("use_qf", "judge_by"), each=True),
+    Step("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
+    Step("claims", _LOCAL, "each query", "use_qf is false: need_search is yes", ("use_qf",), each=True),
+    Step(
+        "claim_judge",
+        _LOCAL,
+        "the query of each claim that is not known",
+        knobs=("judge_threshold",),
+        each=True,
+    ),
+    Step(
+        _LOCAL,
+        "answer",
+        "the best paragraphs",
+        "there are any",
+        ("refs_max", "round_robin", "prompt_token_cap"),
+    ),
+    *(
+        Step(node, "chat", "the question", "nothing is to be found, or nothing was")
+        for node in (_LOCAL, "draft", "parts", "claims", "claim_judge")
+    ),
+    Step("chat", END, "answer"),
+    Step("answer", END, "answer"),
+)
+
+
+METHOD = Method(
+    "slimplm",
+    "a small proxy model decides when to search and what for; the main model is asked once",
+    "SlimPLM",
+    "ragc.programs.slimplm.program:SlimPLM",
+    SlimPLMKnobs,
+    may_ask=("proxy",),
+    sources=("local",),
+    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
+    demo_shape=("cot", "known_cot", "judge_by"),
+    flow=FLOW,
+)

@@ -1,0 +1,245 @@
+"""SlimPLM: a small proxy model decides when to search and what for; the main model is asked once.
+
+Paper: SlimPLM, sections 3.1 to 3.3, with the ablations and the costs of 4.6; queries, references and cap are
+those of the authors' code. The proxy answers, its answer is judged, and if the question passes for known
+the main model answers without passages. Else the proxy's answer is taken apart into claims, those that
+pass for known are left out, and the rest are searched.
+Differs: the fine-tuned judge and rewriter are prompts, and each of their uses is a call of its own that
+can be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question
+and claims are judged by two. The proxy answers in a few sentences, and five claims and five parts of the
+question count at most. A proxy that says nothing knows nothing, without asking. Claims and parts without
+a word of what they are taken from are dropped, and queries of the same words are one. A score is a stated
+confidence or the probability of the word said, in the place of the difference of two likelihoods. The
+main model answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a
+repetition penalty are not sent. What cannot be read counts as no claims, or as not known.
+
+What counts of the proxy's replies: the probability of a judgement, and which claims, parts and queries.
+
+Differs from SlimPLM's code, which takes over all that it can read: see `usable` and `distinct`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from ragc.core import counters
+from ragc.core.counters import Counters
+from ragc.corpora.sources.terms import analyze, query_terms
+from ragc.errors import CapabilityMissing, UsageError
+from ragc.programs.base import RagProgram, shown
+from ragc.programs.calls.demos import forced
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.replies import field_tokens
+from ragc.programs.runtime import Runtime
+from ragc.programs.slimplm import SlimPLMKnobs, references
+from ragc.programs.trace import Note, exceeds, record, together
+from ragc.records import Passage
+from ragc.signatures.claims import (
+    MOST,
+    ClaimKnown,
+    ClaimSplit,
+    JudgeKnown,
+    ProxyAnswer,
+    QuestionSplit,
+    judged,
+    reader,
+)
+
+
+def probability(said: Any) -> float:
+    """How likely a `yes` was in the judgement `said`; where no token spells its word, 0 or 1 as it says."""
+    spelled = field_tokens(said.logprobs, "known", said.known)
+    likely = math.exp(sum(token.logprob for token in spelled))
+    return likely if said.known == "yes" else 1 - likely
+
+
+def usable(text: str, items: Sequence[Any], name: str) -> list[Any]:
+    """The first `MOST` items with a query whose field `name` shares a word with `text`.
+
+    An item without a query that needs no search is left out; all others are counted as dropped.
+    """
+    words = set(analyze(text))
+    meant = [item for item in items[:MOST] if item.query.strip() or item.need_search == "yes"]
+    kept = [i for i in meant if i.query.strip() and not words.isdisjoint(query_terms(getattr(i, name)))]
+    counters.count(dropped=len(items[MOST:]) + len(meant) - len(kept))
+    return kept
+
+
+def distinct(queries: Iterable[str]) -> list[str]:
+    """`queries` in order, of those with the same words only the first."""
+    kept: dict[object, str] = {}
+    for query in queries:
+        kept.setdefault(tuple(analyze(query)) or query, query)
+    return list(kept.values())
+
+
+PROXY_WEIGHT = 0.1
+"""What a proxy call or token costs next to one of the main model (SlimPLM, section 4.6)."""
+
+_COSTS = {"calls": "lm_calls", "prompt": "prompt_tokens", "generated": "completion_tokens"}
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What one question has cost so far, by role, and how many paragraphs were ranked."""
+
+    main: Counters = field(default_factory=Counters)
+    proxy: Counters = field(default_factory=Counters)
+    ranked: int = 0
+
+    async def ask(self, call: RagPredict, **inputs: Any) -> Any:
+        """A call of the proxy, charged to it; None when its reply cannot be read."""
+        with counters.counting(self.proxy):
+            return await call.attempt(**inputs)
+
+    def tallies(self) -> dict[str, float]:
+        """Calls and tokens of both roles, and their sum in what the main model's cost."""
+        made: dict[str, float] = {"bm25_ranked": self.ranked}
+        for name, counter in _COSTS.items():
+            main, proxy = getattr(self.main, counter), getattr(self.proxy, counter)
+            weighted = main + PROXY_WEIGHT * proxy
+            made |= {f"main_{name}": main, f"proxy_{name}": proxy, f"weighted_{name}": weighted}
+        return made
+
+
+class SlimPLM(RagProgram):
+    """Proxy calls for all decisions, one call of the main model, one search of `local` for each query.
+
+    With q and c queries from question and claims: 2 proxy calls when known; else 4 + c, or fewer as knobs
+    leave out, and at most 1 + q + c searches. Raises UsageError when the knobs ask for a proxy and there
+    is none, CapabilityMissing when they ask for probabilities that it does not give.
+    """
+
+    call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
+
+    def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
+        super().__init__(runtime, knobs)
+        _check(runtime, knobs)
+        most, by = knobs.proxy_tokens, knobs.judge_by
+        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 64, "logprobs": by == "logprobs"}
+        self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
+        self.judge = self.predictor(judged(JudgeKnown, by), **judging)
+        self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
+        self.claims = self.predictor(ClaimSplit, role="proxy", max_tokens=most)
+        self.claim_judge = self.predictor(judged(ClaimKnown, by), **judging)
+        plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
+        self.chat = self.answering(plain, cot=knobs.known_cot)
+        self.answer = self.answering(from_passages)
+
+    def most_calls(self) -> int:
+        """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
+        knobs = self.knobs
+        split = knobs.include_question_queries + 1 + (MOST if knobs.use_qf else 0)
+        return int((knobs.use_qj or knobs.use_qr) + knobs.use_qj + (split if knobs.use_qr else 0) + 1)
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """Answer `question` from what the main model knows, or from what is found for its queries.
+
+        A run that is given its answer, to show how it is read, searches for the question and asks no proxy.
+        """
+        spent = _Spent()
+        taught = forced(self.answer.signature.output_fields) is not None
+        queries = [question] if taught else await self._wanted(spent, question)
+        found = await together(*(self.search("local", q, self.knobs.pages_per_query) for q in queries))
+        passages = self._shown(spent, question, references.pages(found))
+        with counters.counting(spent.main):
+            if passages:
+                said = await self.answered(self.answer, question, passages)
+            else:
+                said = await self.chat.acall(question=question)
+        return dspy.Prediction(answer=said.answer, passages=passages, tallies=spent.tallies())
+
+    async def _wanted(self, spent: _Spent, question: str) -> list[str]:
+        """What to search for; nothing when the question passes for known."""
+        knobs, draft = self.knobs, ""
+        if knobs.use_qj or knobs.use_qr:
+            said = await spent.ask(self.draft, question=question)
+            draft = said.heuristic_answer.strip() if said else ""
+        if knobs.use_qj:
+            asked = {"question": question, "heuristic_answer": draft}
+            known = bool(draft) and await self._known(spent, self.judge, **asked)
+            record(Note("question", "known" if known else "not known"))
+            if known:
+                return []
+        return await self._queries(spent, question, draft) if knobs.use_qr else [question]
+
+    async def _known(self, spent: _Spent, call: RagPredict, **inputs: str) -> bool:
+        """One judgement; what cannot be read is not known."""
+        said = await spent.ask(call, **inputs)
+        if said is None:
+            return False
+        if self.knobs.judge_by == "text":
+            return bool(said.known == "yes")
+        sure = said.confidence / 100 if self.knobs.judge_by == "confidence" else probability(said)
+        record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
+        return exceeds("judge_threshold", sure, self.knobs.judge_threshold)
+
+    async def _queries(self, spent: _Spent, question: str, draft: str) -> list[str]:
+        """What to search for, without repeats: the question, then its parts, then claims."""
+        of_question, of_claims = await together(
+            self._of_question(spent, question), self._of_claims(spent, question, draft)
+        )
+        first = [question] if self.knobs.include_original_query else []
+        return distinct([*first, *of_question, *of_claims])
+
+    async def _of_question(self, spent: _Spent, question: str) -> list[str]:
+        if not self.knobs.include_question_queries:
+            return []
+        said = await spent.ask(self.parts, question=question)
+        parts = usable(question, said.questions, "question") if said else []
+        return [part.query.strip() for part in parts if part.need_search == "yes"]
+
+    async def _of_claims(self, spent: _Spent, question: str, draft: str) -> list[str]:
+        if not draft:
+            return []
+        said = await spent.ask(self.claims, question=question, heuristic_answer=draft)
+        claims = usable(f"{question} {draft}", said.claims, "claim") if said else []
+        if not self.knobs.use_qf:
+            return [claim.query.strip() for claim in claims if claim.need_search == "yes"]
+        known = await together(
+            *(self._known(spent, self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
+        )
+        record(Note("claims", f"{sum(known)} of {len(claims)} known"))
+        return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
+
+    def _shown(self, spent: _Spent, question: str, found: Sequence[references.Page]) -> tuple[Passage, ...]:
+        """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
+        spent.ranked = sum(map(len, found))
+        if spent.ranked:
+            what = f"{spent.ranked} paragraphs of {len(found)} pages"
+            record(Note("reranking", f"{what}, by BM25 in the place of an encoder"))
+        deal = references.dealt if self.knobs.round_robin == "true" else references.zipped
+        chosen = deal(references.ranked(question, found))[: self.knobs.refs_max]
+
+        def tokens(passages: references.Page) -> int:
+            prompt = self.answer.messages(question=question, passages=[shown(p) for p in passages])
+            own = f"{prompt[0].content}\n{prompt[-1].content}"  # demonstrations stand between
+            return self.runtime.target(self.answer.role).count_tokens(own)
+
+        kept = references.capped(chosen, tokens, self.knobs.prompt_token_cap)
+        if len(kept) < len(chosen):
+            counters.count(trimmed=len(chosen) - len(kept))
+        return self.fitting(self.answer, kept, question=question)
+
+
+def _check(runtime: Runtime, knobs: SlimPLMKnobs) -> None:
+    """Raise when `knobs` ask for what no target offers."""
+    if not (knobs.use_qj or knobs.use_qr):
+        return
+    if "proxy" not in runtime.targets:
+        raise UsageError(
+            "SlimPLM asks a small model when and what to search, and no target has the role 'proxy'; add "
+            "[targets.proxy], or set the knobs use_qj and use_qr to false to always search for the question."
+        )
+    target = runtime.target("proxy")
+    judges = knobs.use_qj or knobs.use_qf
+    if judges and knobs.judge_by == "logprobs" and "logprobs" not in target.capabilities:
+        raise CapabilityMissing(
+            f"judge_by = logprobs needs log probabilities from [targets.proxy], and {target.name} gives "
+            "none; set the knob judge_by to text or confidence."
+        )

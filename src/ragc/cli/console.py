@@ -1,0 +1,241 @@
+"""What people see of results, on stdout: lines and tables that fit the terminal.
+
+What a study found out about its thresholds, in lines: before and after, and the curve in between.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ragc.cli import screen
+
+if TYPE_CHECKING:
+    from ragc.doctor.check import Check
+    from ragc.exports.write import Exported
+    from ragc.metrics.reports.compare_runs import RunComparison
+    from ragc.metrics.stats.intervals import Interval
+    from ragc.optimizers.answering import Row
+    from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.results.evaluate import Evaluation
+    from ragc.programs.trace import Event
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_COLUMNS = 40
+
+
+def calibrated(search: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for what `provenance.json` says of a search; none where nothing was calibrated."""
+    found: Sequence[Mapping[str, Any]] = search.get("calibration") or ()
+    if not found:
+        return
+    several = len({made["program"] for made in found}) > 1
+    yield "Thresholds fitted to the scores of dev questions, and raced as trials:"
+    for made in found:
+        name = f"{made['program']} {made['knob']}" if several else made["knob"]
+        if "left_out" in made:
+            yield f"  {name}: left alone, because {made['left_out']}"
+            continue
+        yield f"  {name}: {_outcome(made)} ({made['reached']} of {made['n']} questions reached it)"
+        yield f"    {made['points'][0]:g} {curve(made['points'], made['means'])} {made['points'][-1]:g}"
+
+
+def _outcome(made: Mapping[str, Any]) -> str:
+    before = f"{made['metric']} {made['before']:.3f} at {made['present']:g}"
+    if made["threshold"] == made["present"]:
+        return f"{before}, and nowhere better"
+    after = f"{made['in_sample']:.3f} at {made['threshold']:g}"
+    return f"{before}, {after}, {made['validated']:.3f} cross-validated"
+
+
+def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
+    """`means` over the range of the rising `points` in `columns` characters, the lowest mean the lowest bar.
+
+    A column stands for the mean of the point next to it.
+    """
+    low, high = points[0], points[-1]
+    least, most = min(means), max(means)
+
+    def bar(column: int) -> str:
+        place = low + (column + 0.5) / columns * (high - low)
+        near = min(range(len(points)), key=lambda at: abs(points[at] - place))
+        share = (means[near] - least) / (most - least) if most > least else 0.0
+        return _LEVELS[round(share * (len(_LEVELS) - 1))]
+
+    return "".join(map(bar, range(columns)))
+
+
+def error(text: str) -> None:
+    """One clear sentence on stderr."""
+    with suppress(OSError):  # a full or closed stderr
+        screen.show(f"ragc: {text}".split("\n"), sys.stderr, hang=0)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as aligned columns: id, then what is said of it."""
+    width = max((len(str(row["id"])) for row in rows), default=0)
+    listed = (f"{row['id']:<{width}}  {row.get('about', '')}{_range(row)}" for row in rows)
+    screen.show(listed, hang=min(width, 28) + 2)
+
+
+def indexed(rows: Sequence[dict[str, Any]]) -> None:
+    """The indexes of a recipe's program, or that there are none to build."""
+    table(rows) if rows else lines(["There is nothing to build: no source of this recipe keeps an index."])
+
+
+def _range(row: dict[str, Any]) -> str:
+    if "default" not in row:
+        return ""
+    values = row["options"] or f"{row['low']:g} to {row['high']:g}"
+    when = row["when"]
+    condition = (
+        f"; if {when['knob']} " + (f"is {when['is']}" if "is" in when else f"> {when['above']:g}")
+        if when
+        else ""
+    )
+    return f" [{values}; default {row['default']!r}{condition}]"
+
+
+def plan(found: dict[str, Any]) -> None:
+    """The dry run."""
+    from ragc.cli import plan as plan_view
+
+    lines(plan_view.lines(found))
+    lines([found["note"]] if found["note"] else ())
+
+
+def compiled(result: Compiled) -> None:
+    """The before/after table, the verdict, the fitted thresholds, and one answered question."""
+    if result.test:
+        rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
+        for name, before in result.baseline.items():
+            after, change = result.test[name], result.differences.get(name)
+            if change is None:
+                continue
+            low, high = change["ci"]
+            gap = f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
+            rows.append((name, _interval(before), _interval(after), gap, f"{change['p']:.4f}"))
+        _grid(rows)
+        asked = next(iter(result.test.values())).n
+        lines(["", f"Verdict on test ({asked} questions): {result.verdict}. {result.note}"])
+    else:
+        lines(["There was no look at a test split; the dev scores are in provenance.json."])
+    lines(result.failure_lines)
+    lines(calibrated(result.program.provenance.get("search") or {}))
+    cost = result.counters
+    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
+    _cached(cost)
+    lines([f"Compiled program: {result.path}"])
+    if result.example is not None:
+        lines(["", "One question of the test split, answered by the compiled program:"])
+        answered(result.example, trace=False)
+
+
+def exported(found: Exported) -> None:
+    """What an export wrote, how to load it where that is one format, and which cannot say the program."""
+    for id, path in found.written.items():
+        sys.stdout.write(f"{id:<14} {path}\n")
+        if len(found.written) == 1:
+            sys.stdout.writelines(f"    {line}\n" for line in found.loading.get(id, ()))
+        screen.show((f"{'':<14} {hint}" for hint in found.hints.get(id, ())), hang=0)
+    if len(found.written) > 1:
+        folder = next(iter(found.written.values())).parent
+        sys.stdout.write(f"How each is loaded: {folder / 'README.md'}\n")
+    for id, why in found.refused.items():
+        screen.show([f"{id:<14} left out: {why}"], hang=15)
+
+
+def lines(found: Iterable[str]) -> None:
+    """Lines as they are; on a terminal, wrapped to fit it."""
+    screen.show(found)
+
+
+def status(found: Sequence[str]) -> None:
+    """Two columns of names and values, wrapped in the second."""
+    screen.show(found, hang=14)
+
+
+def checked(path: str, formats: str) -> None:
+    """An export that was found to be what the compiled program gives."""
+    lines([f"{path} is what the compiled program gives ({formats})."])
+
+
+def _interval(value: Interval) -> str:
+    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
+
+
+def answered(row: Row, *, trace: bool) -> None:
+    """A question, its passages and the answer; every event with `trace`."""
+    lines([f"Q: {row.question.question}"])
+    if trace:
+        from ragc.cli.trace import lines as traced
+
+        lines(traced(row.trace, screen.width()))
+        _spent(row.trace, 1)
+    for number, passage in enumerate(row.passages, 1):
+        text = " ".join(passage.text.split())
+        lines([f"[{number}] {passage.title} ({passage.id})"])
+        screen.show([f"    {text[:240]}{'…' if len(text) > 240 else ''}"], hang=0)
+    lines([f"A: {row.prediction if row.prediction is not None else 'none'}"])
+    if row.question.answers:
+        lines([f"   gold: {' | '.join(row.question.answers)}"])
+
+
+def _spent(events: Iterable[Event], questions: int) -> None:
+    """The calls of each name and their tokens, for one question."""
+    from ragc.programs.trace import by_call
+
+    sys.stdout.write(f"{'call':<16} {'calls':>8} {'prompt':>8} {'reply':>8}  a question\n")
+    for spent in by_call(events):
+        amounts = (spent.calls, spent.prompt_tokens, spent.completion_tokens)
+        shares = "".join(f" {amount / questions:>8.1f}" for amount in amounts)
+        sys.stdout.write(f"{spent.name:<16}{shares}\n")
+
+
+def evaluated(found: Evaluation) -> None:
+    """Every metric with its interval, what each call took, and what all cost."""
+    size = max((len(name) for name in found.metrics), default=0)
+    lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in found.metrics.items())
+    lines([found.failures.text] if found.failures.n else ())
+    for family, backend in found.backends.items():
+        tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
+        lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
+    lines(found.moved.lines() if found.moved else ())
+    cost = found.counters
+    _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
+    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
+    _cached(cost)
+
+
+def _cached(cost: Mapping[str, float]) -> None:
+    """The share of prompt tokens from the server's prefix cache, where it told."""
+    if looked_up := cost.get("prefix_tokens"):
+        share = cost["prefix_cached_tokens"] / looked_up
+        told = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
+        lines([told])
+
+
+def compared(found: RunComparison) -> None:
+    """Two runs side by side: every metric, then the questions that changed most."""
+    if len(rows := found.table()) > 1:
+        _grid(rows)
+        lines([""])
+    if len(rows := found.changes_table()) > 1:
+        lines([*screen.records(rows, screen.width()), ""])
+    lines(found.notes())
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
+
+
+def checks(found: Sequence[Check]) -> None:
+    """One line a check."""
+    for check in found:
+        mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
+        screen.show([f"{mark} {check.id:<12} {check.found}"], hang=18)

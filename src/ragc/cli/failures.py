@@ -1,0 +1,240 @@
+"""What ends a command, in one sentence: the operating system's refusals, and errors that nobody foresaw."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sqlite3
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from ragc.core import outputs, paths
+from ragc.core.activity import activity_of
+
+DEBUG_ENV = "RAGC_DEBUG"
+"""The environment variable that shows tracebacks."""
+
+LOG = "last-error.log"
+"""The file in the cache home with the traceback of the last error that nobody foresaw."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES = {
+    **dict.fromkeys(_FULL, "free space there"),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        "grant access there, or choose another place with --out or RAGC_HOME",
+    ),
+    errno.ENAMETOOLONG: "use a shorter path",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+}
+_LONGEST = 300
+
+
+def sentence(error: BaseException, command: str, *, resumable: bool = False) -> str:
+    """What `error` ended, why, and what to do; `command` names what ran, such as `ragc compile`.
+
+    An error that nobody foresaw leaves its traceback in the cache home, or on stderr with RAGC_DEBUG=1.
+    `resumable` says that --resume goes on with what was done so far.
+    """
+    cause = _first(error)
+    reason, remedy = _foreseen(cause)
+    if not reason:
+        return _unforeseen(error, cause, command)
+    if os.environ.get(DEBUG_ENV):
+        _show(error)
+    activity = activity_of(error) or activity_of(cause)
+    begun = f"{activity.name} failed" if activity else f"{command} failed"
+    advice = [part for part in (remedy, activity.remedy if activity else "") if part]
+    if resumable and not (activity and activity.remedy):
+        advice.append(
+            "what was answered so far is kept in the store; run the same command again with --resume"
+        )
+    return _plain(f"{begun}: {'; '.join([reason, *advice])}.")
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group, else `error`."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _foreseen(error: BaseException) -> tuple[str, str]:
+    """Why, and what to do; "" for an error that nobody foresaw."""
+    if isinstance(error, UnicodeError):
+        return (
+            "a text holds what is no Unicode text (lone surrogates, or bytes of another encoding)",
+            "",
+        )
+    if isinstance(error, ValueError) and "null byte" in str(error):
+        return "a path holds a NUL byte", "write it without"
+    if isinstance(error, OSError):
+        where = " -> ".join(str(name) for name in (error.filename, error.filename2) if isinstance(name, str))
+        said = error.strerror or str(error) or type(error).__name__
+        return f"{said} ({where})" if where else said, _REMEDIES.get(error.errno or 0, "")
+    if isinstance(error, sqlite3.Error):
+        full = "full" in str(error)
+        return f"the database of the call store says {error}", "free space there" if full else ""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory", "use smaller files or a smaller model"
+    if isinstance(error, RecursionError):
+        return "something that was read is nested too deeply", ""
+    return "", ""
+
+
+def _unforeseen(error: BaseException, cause: BaseException, command: str) -> str:
+    """One sentence on an error of ragc's own, whose traceback is kept or shown."""
+    said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    activity = activity_of(error) or activity_of(cause)
+    begun = activity.name if activity else command
+    if os.environ.get(DEBUG_ENV):
+        _show(error)
+        where = "its traceback stands above"
+    elif log := _logged(error):
+        where = f"its traceback is in {log}; please report it"
+    else:
+        where = f"set {DEBUG_ENV}=1 to see its traceback"
+    return _plain(f"{begun} failed by an error in ragc ({_redacted(said)}); {where}.")
+
+
+def _plain(text: str) -> str:
+    """One line, and not a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= 2 * _LONGEST else f"{line[:_LONGEST]} … {line[-_LONGEST:]}"
+
+
+def _text(error: BaseException) -> str:
+    return _redacted("".join(traceback.format_exception(error)))
+
+
+def _redacted(text: str) -> str:
+    from ragc.core.redact import redact
+
+    return redact(text)
+
+
+def _show(error: BaseException) -> None:
+    with suppress(OSError):
+        sys.stderr.write(_text(error))
+
+
+def _logged(error: BaseException) -> Path | None:
+    """The file that holds the traceback of `error` now; None where it cannot be written."""
+    with suppress(Exception):
+        log = paths.cache_home() / LOG
+        outputs.put_file(log, _text(error).encode("utf-8", "backslashreplace"))
+        return log
+    return None
+
+
+class _Watched:
+    """A stream that remembers that it refused a text; some writers pass over that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.refused: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As the stream does. Raises OSError."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self.refused = error
+            raise
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As the stream does. Raises OSError."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """As the stream does. Raises OSError."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self.refused = error
+            raise
+
+
+@contextmanager
+def streams() -> Iterator[None]:
+    """Let stdout and stderr take any text, and not fail once more when the interpreter ends."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - it lives as long as the process
+    plain = sys.stdout
+    if plain is not None:
+        sys.stdout = cast(TextIO, _Watched(plain))
+    try:
+        yield
+    finally:
+        sys.stdout = plain
+        for stream in (sys.stdout, sys.stderr):
+            if refusal(stream):
+                _silence(stream)
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Let Ctrl-C end the command wherever it strikes, and print nothing of its own.
+
+    Python cannot raise in a destructor or in the callback of a weak reference: it prints a traceback and
+    goes on, as if no key had been pressed.
+    """
+    usual = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            usual(lost)
+        elif held := sys.modules.get("ragc.core.event_loop"):
+            held.interrupt_again()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Pass over further interrupts while what one ended is put away, which takes a few seconds at most."""
+    try:
+        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread, which alone is interrupted
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def refusal(stream: Any) -> OSError | None:
+    """Why what was written to `stream` cannot be delivered; None when it was."""
+    try:
+        stream.flush()
+    except OSError as error:
+        return error
+    except (ValueError, AttributeError):
+        return OSError(errno.EBADF, "it is closed")
+    refused: OSError | None = getattr(stream, "refused", None)  # a `_Watched`, whatever is around it
+    return refused
+
+
+def _silence(stream: Any) -> None:
+    """Lead `stream` nowhere, so that its last flush does not fail."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,37 @@
+"""What `ragc list` prints, from the tables that the code itself uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragc import corpora, metrics, targets
+from ragc.corpora import datasets
+from ragc.errors import UsageError
+from ragc.exports import write
+from ragc.programs import METHODS, method
+
+
+def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
+    """JSON objects with `id` for every name of `kind`; `knobs` needs `program`."""
+    if kind == "knobs":
+        if not program:
+            raise UsageError("ragc list knobs needs a program: ragc list knobs vanilla.")
+        return [knob.to_json() for knob in method(program).knobs.declared()]
+    if program:
+        raise UsageError(f"ragc list {kind} takes nothing more, found {program!r}.")
+    if kind == "programs":
+        return [entry.to_json() for entry in METHODS]
+    if kind == "metrics":
+        return [{"id": m.id, "about": m.about, "unit": m.unit} for m in metrics.METRICS]
+    if kind == "targets":
+        return [{"id": name, "about": about} for name, about in targets.TARGETS.items()]
+    if kind == "datasets":
+        cards = [datasets.card(id) for id in datasets.FILES]
+        return [_entry(entry) for entry in corpora.DATASETS] + [card.to_json() for card in cards]
+    if kind == "exports":
+        return [write.format_of(id).to_json() for id in write.FORMATS]
+    return [_entry(entry) for entry in corpora.SOURCES]
+
+
+def _entry(entry: corpora.Entry) -> dict[str, Any]:
+    return {"id": entry.id, "about": entry.about}

@@ -1,0 +1,371 @@
+"""The command line: each command parses, calls one public function, and prints.
+
+Errors of use exit 2, errors of the run exit 1, an interrupt exits 130; each says one thing clearly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragc.cli import console, failures
+from ragc.cli import progress as console_watch
+from ragc.core.terminal import shown
+from ragc.errors import RagcError, UsageError
+from ragc.version import __version__
+
+KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
+    )
+    top.add_argument("--version", action="version", version=f"ragc {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    compiling = _command(
+        commands, "compile", "search for the best program of a recipe and prove it on test", _compile
+    )
+    compiling.add_argument("recipe", metavar="RECIPE")
+    _sets(compiling)
+    compiling.add_argument(
+        "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
+    )
+    compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
+    compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
+
+    asking = _command(commands, "ask", "answer one question", _ask)
+    asking.add_argument("program", metavar="COMPILED|RECIPE")
+    asking.add_argument("question", metavar="QUESTION")
+    _sets(asking)
+    _trusts(asking)
+    asking.add_argument("--trace", action="store_true", help="show every search and call")
+
+    scoring = _command(commands, "eval", "score a program on a split", _eval)
+    scoring.add_argument("program", metavar="COMPILED|RECIPE|ROWS.jsonl")
+    scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
+    _sets(scoring)
+    _trusts(scoring)
+    scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
+    scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
+    scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+
+    exporting = _command(commands, "export", "write a compiled program's prompts for other systems", _export)
+    exporting.add_argument("program", metavar="COMPILED")
+    does = exporting.add_mutually_exclusive_group(required=True)
+    does.add_argument("--to", metavar="FORMAT|all", help="the format; see: ragc list exports")
+    does.add_argument("--check", metavar="PATH", help="compare an export with the compiled program")
+    exporting.add_argument("--out", metavar="PATH", help="with --to: the file or folder to write")
+    exporting.add_argument("--force", action="store_true", help="replace an export that is there")
+    exporting.add_argument(
+        "--questions",
+        type=int,
+        default=0,
+        metavar="N",
+        help="dev questions to go along as cases, answered first",
+    )
+    _sets(exporting)
+    _trusts(exporting)
+
+    trusting = _command(
+        commands, "trust", "see what a compiled program would do, and trust it on this machine", _trust
+    )
+    trusting.add_argument("program", metavar="COMPILED")
+    trusting.add_argument("--base", metavar="DIR", help="where its relative paths lead (default: itself)")
+    trusting.add_argument("--yes", action="store_true", help="record it without a question")
+
+    indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
+    indexing.add_argument("recipe", metavar="RECIPE")
+    _sets(indexing)
+
+    studying = _command(commands, "study", "see how a study stands, or lend it this machine", _study)
+    studying.add_argument("does", choices=("status", "worker"))
+    studying.add_argument(
+        "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
+    )
+    studying.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
+    studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
+
+    listing = _command(commands, "list", "names that recipes can use", _list)
+    listing.add_argument("kind", choices=KINDS)
+    listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
+
+    examining = _command(
+        commands,
+        "doctor",
+        "check this machine, what it keeps, and what the targets of a recipe can do",
+        _doctor,
+    )
+    examining.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
+    _sets(examining)
+    examining.add_argument("--again", action="store_true", help="probe targets that were probed before")
+    examining.add_argument(
+        "--quick", action="store_true", help="do not read what is kept to find damage in it"
+    )
+    return top
+
+
+def _command(
+    commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    made.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout and nothing else there"
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+def _sets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="override a recipe's key"
+    )
+
+
+def _trusts(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--base", metavar="DIR", help="where relative paths of its recipe lead")
+    command.add_argument(
+        "--trust-targets",
+        action="store_true",
+        help="of a program from elsewhere: allow its addresses and variables",
+    )
+    command.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="of a program from elsewhere: allow the programs and servers it starts",
+    )
+
+
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    """What the user said of how a compiled program is opened, as public functions take it."""
+    names = ("sets", "base", "trust_targets", "trust_code")
+    return {name: getattr(args, name) for name in names}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    with failures.streams(), failures.interrupts():
+        if sys.stdout is None:
+            console.error(
+                "stdout is closed, and results are written there; open it, or lead it to /dev/null."
+            )
+            return 1
+        return _main(argv)
+
+
+@shown
+def _main(argv: Sequence[str] | None) -> int:
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit:
+        if _undelivered():
+            return 1
+        raise
+    try:
+        status = _run(args)
+    finally:
+        if loop := sys.modules.get("ragc.core.event_loop"):  # a command that asked nothing has none
+            with failures.uninterrupted():
+                loop.release()
+    return 1 if _undelivered() else status
+
+
+def _run(args: argparse.Namespace) -> int:
+    """The status of a command, whatever it raises."""
+    try:
+        status: int = args.run(args)
+        return status
+    except RagcError as error:
+        console.error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        again = (
+            " Run the same command with --resume to go on; `ragc study status` names the best program so far."
+            if args.command == "compile"
+            else ""
+        )
+        with failures.uninterrupted():
+            console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if not failures.refusal(sys.stdout):
+            resumable = args.command == "compile" and not args.dry_run
+            console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
+        return 1
+
+
+def _undelivered() -> bool:
+    """Whether stdout did not take the result, which is told; a reader that went away is no failure."""
+    refusal = failures.refusal(sys.stdout)
+    if refusal is None or isinstance(refusal, BrokenPipeError):
+        return False
+    console.error(failures.sentence(refusal, "Writing the result to stdout"))
+    return True
+
+
+def _emit(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _compile(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.dry_run:
+        found = api.plan(args.recipe, sets=args.sets, out=args.out)
+        _emit(found) if args.json else console.plan(found)
+        return 0
+    with console_watch.watching() as progress:
+        compiled = api.compile(
+            args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
+        )
+    _emit(compiled.to_json()) if args.json else console.compiled(compiled)
+    return 0
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    row = api.ask(args.program, args.question, **_how(args))
+    _emit(row.to_json()) if args.json else console.answered(row, trace=args.trace)
+    if row.failure:
+        console.error(f"The question has no answer: {row.failure}")
+    return 1 if row.failure else 0
+
+
+def _eval(args: argparse.Namespace) -> int:
+    from ragc import api
+    from ragc.cli import rows_file
+
+    if args.other:
+        return _compare(args)
+    if args.by:
+        raise UsageError("--by is for comparing two runs; name the other one, or leave it out.")
+    if args.program.endswith(".jsonl"):
+        raise UsageError("Rows are scored already; name a second run to compare them with.")
+    out = rows_file.RowsFile(args.out) if args.out is not None else None
+    with console_watch.watching() as progress:
+        found = api.evaluate(args.program, split=args.split, progress=progress, **_how(args))
+    if out:
+        out.write(row.to_json() for row in found.rows)
+    _emit(found.to_json()) if args.json else console.evaluated(found)
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.out:
+        raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
+    with console_watch.watching() as progress:
+        found = api.compare(
+            args.program, args.other, split=args.split, by=args.by, progress=progress, **_how(args)
+        )
+    _emit(found.to_json()) if args.json else console.compared(found)
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.questions < 0:
+        raise UsageError(f"--questions must be 0 or more, found {args.questions}.")
+    if args.check:
+        formats = api.check_export(args.program, args.check, questions=args.questions, **_how(args))
+        _emit({"checked": args.check, "formats": formats.split(", ")}) if args.json else console.checked(
+            args.check, formats
+        )
+        return 0
+    if args.sets and not args.questions:
+        raise UsageError("--set is for the recipe that answers --questions N; name N, or leave --set out.")
+    if not args.out:
+        raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
+    with console_watch.watching() as progress:
+        found = api.export(
+            args.program,
+            args.to,
+            args.out,
+            force=args.force,
+            questions=args.questions,
+            progress=progress,
+            **_how(args),
+        )
+    _emit(found.to_json()) if args.json else console.exported(found)
+    return 0
+
+
+def _trust(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    shown = api.trust_listing(args.program, base=args.base)
+    if not args.json:
+        console.lines(shown.lines())
+    wanted = args.yes or shown.trusted
+    if not wanted and not args.json and sys.stdin.isatty():
+        console.lines(["Trust it on this machine? [y/N]"])
+        wanted = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not wanted:
+            console.lines(["Nothing was recorded."])
+            return 1
+    if wanted and (args.base or not shown.trusted):
+        shown = shown.record()
+    if args.json:
+        _emit(shown.to_json())
+    elif wanted:
+        console.lines([f"{shown.path} is trusted on this machine."])
+    if not wanted:
+        raise UsageError(
+            f"{shown.path} was not recorded, because nobody can be asked; run the command in a terminal, or "
+            "with --yes once you have read what it would do."
+        )
+    return 0
+
+
+def _index(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    with console_watch.watching() as progress:
+        rows = api.index(args.recipe, sets=args.sets, progress=progress)
+    _emit(rows) if args.json else console.indexed(rows)
+    return 0
+
+
+def _study(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.does == "worker":
+        api.join_study(args.study, trials=args.trials)
+    found = api.study_status(args.study, trust_targets=args.trust_targets)
+    _emit(found.to_json()) if args.json else console.status(found.lines())
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from ragc.cli import listing
+
+    rows = listing.rows(args.kind, args.program)
+    _emit(rows) if args.json else console.table(rows)
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from ragc import api
+    from ragc.doctor import machine
+
+    if args.recipe is None and (args.sets or args.again):
+        raise UsageError(
+            "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
+        )
+    with console_watch.watching() as progress:
+        checks = machine.examine(quick=args.quick, progress=progress)
+    if args.recipe is not None:
+        checks.append(api.examine_recipe(args.recipe, sets=args.sets))
+        checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
+    _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)
+    return 0 if all(check.ok or not check.needed for check in checks) else 1

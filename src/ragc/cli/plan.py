@@ -1,0 +1,72 @@
+"""The dry run as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    """What `ragc.optimizers.plan.estimate.estimate` found; "at most" stands only where that is a bound."""
+    programs = ", ".join(plan["programs"])
+    yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
+    yield _calls(plan)
+    for name, phase in plan["phases"].items():
+        known = "no bound known"
+        if phase["lm_calls"] is not None:
+            known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
+        asked = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
+        yield f"  {name:<15} {known}{asked}"
+    yield _tokens(plan)
+    yield _money(plan)
+    yield _time(plan)
+    if plan["budget"]:
+        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
+        yield f"budget: it stops at {limits}"
+
+
+def _calls(plan: Mapping[str, Any]) -> str:
+    if not plan["bounded"]:
+        why = "; ".join(plan["unbounded_because"])
+        return f"no bound known on LM calls: {why}; set budget.lm_calls"
+    about = plan["lm_calls_about"]
+    if about is None or about == plan["lm_calls"]:
+        return f"at most {plan['lm_calls']:,} LM calls"
+    return (
+        f"about {about:,} LM calls if replies can be read, settings are average and racing stops nothing; "
+        f"at most {plan['lm_calls']:,}"
+    )
+
+
+def _tokens(plan: Mapping[str, Any]) -> str:
+    most, about = plan["tokens"], plan["tokens_about"]
+    guess = "" if about is None else f"about {about:,} if passages are as long as their chunks may be; "
+    if most is None:
+        return f"tokens: {guess}no bound known"
+    return f"tokens: {guess}at most {most:,}, each prompt as long as the context allows"
+
+
+def _money(plan: Mapping[str, Any]) -> str:
+    if plan["unpriced"]:
+        return f"cost: unknown, LiteLLM's table has no price for {', '.join(plan['unpriced'])}"
+    if plan["usd"] is None:
+        return "cost: no bound known; set budget.usd"
+    if not plan["usd"]:
+        return "cost: $0.00, no target charges for tokens"
+    guess = "" if plan["usd_about"] is None else f"about ${plan['usd_about']:,.2f}, "
+    return f"cost: {guess}at most ${plan['usd']:,.2f} by LiteLLM's prices"
+
+
+def _time(plan: Mapping[str, Any]) -> str:
+    if plan["seconds_per_call"] is None:
+        return "time: unknown; `ragc eval RECIPE --split dev --set data.dev=10` measures these targets"
+    speed = f"{plan['seconds_per_call']:g} s a call, as last measured here"
+    if plan["seconds"] is None:
+        return f"time: {speed}"
+    return f"time: about {_duration(plan['seconds'])} for about so many calls, at {speed}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,132 @@
+"""Progress as people see it: bars on a terminal, lines elsewhere; both on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ragc.cli import screen
+from ragc.core.progress import Progress
+from ragc.core.terminal import rich_console, visible
+
+_ROOMY = 100
+"""The columns from which on a bar is long and says how much time is left."""
+
+
+@contextmanager
+def watching() -> Iterator[Progress]:
+    """Bars on a terminal; elsewhere one line a finished trial or phase."""
+    watcher: Progress = Bars() if sys.stderr.isatty() else Lines()
+    try:
+        yield watcher
+    finally:
+        watcher.close()
+
+
+class Lines:
+    """Progress as plain lines on stderr."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._half = -1
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError):  # who watches must not end the work
+            sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
+            sys.stderr.flush()
+
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
+        """One line as the phase begins."""
+        self._say(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
+
+    def step(self, n: int = 1) -> None:
+        """Nothing is said of single steps."""
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """One line as the trial ends."""
+        self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
+
+    def download(self, done: int, total: int) -> None:
+        """One line at the beginning, the middle and the end."""
+        half = 2 * done // max(total, 1)
+        if half > self._half:
+            self._half = half
+            self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
+
+    def note(self, text: str) -> None:
+        """One line."""
+        self._say(text)
+
+    def close(self) -> None:
+        """Nothing to put away."""
+
+
+class Bars:
+    """Progress as one live bar on stderr, with finished trials above it."""
+
+    def __init__(self) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Live
+
+        self._console = rich_console(stderr=True, highlight=False)
+        wide = self._console.width >= _ROOMY
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24 if wide else 10),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            *((TimeRemainingColumn(),) if wide else ()),
+        )
+        self._live = Live(*columns, console=self._console, transient=True)
+        self._task: Any = None
+        self._best = self._name = ""
+        self._live.start()
+
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
+        """A new bar replaces the last one."""
+        if self._task is not None:
+            self._live.remove_task(self._task)
+        self._name = visible(f"{name}{self._best}")
+        self._task = self._live.add_task(self._name, total=total)
+
+    def step(self, n: int = 1) -> None:
+        """The bar advances."""
+        if self._task is not None:
+            self._live.advance(self._task, n)
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """A line above the bar."""
+        self._best = f"  best {best:.3f}"
+        self._above(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}")
+
+    def download(self, done: int, total: int) -> None:
+        """The bar counts MiB, until all have come."""
+        if self._task is None:
+            return
+        if done >= total:
+            self._live.update(self._task, description=self._name, total=None, completed=0)
+        else:
+            held, size = done >> 20, total >> 20
+            self._live.update(self._task, description="downloading, MiB", total=size, completed=held)
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        self._above(text)
+
+    def _above(self, text: str) -> None:
+        """`text` above the bar, on lines that fit the terminal."""
+        for line in screen.wrapped(text, self._console.width):
+            self._console.print(line, soft_wrap=True)
+
+    def close(self) -> None:
+        """The bar goes away."""
+        self._live.stop()

@@ -1,0 +1,93 @@
+"""Where `ragc eval --out` puts its rows: a file of its own, or a device or pipe that takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs, outputs
+from ragc.core.activity import doing
+from ragc.core.terminal import json_text
+from ragc.errors import UsageError
+
+_KEYS = frozenset({"id", "question", "answers", "prediction", "scores"})
+"""What every row has."""
+
+_AGAIN = "what was answered is kept in the store; mend that and run the same command again"
+
+
+class RowsFile:
+    """The file `out`, checked before anything is answered.
+
+    A file that is there is replaced at once when it is empty or holds rows. What is written to a character
+    device, a FIFO or stdout itself (`/dev/stdout`) replaces nothing. Raises UsageError for all else, and
+    where nothing can be written; it is tried.
+    """
+
+    def __init__(self, out: str) -> None:
+        self._out, self._stream, self._path = out, "", Path()
+        if out == "-":
+            raise UsageError("--out names a file, found '-'; /dev/stdout leads the rows to stdout.")
+        try:
+            mode = os.stat(out).st_mode  # noqa: PTH116 - what `/dev/stdout` leads to has no path
+        except (OSError, ValueError):
+            mode = 0
+        if mode and _is_stdout(out):
+            self._stream = "stdout"
+        elif stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+            self._stream = out
+        else:
+            self._path = outputs.located(out)
+            if os.path.lexists(self._path):
+                self._check()
+            outputs.check_writable(self._path)
+
+    def _check(self) -> None:
+        """Raise UsageError unless rows are what is replaced."""
+        what = inputs.kind_of(self._path.lstat().st_mode)
+        if what:
+            raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
+        if not _holds_rows(self._path):
+            raise UsageError(
+                f"--out {self._out} exists and holds no rows of `ragc eval`, so it is not replaced; choose "
+                "another file or move it away."
+            )
+
+    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write `rows`, one a line. Raises OSError."""
+        text = "".join(f"{json_text(row)}\n" for row in rows)
+        content = text.encode("utf-8", "backslashreplace")
+        with doing(f"Writing the rows to {self._out}", _AGAIN):
+            if self._stream == "stdout":
+                sys.stdout.write(content.decode())
+            elif self._stream:
+                with Path(self._stream).open("wb") as file:
+                    file.write(content)
+            else:
+                outputs.put_file(self._path, content)
+
+
+def _is_stdout(out: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(out), os.fstat(sys.stdout.fileno()))  # noqa: PTH116
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _holds_rows(path: Path) -> bool:
+    """Whether every line of the file is a row, or there is none."""
+    try:
+        with inputs.regular(path).open("rb") as file:
+            return all(_is_row(line) for line in file if line.strip())
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _is_row(line: bytes) -> bool:
+    row = json.loads(line)
+    return isinstance(row, dict) and row.keys() >= _KEYS

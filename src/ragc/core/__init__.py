@@ -1,0 +1,1 @@
+"""What every package may use: event loop, counters, digests, paths, limits, texts."""

@@ -1,0 +1,173 @@
+"""The one event loop of a process: it owns HTTP clients, limits and the requests in flight.
+
+Synchronous callers submit and wait; callers on another loop await without blocking theirs. Context
+variables travel along, so DSPy's settings of the calling thread hold inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import signal
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet, finalize
+
+T = TypeVar("T")
+
+PATIENCE_S = 5.0
+"""How long the end of a process waits for connections to close."""
+
+_MOMENT_S = 0.05
+
+
+class Closable(Protocol):
+    """What holds connections."""
+
+    async def aclose(self) -> None:
+        """Close them; a later use opens new ones."""
+        ...
+
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
+_holders: WeakSet[Closable] = WeakSet()
+_orphans: deque[Callable[[], Awaitable[object]]] = deque()
+_closing: set[asyncio.Task[None]] = set()
+_interrupts: list[asyncio.TimerHandle] = []
+
+
+def get() -> asyncio.AbstractEventLoop:
+    """The process's loop, running in a daemon thread from the first call on."""
+    global _loop, _thread  # noqa: PLW0603 - one loop a process is the point
+    with _lock:
+        if _loop is None or _loop.is_closed():
+            if _loop is None:
+                atexit.register(release)
+            _loop = asyncio.new_event_loop()
+            _thread = threading.Thread(target=_serve, args=(_loop,), name="ragc-loop", daemon=True)
+            _thread.start()
+        return _loop
+
+
+def closes(holder: Closable) -> None:
+    """Let `release` close the connections of `holder`, which is not kept alive by this."""
+    _holders.add(holder)
+
+
+def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
+    """Let `close`, of connections on the process's loop, be awaited when `owner` is collected.
+
+    `owner` may be part of a cycle, which is collected at any time and on any thread. `close` must not refer
+    to it. What is returned takes `close` back.
+    """
+    finalizer = finalize(owner, _orphan, close)
+    finalizer.atexit = False  # `release` was here before, and the loop may be gone
+    return finalizer.detach
+
+
+def _orphan(close: Callable[[], Awaitable[object]]) -> None:
+    _orphans.append(close)
+    with suppress(RuntimeError, AttributeError):  # there is no loop, and so nothing that is open on it
+        _loop.call_soon_threadsafe(_begin_closing)  # type: ignore[union-attr]
+
+
+def _begin_closing() -> None:
+    task = asyncio.get_running_loop().create_task(_close_orphans())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def _close_orphans() -> None:
+    while _orphans:
+        with suppress(Exception):
+            await _orphans.popleft()()
+
+
+def interrupt_again() -> None:
+    """Interrupt the main thread a moment from now, unless `release` comes first.
+
+    For an interrupt that was lost in a destructor, where Python raises nothing; it takes no lock.
+    """
+    with suppress(RuntimeError, AttributeError):
+        _loop.call_soon_threadsafe(_interrupt_soon)  # type: ignore[union-attr]
+
+
+def _interrupt_soon() -> None:
+    _interrupts.append(asyncio.get_running_loop().call_later(_MOMENT_S, _interrupt))
+
+
+def _interrupt() -> None:
+    # A signal wakes the main thread from a wait; `interrupt_main` would not.
+    if main := threading.main_thread().ident:
+        signal.pthread_kill(main, signal.SIGINT)
+
+
+def release(patience_s: float = PATIENCE_S) -> None:
+    """Give up what is in flight on the process's loop and close all connections; the loop goes on.
+
+    For the end of a command and of a process, however it ends; an interrupt or `patience_s` seconds cut it
+    short.
+    """
+    loop, thread = _loop, _thread
+    if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or inside():
+        return
+    with suppress(Exception, KeyboardInterrupt):
+        asyncio.run_coroutine_threadsafe(_release(), loop).result(patience_s)
+
+
+async def _release() -> None:
+    while _interrupts:
+        _interrupts.pop().cancel()
+    flying = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in flying:
+        task.cancel()
+    if flying:
+        await asyncio.wait(flying, timeout=PATIENCE_S / 2)
+    for holder in list(_holders):
+        with suppress(Exception):
+            await holder.aclose()
+    await _close_orphans()
+    await asyncio.sleep(0)  # transports close in the next turn
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+
+
+def inside() -> bool:
+    """Whether the caller already runs on the process's loop."""
+    try:
+        return asyncio.get_running_loop() is _loop
+    except RuntimeError:
+        return False
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` on the loop and wait for its result; an interrupt cancels it.
+
+    Raises RuntimeError when called from the loop itself, which would wait for ever.
+    """
+    if inside():
+        work.close()
+        raise RuntimeError(
+            "ragc.core.event_loop.run was called on the loop it would wait for; await the coroutine instead"
+        )
+    future = asyncio.run_coroutine_threadsafe(work, get())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def bridge(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` on the process's loop, from whichever loop the caller is on."""
+    if inside():
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, get()))

@@ -1,0 +1,173 @@
+"""The pooled connections to one server.
+
+Requests go straight to aiohttp: cookies, redirects, the merging of addresses and the models of request and
+response, which httpx sees to, cost more than the exchange itself and are nothing that an API needs. Where
+the environment names a proxy, or a transport is given, httpx's own client is used.
+
+What a failed exchange says of the connection it was to go over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import aiohttp
+import httpx
+from aiohttp.http_exceptions import HttpProcessingError
+from httpx_aiohttp.transport import map_aiohttp_exceptions
+from yarl import URL
+
+from ragc.core.bounded import MOST_BYTES, PACKED, TooLarge, body, parts_of
+from ragc.core.event_loop import closes, closes_after, inside
+from ragc.core.redact import shorten
+from ragc.core.retry import Passing
+from ragc.errors import TargetError
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Response(NamedTuple):
+    """The whole of a response: its status, its headers by any spelling of their names, its decoded body."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class Pool:
+    """Connections to `url`, whose path is what paths are added to; at most `connections` of them.
+
+    They belong to one event loop at a time: a request on another begins anew. Credentials and query of `url`
+    are sent with every request, and so are `headers`, which are asked for when the first one is. Of a reply
+    at most `most_bytes`, unpacked, are read.
+    """
+
+    def __init__(
+        self,
+        url: httpx.URL,
+        timeout: httpx.Timeout,
+        connections: int,
+        headers: Callable[[], Mapping[str, str]],
+        transport: httpx.AsyncBaseTransport | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._most = most_bytes
+        self._url, self._connections, self._make_headers = url, connections, headers
+        self._timeout, self._given = timeout, transport
+        self._addresses: dict[str, URL] = {}
+        self._open: aiohttp.ClientSession | httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._forget_closing: Callable[[], object] = lambda: None
+
+    async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
+        """The whole response, whatever its status. Raises httpx's errors, of them TooLarge."""
+        held, address = self._held(), self._address(path)
+        if isinstance(held, httpx.AsyncClient):
+            async with held.stream(method, str(address), content=content) as answer:
+                packed = answer.headers.get("content-encoding", "")
+                whole = await body(parts_of(answer), packed, self._most)
+                return Response(answer.status_code, answer.headers, whole)
+        with _of_httpx(), map_aiohttp_exceptions():
+            async with held.request(method, address, data=content, allow_redirects=False) as said:
+                packed = said.headers.get("content-encoding", "")
+                whole = await body(said.content.iter_any(), packed, self._most)
+                return Response(said.status, said.headers, whole)
+
+    async def aclose(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        held, self._open = self._open, None
+        if held is None or self._loop is not asyncio.get_running_loop():
+            return
+        await _closer(held)()
+        self._forget_closing()
+
+    def _address(self, path: str) -> URL:
+        found = self._addresses.get(path)
+        if found is None:
+            plain = self._url.copy_with(path=self._url.path.rstrip("/") + path, username="", password="")
+            found = self._addresses[path] = URL(str(plain), encoded=True)
+        return found
+
+    def _held(self) -> aiohttp.ClientSession | httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._open is None or self._loop is not loop:
+            headers = {"accept": "*/*", "accept-encoding": PACKED, "user-agent": "ragc"}
+            headers |= self._make_headers()
+            if self._url.userinfo:
+                known = f"{self._url.username}:{self._url.password}".encode()
+                headers["authorization"] = f"Basic {b64encode(known).decode()}"
+            self._open, self._loop = self._made(headers), loop
+            closes(self)
+            if inside():
+                self._forget_closing = closes_after(self, _closer(self._open))
+        return self._open
+
+    def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
+        url, most = self._url, self._connections
+        if self._given or (url.host not in LOOPBACK and urllib.request.getproxies()):
+            return httpx.AsyncClient(
+                transport=self._given,
+                headers=headers,
+                timeout=self._timeout,
+                limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
+            )
+        secure = httpx.create_ssl_context(trust_env=False) if url.scheme == "https" else True
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=most, ssl=secure),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._timeout.connect, sock_read=self._timeout.read
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+
+
+def _closer(held: aiohttp.ClientSession | httpx.AsyncClient) -> Callable[[], Awaitable[None]]:
+    return held.aclose if isinstance(held, httpx.AsyncClient) else held.close
+
+
+@contextmanager
+def _of_httpx() -> Iterator[None]:
+    """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
+    try:
+        yield
+    except (aiohttp.ClientError, HttpProcessingError, ValueError) as error:
+        raise httpx.RemoteProtocolError("it sent no HTTP reply") from error
+
+
+def refused(error: BaseException | None) -> bool:
+    """Whether no connection came about, so that nothing took the request.
+
+    httpx over aiohttp tells a connection that broke off before the head as one that timed out; the aiohttp
+    error behind it, where there is one, says which it was.
+    """
+    found = False
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectionError):
+            return isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+        found = found or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def broken(error: Exception, endpoint: str, timeout_s: float) -> Exception:
+    """What to raise for an exchange of httpx's that gave no response: Passing or a TargetError."""
+    why = shorten(str(error)) or type(error).__name__
+    if isinstance(error, TooLarge):
+        return Passing(str(error))
+    if refused(error):
+        return Passing(f"does not answer ({why})", away=True)
+    if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
+        return Passing(f"broke the connection off ({why})")
+    if isinstance(error, httpx.TimeoutException):
+        return Passing(f"gave no answer within {timeout_s:g} s")
+    if isinstance(error, httpx.DecodingError):
+        return Passing(f"sent a body that cannot be unpacked ({why})")
+    return TargetError(f"{endpoint} could not be asked ({why}).", endpoint=endpoint)

@@ -1,0 +1,133 @@
+"""What `ragc doctor` says of what is kept on this machine: replies, indexes, weights and studies.
+
+Everything is read whole; nothing is changed and nothing deleted. What mends itself, since it is asked, built
+or fetched again at its next use, is no failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragc.core.paths import cache_home
+from ragc.core.progress import Progress, Silent
+from ragc.doctor.check import Check
+from ragc.errors import RagcError
+
+SILENT = Silent()
+
+
+def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
+    """Whether the call store can be used; with `whole`, how many of its replies are damaged."""
+    from ragc.optimizers.distributed.study_address import open_store
+
+    try:
+        store = open_store()
+    except RagcError as error:
+        return Check("store", False, str(error))
+    try:
+        free = shutil.disk_usage(cache_home()).free >> 20 if cache_home().exists() else None
+        room = "" if free is None else f", {free} MiB free"
+        if not whole:
+            return Check("store", free is None or free > 200, f"{store.where}{room}")
+        progress.phase("reading the store", None)
+        found = store.audit(progress.step)
+        remedy = store.remedy
+    except RagcError as error:
+        return Check("store", False, str(error))
+    finally:
+        store.close()
+    if found.broken:
+        return Check("store", False, f"{store.where} is damaged ({found.broken}); {remedy}")
+    if found.damaged:
+        told = (
+            f"{found.damaged:,} of {found.rows:,} stored replies are damaged; they will be asked again: "
+            "nothing to do"
+        )
+        return Check("store", False, told, needed=False)
+    return Check("store", free is None or free > 200, f"{store.where}, {found.rows:,} replies{room}")
+
+
+def index_checks(progress: Progress = SILENT) -> list[Check]:
+    """One check for all indexes that are whole, and one for each that is not."""
+    from ragc.corpora.storage.index_cache import BUILDING, SMALL, damage, indexes_home
+
+    home = indexes_home()
+    folders = [path for path in sorted(home.glob("*/*")) if path.is_dir() and path.suffix != BUILDING]
+    checks: list[Check] = []
+    progress.phase("reading the indexes", None)
+    for folder in folders:
+        name = f"the {folder.parent.name} index {folder.name}"
+        try:
+            wrong = damage(folder, progress.step)
+            small = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= SMALL
+        except OSError as error:
+            wrong, small = f"{error.strerror or error}", False
+        if wrong:
+            remedy = "it is built again at its next use: nothing to do" if small else f"delete {folder}"
+            checks.append(Check("index", False, f"{name} is damaged ({wrong}); {remedy}", needed=False))
+    whole = len(folders) - len(checks)
+    if whole:
+        checks.append(Check("indexes", True, f"{whole:,} whole, in {home}", needed=False))
+    return checks
+
+
+def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
+    """The weights and the embedder that ragc fetches; with `whole`, by their SHA-256."""
+    from ragc.corpora.embed.base import DEFAULT
+    from ragc.corpora.embed.minilm import MINILM
+    from ragc.targets.embedded.weights import SMOLLM2
+
+    if whole:
+        progress.phase("reading the weights", None)
+    kept = cache_home() / "weights" / SMOLLM2.name
+    if kept.is_file():
+        bad = whole and _sha256(kept) != SMOLLM2.sha256
+        checks = [Check("weights", not bad, _fetched(kept, bad), needed=False)]
+    else:
+        later = f"not downloaded yet; the first embedded run fetches {SMOLLM2.wheel_bytes / 1e6:.0f} MB"
+        checks = [Check("weights", False, later, needed=False)]
+    for part in MINILM:
+        file = cache_home() / "embedders" / f"{DEFAULT}-int8" / part.name
+        if file.is_file() and whole and _sha256(file) != part.sha256:
+            checks.append(Check("embedder", False, _fetched(file, True), needed=False))
+    return checks
+
+
+def study_checks(progress: Progress = SILENT) -> list[Check]:
+    """One check for all studies that are whole, and one for each that is not."""
+    from ragc.optimizers.search.status import damage
+
+    folders = sorted(path for path in (cache_home() / "studies").glob("*") if path.is_dir())
+    progress.phase("reading the studies", None)
+    checks: list[Check] = []
+    for folder in folders:
+        if wrong := damage(folder):
+            checks.append(Check("study", False, f"{folder.name}: {wrong}", needed=False))
+        progress.step()
+    whole = len(folders) - len(checks)
+    if whole:
+        checks.append(Check("studies", True, f"{whole:,} whole, in {cache_home() / 'studies'}", needed=False))
+    return checks
+
+
+def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]:
+    """All checks of this module; without `whole` nothing is read, which takes no time."""
+    checks = [store_check(whole=whole, progress=progress), *weights_checks(whole=whole, progress=progress)]
+    if whole:
+        checks += [*index_checks(progress), *study_checks(progress)]
+    return checks
+
+
+def _fetched(file: Path, bad: bool) -> str:
+    return f"{file.name} is damaged; delete {file} to have it fetched again" if bad else file.name
+
+
+def _sha256(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,97 @@
+"""What `ragc doctor RECIPE` says of the targets of a recipe: whether they answer, and what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from ragc import targets
+from ragc.core import event_loop
+from ragc.core.paths import cache_home
+from ragc.doctor.check import Check
+from ragc.errors import RagcError
+from ragc.optimizers.requirements import lacking
+from ragc.recipe import Recipe
+from ragc.targets.base import Capability, Target, TargetSpec
+from ragc.targets.options import ServerOptions
+from ragc.targets.probe import Found, Probed, probed
+
+_USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
+"""What a program does better with, and so is worth declaring where it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCheck(Check):
+    """The finding of one target: `id` is its name in the recipe, `found` a verdict in one line."""
+
+    capabilities: tuple[Capability, ...] = ()
+
+
+def examine_recipe(recipe: Recipe) -> Check:
+    """Whether this machine has the libraries, keys and roles that `recipe` needs; nothing is sent."""
+    problems = lacking(recipe)
+    return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
+
+
+def examine_targets(recipe: Recipe, *, again: bool = False) -> list[TargetCheck]:
+    """Each target of `recipe`, in its order: opened, probed once and remembered, `again` if so wished.
+
+    Servers and hosted models get a few tiny requests, which cost what they cost; nothing is stored but
+    what they can do.
+    """
+    return [
+        event_loop.run(_examined(name, spec, again=again)) for name, spec in recipe.target_specs().items()
+    ]
+
+
+async def _examined(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
+    label = f"{spec.kind} {spec.model}".strip()
+    opened: list[Target] = []
+    try:
+        target = targets.build(spec)
+        opened.append(target)
+        await target.open()
+        options = getattr(target, "options", None)
+        if not isinstance(options, ServerOptions) or not hasattr(target, "raw"):
+            able = _in_order(target.capabilities)
+            return TargetCheck(name, True, f"{target.name}: ready; {', '.join(able)}", capabilities=able)
+        # Asked for everything, whatever the recipe has and lacks: what comes back tells.
+        every = {"has": list(get_args(Capability)), "lacks": []}
+        whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
+        opened.append(whole)
+        found = await _probed(whole, again=again)
+    except (RagcError, ModuleNotFoundError) as error:
+        return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")
+    finally:
+        for target in opened:
+            await target.aclose()
+    return _verdict(name, opened[0], options.lacks, found)
+
+
+async def _probed(target: Probed, *, again: bool) -> Found:
+    return await probed(target, cache_home() / "probes", again=again)
+
+
+def _verdict(name: str, target: Target, lacks: tuple[Capability, ...], found: Found) -> TargetCheck:
+    able = found.able | (found.unsure & target.capabilities)
+    shown = _in_order(able)
+    listed = ", ".join(shown) or "no capabilities"
+    false = _in_order(target.capabilities - able)
+    more = [cap for cap in _in_order(found.able - target.capabilities - set(lacks)) if cap in _USED]
+    if false:
+        told = f"it does not do {', '.join(false)}: add lacks = {_toml(false)} to its options"
+        listed = f"it does {listed}"
+    elif more:
+        told = f"ready; it can do more: add has = {_toml(more)} to its options"
+    else:
+        told = "ready"
+    return TargetCheck(name, not false, f"{target.name}: {told}; {listed}", capabilities=shown)
+
+
+def _in_order(names: frozenset[Capability] | Mapping[Capability, Any]) -> tuple[Capability, ...]:
+    return tuple(name for name in get_args(Capability) if name in names)
+
+
+def _toml(names: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"

@@ -1,0 +1,1 @@
+"""Files that are fetched once a user, checked and kept."""

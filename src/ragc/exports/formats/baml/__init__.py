@@ -1,0 +1,1 @@
+"""BAML: functions and classes."""

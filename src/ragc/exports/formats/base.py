@@ -1,0 +1,114 @@
+"""FORMATS: the ids of all export formats, and the record of one.
+
+A format is one module of this package with a `FORMAT`. It is imported when it is asked for.
+
+What files of several formats say beside the messages, and which names of inputs they refuse.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import UnknownName
+from ragc.exports.loading import Load
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
+
+_MODULES = {
+    "baml": "baml.format",
+    "dotprompt": "dotprompt",
+    "haystack": "haystack",
+    "jinja2": "jinja2",
+    "langchain": "langchain",
+    "llamaindex": "llamaindex",
+    "mlflow": "mlflow",
+    "openai-batch": "openai_batch",
+    "openai-json": "openai_json",
+    "promptfoo": "promptfoo.format",
+    "prompty": "prompty",
+    "prompty-v1": "prompty_v1",
+    "python": "python.format",
+}
+
+FORMATS: tuple[str, ...] = tuple(_MODULES)
+"""The ids of all formats."""
+
+ALL = "all"
+"""In the place of a format's id: every format that can say the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write compiled prompts for another system.
+
+    `suffix` ends the name of each prompt's file, dot included. `consumer` names what loads it, with the
+    version that tests use. `write` gives the files of a program by relative path with `/`: the same bytes
+    for the same program, no time, path of a machine or secret in them. It raises NotExpressible for what
+    the format cannot say. `load` gives the lines that load a prompt. A format for which one file a prompt
+    is not enough, or whose consumer wants a folder, sets `folder`; `alone` where one call may yet be one file
+    if its name is that of a file. One with a place for cases sets `cases`.
+    `named` names the file of a prompt in a folder where that is not the prompt's name and `suffix`.
+    """
+
+    id: str
+    about: str
+    suffix: str
+    consumer: str
+    write: Callable[[ExportedProgram], Mapping[str, bytes]]
+    load: Load
+    folder: bool = False
+    alone: bool = False
+    cases: bool = False
+    named: Callable[[ExportedProgram, CompiledPrompt], str] | None = None
+
+    def files(self, program: ExportedProgram) -> Mapping[str, bytes]:
+        """The files of `program` by relative path; raises NotExpressible."""
+        return self.write(program)
+
+    def name_of(self, program: ExportedProgram, prompt: CompiledPrompt) -> str:
+        """The file of `prompt` by its path in the folder of an export."""
+        return self.named(program, prompt) if self.named else f"{prompt.name}{self.suffix}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object for `ragc list exports --json`."""
+        return {name: getattr(self, name) for name in ("id", "about", "suffix", "consumer")}
+
+
+def format_of(id: str) -> Format:
+    """The format called `id`; raises UnknownName."""
+    if id not in FORMATS:
+        raise UnknownName("export format", id, (*FORMATS, ALL))
+    found: Format = importlib.import_module(f"ragc.exports.formats.{_MODULES[id]}").FORMAT
+    return found
+
+
+CAN = ("jinja2", "openai-json")
+"""The formats that can say every prompt."""
+
+
+def told(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:
+    """JSON values that go with the messages of `prompt`; `how` is a sentence on loading them."""
+    from ragc.prompts.model import reading
+
+    return {
+        "about": f"The prompt {prompt.name} of {program.method}. {how}",
+        "program": program.fingerprint,
+        **({"note": program.note} if program.note else {}),
+        "model": program.model(prompt),
+        "parameters": prompt.parameters(),
+        "input_schema": prompt.input_schema,
+        "output_schema": dict(prompt.output_schema),
+        "reply": reading(prompt),
+    }
+
+
+def refuse_inputs(prompt: CompiledPrompt, taken: Collection[str], consumer: str) -> None:
+    """Raise NotExpressible when an input of `prompt` is called what `consumer` keeps for itself (`taken`)."""
+    for one in prompt.inputs:
+        if one.name in taken:
+            what = f"The prompt {prompt.name!r}"
+            raise NotExpressible(
+                what, f"{consumer} has a use of its own for {one.name!r}, the name of an input", CAN
+            )

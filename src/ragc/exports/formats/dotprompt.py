@@ -1,0 +1,167 @@
+r"""dotprompt: a .prompt file with a Handlebars template.
+
+What Handlebars has no words for: numbers of list items stand in the template one by one, up to 100 of
+them; a list that is shown as JSON, and a number that is no integer, is given as a text, because
+implementations write those differently; braces that would read as a tag and NUL are string literals; a
+CR is a constant of the frontmatter, since readers of text files lose it. A text in the place of a list is
+taken for its one item: no helper of Handlebars refuses.
+
+Fixed messages that are blank or hold a marker of dotprompt are refused. What is left is said in the file
+as `ragc.limits`: an input with a marker such as `<<<dotprompt:role:user>>>` begins a new message or part,
+the last message is left out when it is blank, and items beyond the 100th get no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragc.exports.formats.frontmatter import AS_TEXT, about, described, free, outline, page, style, told
+from ragc.exports.loading import Place, assigned, example_inputs
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
+
+SUFFIX = ".prompt"
+MOST = 100
+"""The most items of a list that are numbered."""
+
+LOADED = (
+    "Render it with Dotprompt().render(text, DataArgument(input=inputs)) of dotpromptz, or npm's dotprompt."
+)
+LIMITS = (
+    "Give no input that has a marker of dotprompt, such as <<<dotprompt:role:user>>>: it cuts the message.",
+    "The last message is left out when it is blank.",
+    f"Items of a list beyond number {MOST} get no number.",
+)
+MARKER = "<<<dotprompt:"
+CONFIG = {"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences"}
+_TAKEN = ("json", "role", "history", "section", "media", "ifEquals", "unlessEquals", "helperMissing",
+          "blockHelperMissing", "each", "if", "else", "unless", "with", "log", "lookup", "true", "false",
+          "null", "undefined", "this", "as")  # fmt: skip
+"""Names that Handlebars reads as something else than an input."""
+
+_AWKWARD = re.compile(
+    r"""(?P<cr>\r)
+      | (?P<string>\{{2,} | \{(?=[\r\x00]|\Z) | \x00+)  # it would begin or join a tag; no text may hold NUL
+      | (?P<close>(?:(?<=\{\{) | (?<=[\r\x00]) | \A)\}+)  # it would join the tag before it
+      | (?P<slash>\\+(?=\{{2} | \{?[\r\x00] | \{?\Z))  # it would undo the tag after it""",
+    re.VERBOSE,
+)
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt; raises NotExpressible where a fixed message is blank or holds a marker."""
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    if any(MARKER in text or not re.search(r"[^\s\ufeff]", text) for text in map(outline, prompt.messages)):
+        why = f"a message is blank, which dotprompt leaves out, or holds {MARKER}, which begins its markers"
+        raise NotExpressible(f"The prompt {prompt.name!r}", why, ("jinja2", "openai-json"))
+    cr = free("carriage_return", prompt.inputs)
+    body = "".join(_message(prompt, message, cr) for message in prompt.messages)
+    last = prompt.messages[-1].parts[-1]
+    if isinstance(last, str) and re.search(r"[\s\ufeff\\{]\Z", last):
+        body += f"{{{{{free('end', prompt.inputs)}}}}}"  # nothing; without it the end would be cut off
+    sampling = {name: value for name, value in prompt.parameters().items() if name != "response_format"}
+    head = {
+        "name": prompt.name,
+        "description": about(program, prompt),
+        "model": program.model(prompt),
+        "config": {CONFIG.get(name, name): value for name, value in sampling.items()},
+        "input": _inputs(prompt, cr if f"{{{cr}}}" in body else ""),
+        **({"output": {"format": "json", "schema": dict(prompt.output_schema)}} if prompt.enforced else {}),
+        **{f"ragc.{name}": value for name, value in told(program, prompt, LOADED, LIMITS).items()},
+    }
+    return page(head, body + "\n")
+
+
+def _inputs(prompt: CompiledPrompt, cr: str) -> dict[str, Any]:
+    """The schema of the inputs, with a constant called `cr` unless that is empty."""
+    schema = prompt.input_schema
+    schema["properties"] = {one.name: _schema(prompt, one) for one in prompt.inputs}
+    if not cr:
+        return {"schema": schema}
+    schema["properties"][cr] = {"type": "string", "description": "a constant of the template; give nothing"}
+    return {"default": {cr: "\r"}, "schema": schema}
+
+
+def _schema(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
+    if one.many and style(prompt, one) == "json":
+        return {"type": "string", **described(one, AS_TEXT["json"])}
+    if one.kind != "number":
+        return one.schema()
+    text = {"type": "string"}
+    made = {"type": "array", "items": text} if one.many else text
+    return {**made, **described(one, "numbers in decimal, as texts")}
+
+
+def _message(prompt: CompiledPrompt, message: TemplateMessage, cr: str) -> str:
+    role = "model" if message.role == "assistant" else message.role
+    parts = (_text(part, cr) if isinstance(part, str) else _slot(prompt, part) for part in message.parts)
+    return f'{{{{role "{role}"}}}}' + "".join(parts)
+
+
+def _text(text: str, cr: str) -> str:
+    """Handlebars that renders as `text`, where a tag stands before and after it."""
+
+    def said(found: re.Match[str]) -> str:
+        if found["cr"]:
+            # Where defaults are not applied, as in the npm package, the frontmatter itself is looked at.
+            raw = f"@metadata.prompt.raw.input.default.{cr}"
+            return f"{{{{#if {cr}}}}}{{{{{cr}}}}}{{{{else}}}}{{{{{raw}}}}}{{{{/if}}}}"
+        if found["close"]:
+            return _string("}") * len(found[0])
+        return f"{found[0]}\\" if found["slash"] else _string(found[0])
+
+    return _AWKWARD.sub(said, text)
+
+
+def _string(text: str) -> str:
+    return f'{{{{#with "{text}"}}}}{{{{this}}}}{{{{/with}}}}'
+
+
+def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
+    flag = prompt.input(slot.name).kind == "flag"
+    name = f"this.[{slot.name}]" if slot.name in _TAKEN else slot.name
+    if slot.style != "lines":
+        return _value(name, slot.words) if flag and slot.style == "plain" else f"{{{{{name}}}}}"
+    number = "".join(f"{{{{#ifEquals @index {i}}}}}{i + 1}{{{{/ifEquals}}}}" for i in range(MOST))
+    item = _value("this", ("true", "false")) if flag else "{{this}}"
+    gap = "{{#unless @first}}\n{{/unless}}"
+    # A text is nothing that `each` goes through, and no helper refuses: it stands as the one item.
+    one = f"{{{{#if {name}}}}}[1] {{{{{name}}}}}{{{{else}}}}none{{{{/if}}}}"
+    return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}{'none' if flag else one}{{{{/each}}}}"
+
+
+def _value(name: str, words: Sequence[str]) -> str:
+    return f"{{{{#if {name}}}}}{words[0]}{{{{else}}}}{words[1]}{{{{/if}}}}"
+
+
+def _given(prompt: CompiledPrompt) -> dict[str, Any]:
+    """Inputs to be filled in; a list that is shown as JSON, and a number, is a text."""
+    texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
+    numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
+    return example_inputs(prompt) | numbers | texts
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        assigned(_given(at.prompt)),
+        "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
+        "given = dotpromptz.typing.DataArgument(input=inputs)",
+        f"made = dotpromptz.dotprompt.Dotprompt().render(pathlib.Path({at.file}).read_text('utf-8'), given)",
+        "messages = asyncio.run(made).messages",
+    )
+
+
+FORMAT = Format(
+    id="dotprompt",
+    about="a .prompt file with a Handlebars template, JSON schemas of inputs and output",
+    suffix=SUFFIX,
+    consumer="dotpromptz 0.2.0 (Python), dotprompt 1.1.2 (npm)",
+    write=write,
+    load=load,
+)

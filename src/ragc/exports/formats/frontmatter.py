@@ -1,0 +1,124 @@
+"""Files that begin with YAML between two lines of `---`: what the formats of that kind share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, TemplateMessage
+
+AS_TEXT: Mapping[str, str] = {
+    "lines": "a text: the items of the list as `[1] item`, numbered from 1, LF between them; `none` if empty",
+    "json": "a text: the list as a JSON array, `, ` between items, characters beyond ASCII as they are",
+}
+"""How a list is written where a template cannot do that itself, by the style of its slot."""
+
+_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+
+
+def page(head: Mapping[str, Any], body: str) -> bytes:
+    """A file of `head`, JSON values by name, as its frontmatter, and `body` after it.
+
+    No text of the head holds `---` or `+++`, which some readers take for its end wherever it stands.
+    """
+    return f"---\n{yaml(head)}---\n{body}".encode()
+
+
+def yaml(value: Mapping[str, Any]) -> str:
+    """`value` as block YAML that versions 1.1 and 1.2 read alike: texts quoted, one line each."""
+    return "".join(f"{line}\n" for line in _block(value))
+
+
+def about(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+    """What a file is, in a line."""
+    return f"The prompt {prompt.name} of the compiled program {program.method}"
+
+
+def told(
+    program: ExportedProgram, prompt: CompiledPrompt, load: str, limits: tuple[str, ...]
+) -> dict[str, Any]:
+    """What goes with a prompt: its program, licence note, how it is loaded, limits, how replies are read."""
+    from ragc.prompts.model import reading
+
+    note = {"note": program.note} if program.note else {}
+    about = {"program": program.fingerprint, **note, "load": load, "limits": list(limits)}
+    return {**about, "reply": reading(prompt)}
+
+
+def style(prompt: CompiledPrompt, one: Input) -> str:
+    """The style in which the input `one` is written; `plain` where no message shows it."""
+    shown = (slot for message in prompt.messages for slot in message.slots)
+    return next((slot.style for slot in shown if slot.name == one.name), "plain")
+
+
+def described(one: Input, how: str = "") -> dict[str, str]:
+    """The `description` of an input: `how` it is given and what it is; empty where neither is said."""
+    said = "; ".join(filter(None, (how, one.about)))
+    return {"description": said} if said else {}
+
+
+def free(name: str, inputs: Sequence[Input]) -> str:
+    """`name`, with as many `_` after it as make it the name of no input."""
+    taken = {one.name for one in inputs}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def outline(message: TemplateMessage) -> str:
+    """The content of `message` with a letter in the place of each input."""
+    return "".join(part if isinstance(part, str) else "x" for part in message.parts)
+
+
+def _block(value: Any) -> Iterator[str]:
+    """The lines of a mapping or list that is not empty."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            inner = list(_inner(item))
+            yield f"{_key(name)}: {inner[0]}" if _flat(item) else f"{_key(name)}:"
+            yield from () if _flat(item) else (f"  {line}" for line in inner)
+    else:
+        for item in value:
+            first, *rest = _inner(item)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in rest)
+
+
+def _inner(value: Any) -> Iterator[str]:
+    return iter((_scalar(value),)) if _flat(value) else _block(value)
+
+
+def _flat(value: Any) -> bool:
+    return not (isinstance(value, Mapping | list | tuple) and value)
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace(".", "").isidentifier() and name.lower() not in _WORDS
+    return name if plain else _quoted(name)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, list | tuple):
+        return "[]"
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    said = repr(value)
+    return said.replace("e", ".0e") if "e" in said and "." not in said else said
+
+
+def _quoted(text: str) -> str:
+    said = "".join(map(_char, text)).replace("---", r"\x2d\x2d\x2d").replace("+++", r"\x2b\x2b\x2b")
+    return f'"{said}"'
+
+
+def _char(c: str) -> str:
+    if c in _SHORT:
+        return _SHORT[c]
+    if c < " " or "\x7f" <= c <= "\xa0":
+        return f"\\x{ord(c):02x}"
+    return f"\\u{ord(c):04x}" if c in "\u2028\u2029\ufeff\ufffe\uffff" else c

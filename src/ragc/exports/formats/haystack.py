@@ -1,0 +1,109 @@
+"""haystack: a pipeline in YAML of one ChatPromptBuilder, to which the user connects a generator.
+
+The model, the generator's parameters and the schemas are in the pipeline's metadata. An input that is not
+given is an error of Haystack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragc.exports.formats.base import refuse_inputs, told
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, TemplateMessage
+
+SUFFIX = ".haystack.yaml"
+BUILDER = "prompt_builder"
+"""The name of the component that makes the messages."""
+
+_BUILDER = "haystack.components.builders.chat_prompt_builder.ChatPromptBuilder"
+_REFUSED = "templatize_part"
+"""What a template of several messages may not hold; Haystack looks for it in the fixed text too."""
+
+TAKEN = ("self", "template", "template_variables", _REFUSED)
+"""Inputs of the component that are its own."""
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt.
+
+    Raises NotExpressible for an input called what the component has inputs for.
+    """
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    refuse_inputs(prompt, TAKEN, "Haystack")
+    names = [one.name for one in prompt.inputs]
+    how = f"Load it with Pipeline.loads, add a chat generator and connect {BUILDER}.prompt to its messages."
+    template = [_message(prompt, message) for message in prompt.messages]
+    values = {"template": template, "variables": names, "required_variables": names}
+    said = {
+        "metadata": told(program, prompt, how),
+        "max_runs_per_component": 100,
+        "components": {BUILDER: {"type": _BUILDER, "init_parameters": values}},
+        "connections": [],
+        "connection_type_validation": True,
+    }
+    return _yaml(said).encode()
+
+
+def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
+    """A message as Haystack writes it; those of the assistant are no templates."""
+    from ragc.prompts.render import template
+
+    text = message.fixed if message.role == "assistant" else _source(template(prompt, message))
+    return {"role": message.role, "meta": {}, "name": None, "content": [{"text": text}]}
+
+
+def _source(made: str) -> str:
+    return made.replace(_REFUSED, 'templatize{{ "_" }}part')
+
+
+def _yaml(value: Any) -> str:
+    """YAML with texts of several lines as blocks, or in quotes where one would not be read back the same."""
+    import yaml
+
+    class Quotes(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in data else None
+        style = style if data.replace("\n", "").isprintable() else '"'  # only those keep U+0085
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+    class Blocks(Quotes):
+        pass
+
+    Blocks.add_representer(str, text)
+    made = yaml.dump(value, Dumper=Blocks, sort_keys=False, allow_unicode=True, width=110)
+    try:
+        same = yaml.safe_load(made) == value
+    except yaml.YAMLError:
+        same = False
+    if not same:
+        made = yaml.dump(value, Dumper=Quotes, sort_keys=False, allow_unicode=False, width=110)
+    return str(made)
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from haystack import Pipeline",
+        f"made = Pipeline.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"messages = made.run({{'{BUILDER}': inputs}})['{BUILDER}']['prompt']",
+    )
+
+
+FORMAT = Format(
+    id="haystack",
+    about="a Haystack pipeline of one ChatPromptBuilder, with the parameters and schemas in its metadata",
+    suffix=SUFFIX,
+    consumer="haystack-ai 3.4.0, Pipeline.loads",
+    write=write,
+    load=load,
+)

@@ -1,0 +1,108 @@
+"""langchain: a ChatPromptTemplate in LangChain's JSON, the same that `langchain_core.load.dumps` writes.
+
+Fixed messages stand as they are. The last one is an f-string template, or Jinja2 where a list or a flag is to
+be written: neither f-strings nor mustache can number the items of a list or keep an empty one. `loads`
+refuses Jinja2 unless it is called with `init_validator=None`, which each such file says in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ragc.exports.formats.base import refuse_inputs, told
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot, TemplateMessage
+
+SUFFIX = ".langchain.json"
+_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "system": ("SystemMessage", {"type": "system"}),
+    "user": ("HumanMessage", {"type": "human"}),
+    "assistant": ("AIMessage", {"type": "ai", "tool_calls": [], "invalid_tool_calls": []}),
+}
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt.
+
+    Raises NotExpressible for an input called `self`, which the methods of LangChain take.
+    """
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def plain(prompt: CompiledPrompt) -> bool:
+    """Whether an f-string can say the last message of `prompt`, so that `loads` needs no leave."""
+    slots = prompt.messages[-1].slots
+    return all(slot.style == "plain" and prompt.input(slot.name).kind != "flag" for slot in slots)
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    refuse_inputs(prompt, ("self",), "LangChain")
+    leave = "" if plain(prompt) else ", init_validator=None"
+    how = f'Load it with langchain_core.load.loads(text, allowed_objects="core"{leave}).'
+    how += "" if plain(prompt) else " Without that, loads refuses Jinja2."
+    values = {
+        "input_variables": _names(prompt),
+        "metadata": told(program, prompt, how),
+        "messages": [_message(prompt, message) for message in prompt.messages],
+    }
+    said = {**_made("prompts", "chat", "ChatPromptTemplate", values), "name": "ChatPromptTemplate"}
+    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _names(prompt: CompiledPrompt) -> list[str]:
+    return sorted(one.name for one in prompt.inputs)
+
+
+def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
+    if message.fixed is not None:
+        name, more = _MESSAGES[message.role]
+        return _made("schema", "messages", name, {"content": message.fixed, **more})
+    values = {
+        "input_variables": _names(prompt),
+        "template": _braces(message) if plain(prompt) else _jinja2(prompt, message),
+        "template_format": "f-string" if plain(prompt) else "jinja2",
+    }
+    template = {**_made("prompts", "prompt", "PromptTemplate", values), "name": "PromptTemplate"}
+    return _made("prompts", "chat", "HumanMessagePromptTemplate", {"prompt": template})
+
+
+def _made(*names_and_values: Any) -> dict[str, Any]:
+    """How LangChain writes an object: where its class is and what it is constructed with."""
+    *names, values = names_and_values
+    return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
+
+
+def _braces(message: TemplateMessage) -> str:
+    """The f-string template of `message`."""
+    escaped = str.maketrans({"{": "{{", "}": "}}"})
+    return "".join(f"{{{p.name}}}" if isinstance(p, Slot) else p.translate(escaped) for p in message.parts)
+
+
+def _jinja2(prompt: CompiledPrompt, message: TemplateMessage) -> str:
+    from ragc.prompts.render import template
+
+    return template(prompt, message)
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from langchain_core.load import loads",
+        f"text = pathlib.Path({at.file}).read_text('utf-8')",
+        "made = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
+        "messages = made.invoke(inputs).to_messages()",
+    )
+
+
+FORMAT = Format(
+    id="langchain",
+    about="a ChatPromptTemplate as LangChain writes it, with the parameters and schemas in its metadata",
+    suffix=SUFFIX,
+    consumer="langchain-core 1.7.2, loads(text, allowed_objects='core', init_validator=None)",
+    write=write,
+    load=load,
+)

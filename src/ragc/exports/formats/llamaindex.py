@@ -1,0 +1,86 @@
+r"""llamaindex: the text of a RichPromptTemplate: `{% chat role="system" %}` blocks with Jinja2 in them.
+
+LlamaIndex takes off the white space at both ends of a message. Where that could change one, the message goes
+through `cache_control`, a filter whose text is kept as it is. Its own end mark inside a text would end it,
+so each `<` goes through it as U+E000 `b`, and U+E000 itself as U+E000 `a`. LlamaIndex writes nothing for an
+input that it is not given.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ragc.exports.formats.base import refuse_inputs, told
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Part, TemplateMessage
+
+SUFFIX = ".llamaindex.jinja"
+TAKEN = ("llm", "self", "canary_word")
+"""Inputs of `format_messages` and of banks, which renders for LlamaIndex."""
+
+_OPEN = (
+    '{% filter replace("\\ue000", "\\ue000a") | replace("<", "\\ue000b") | cache_control'
+    ' | replace("\\ue000b", "\\\\u003c") | replace("\\ue000a", "\\ue000") %}'
+)
+_CLOSE = "{%+ endfilter %}"
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt.
+
+    Raises NotExpressible for an input called `llm`, `self` or `canary_word`.
+    """
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    refuse_inputs(prompt, TAKEN, "LlamaIndex")
+    how = (
+        "Give this text to llama_index.core.prompts.RichPromptTemplate and call its format_messages with"
+        " every input: a missing one is written as nothing."
+    )
+    said = json.dumps(told(program, prompt, how), indent=2, ensure_ascii=False)
+    head = "{#\n" + said.replace("#}", "#\\u007d") + "\n#}\n"
+    return (head + "".join(_block(prompt, message) for message in prompt.messages)).encode()
+
+
+def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
+    from ragc.prompts.render import template
+
+    source = template(prompt, message)
+    if source.startswith("\n"):  # the first one after a block is left out
+        source = '{{ "\\n" }}' + source[1:]
+    before, after = (_OPEN, _CLOSE) if _at_risk(message) else ("", "")
+    return f'{{% chat role="{message.role}" %}}{before}{source}{after}{{% endchat %}}\n'
+
+
+def _at_risk(message: TemplateMessage) -> bool:
+    """Whether `message` may begin or end with white space."""
+    ends = [*message.parts[:1], *message.parts[-1:]]
+    return any(_loose(part, at) for part, at in zip(ends, (0, -1), strict=False))
+
+
+def _loose(part: Part, at: int) -> bool:
+    return part[at].isspace() if isinstance(part, str) else part.style != "json"
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import pathlib",
+        "from llama_index.core.prompts import RichPromptTemplate",
+        f"made = RichPromptTemplate(pathlib.Path({at.file}).read_text('utf-8'))",
+        "messages = made.format_messages(**inputs)",
+    )
+
+
+FORMAT = Format(
+    id="llamaindex",
+    about="the text of a RichPromptTemplate of LlamaIndex, with the parameters and schemas in a comment",
+    suffix=SUFFIX,
+    consumer="llama-index-core 0.14.25, RichPromptTemplate(text).format_messages",
+    write=write,
+    load=load,
+)

@@ -1,0 +1,98 @@
+"""mlflow: the arguments of a call that registers a prompt: `mlflow.genai.register_prompt(**json.load(file))`.
+
+MLflow renders a prompt with Jinja2 when one of its messages holds a block, and otherwise replaces one input
+after the other, also inside the values of those before. So a last message without a block gets an empty one
+at its end. MLflow writes nothing for an input that it is not given, and its list of `variables` knows only
+what stands between double braces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ragc.exports.formats.base import CAN, refuse_inputs, told
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
+
+SUFFIX = ".mlflow.json"
+MOST = 100_000
+"""The most characters that MLflow stores of a prompt: of its messages as JSON, in ASCII."""
+
+TAKEN = ("self", "allow_partial", "use_jinja_sandbox")
+"""Arguments of `format` that are its own."""
+
+_BLOCK = "{% raw %}{% endraw %}"
+_NAMES = {"model": "model_name", "stop": "stop_sequences"}
+"""What MLflow calls a parameter otherwise."""
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt, registered as `METHOD-PROMPT`.
+
+    Raises NotExpressible for an input called as an argument of `format`, and for messages of more than
+    MOST characters.
+    """
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    refuse_inputs(prompt, TAKEN, "MLflow")
+    how = "Render it with format, and give every input: a missing one is written as nothing."
+    more = told(program, prompt, how)
+    said: dict[str, Any] = {
+        "name": re.sub(r"[^a-zA-Z0-9_.-]", "-", f"{program.method}-{prompt.name}"),
+        "template": _template(prompt),
+        "commit_message": " ".join(more[name] for name in ("about", "note") if name in more),
+        "tags": {f"ragc_{name}": _tag(more[name]) for name in _TAGS if name in more},
+        **({"response_format": more["output_schema"]} if prompt.enforced else {}),
+        "model_config": _config(more["model"], more["parameters"]),
+    }
+    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+_TAGS = ("program", "note", "input_schema", "output_schema", "reply")
+
+
+def _tag(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _template(prompt: CompiledPrompt) -> list[dict[str, str]]:
+    from ragc.prompts.render import template
+
+    made = [{"role": message.role, "content": template(prompt, message)} for message in prompt.messages]
+    if "{%" not in made[-1]["content"]:  # no fixed text holds that: it is written as an expression
+        made[-1]["content"] += _BLOCK
+    if (size := len(json.dumps(made))) > MOST:
+        why = f"its messages take {size:,} characters and MLflow stores {MOST:,}"
+        raise NotExpressible(f"The prompt {prompt.name!r}", why, CAN)
+    return made
+
+
+def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The model and its parameters by MLflow's names; the reply's schema is said beside them."""
+    body = {"model": model, **parameters}
+    return {_NAMES.get(name, name): value for name, value in body.items() if name != "response_format"}
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import json, pathlib, mlflow",
+        f"made = mlflow.genai.register_prompt(**json.loads(pathlib.Path({at.file}).read_text('utf-8')))",
+        "messages = made.format(**inputs)",
+    )
+
+
+FORMAT = Format(
+    id="mlflow",
+    about="the arguments of mlflow.genai.register_prompt, with parameters, schemas and a Jinja2 template",
+    suffix=SUFFIX,
+    consumer="mlflow 3.17.2, mlflow.genai.register_prompt(**json.load(file))",
+    write=write,
+    load=load,
+)

@@ -1,0 +1,1 @@
+"""promptfoo: a configuration, and a metric of ours beside it."""

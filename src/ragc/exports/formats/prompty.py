@@ -1,0 +1,160 @@
+r"""prompty: a Prompty file of version 2, with a Jinja2 template.
+
+The body names messages by lines such as `user:`, so it cannot hold every text: a fixed message that it
+cannot hold comes, with all fixed messages, from the default of an input of the kind `thread`. What is
+left is said in the file, under `metadata.limits`, and concerns the last message only: an input with a
+line that reads as a role (`user:`, `# System :`) is an error of Prompty, line breaks other than LF come
+out as LF (CR, CRLF, U+000B, U+000C, U+001C to U+001E, U+0085, U+2028, U+2029), and LFs at the ends of
+the message are lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragc.exports.formats.frontmatter import about, described, free, outline, page, told
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, TemplateMessage
+
+SUFFIX = ".prompty"
+LOADED = "Load it with prompty.prepare(prompty.load(file), inputs)."
+LIMITS = (
+    "An input with a line that reads as a role, such as `user:`, is refused by Prompty.",
+    "Line breaks of inputs other than LF, such as CR or U+2028, come out as LF.",
+    "LFs at the ends of the last message are lost.",
+)
+KINDS = {"text": "string", "integer": "integer", "number": "float", "flag": "boolean"}
+_SCHEMA_KINDS = {"string": "string", "integer": "integer", "number": "float", "boolean": "boolean"}
+_OPTIONS = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
+_ROLE = re.compile(r"\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*", re.IGNORECASE)
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file a prompt; raises NotExpressible where the last message holds text that the body cannot."""
+    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
+
+
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    *fixed, last = prompt.messages
+    if not _holds(outline(last)):
+        raise NotExpressible(
+            f"The prompt {prompt.name!r}",
+            "its last message has line breaks at its ends or other than LF, or a line that reads as a role, "
+            "and Prompty would change them",
+            ("jinja2", "openai-json"),
+        )
+    plain = all(_holds(message.fixed or "") for message in fixed)
+    thread = "" if plain else free("fixed", prompt.inputs)
+    head = {
+        "name": prompt.name,
+        "description": about(program, prompt),
+        "metadata": told(program, prompt, LOADED, LIMITS),
+        "model": {
+            "id": program.model(prompt),
+            "provider": "openai",
+            "apiType": "chat",
+            "options": _options(prompt),
+        },
+        "inputs": [_input(one) for one in prompt.inputs] + ([_thread(thread, fixed)] if thread else []),
+        **({"outputs": outputs} if (outputs := _outputs(prompt)) else {}),
+        "template": {"format": {"kind": "jinja2", "strict": True}, "parser": {"kind": "prompty"}},
+    }
+    return page(head, _body(prompt, fixed if plain else (), last, thread))
+
+
+def _body(
+    prompt: CompiledPrompt, fixed: Sequence[TemplateMessage], last: TemplateMessage, thread: str
+) -> str:
+    """The messages. The empty line at the end makes a role in the last line of an input an error as well."""
+    from ragc.prompts.render import template
+
+    shown = [f"{message.role}:\n{template(prompt, message)}\n" for message in (*fixed, last)]
+    return "".join([f"system:\n{{{{ {thread} }}}}\n"] * bool(thread) + shown) + "\n"
+
+
+def _holds(text: str) -> bool:
+    """Whether a message of the body comes out as `text`."""
+    lines = text.splitlines()
+    return "\n".join(lines) == text == text.strip("\n") and not any(map(_ROLE.fullmatch, lines))
+
+
+def _thread(name: str, fixed: Sequence[TemplateMessage]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": "thread",
+        "description": "the fixed messages, which the body cannot hold; give nothing",
+        "default": [{"role": message.role, "content": message.fixed} for message in fixed],
+    }
+
+
+def _input(one: Input) -> dict[str, Any]:
+    item = {"kind": KINDS[one.kind]}
+    kind = {"kind": "array", "items": item} if one.many else item
+    return {"name": one.name, **kind, "required": True, **described(one)}
+
+
+def _options(prompt: CompiledPrompt) -> dict[str, Any]:
+    """The sampling parameters such that what Prompty sends to OpenAI has the names that ragc sends."""
+    sent = prompt.parameters()
+    if _outputs(prompt):
+        del sent["response_format"]
+    made = {_OPTIONS[name]: value for name, value in sent.items() if name in _OPTIONS}
+    made |= {"stopSequences": sent["stop"]} if "stop" in sent else {}
+    rest = {name: value for name, value in sent.items() if name not in (*_OPTIONS, "stop")}
+    return {**made, **({"additionalProperties": rest} if rest else {})}
+
+
+def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
+    """The outputs where the reply is enforced and Prompty can say its schema; else none."""
+    if not prompt.enforced or "response_format" not in prompt.parameters():
+        return []
+    whole = _property(prompt.output_schema)
+    made: list[dict[str, Any]] = whole["properties"] if whole else []
+    return made
+
+
+def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """`schema` as a property of Prompty; empty where it says what no property does."""
+    rest = {name: value for name, value in schema.items() if name not in ("type", "description", "enum")}
+    if str(schema.get("description", "")).startswith("${"):  # Prompty would put something else there
+        return {}
+    made = {"description": schema["description"]} if "description" in schema else {}
+    made |= {"enumValues": schema["enum"]} if "enum" in schema else {}
+    match schema.get("type"):
+        case "array" if rest.keys() == {"items"} and (item := _property(rest["items"])):
+            return {"kind": "array", "items": item, **made}
+        case "object" if _strict(rest):
+            inner = {name: _property(one) for name, one in rest["properties"].items()}
+            listed = [{"name": name, **one, "required": True} for name, one in inner.items()]
+            return {"kind": "object", "properties": listed, **made} if all(inner.values()) else {}
+        case str(kind) if kind in _SCHEMA_KINDS and not rest:
+            return {"kind": _SCHEMA_KINDS[kind], **made}
+    return {}
+
+
+def _strict(rest: Mapping[str, Any]) -> bool:
+    """Whether an object has exactly the properties that it names."""
+    known = rest.keys() == {"properties", "required", "additionalProperties"}
+    return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import prompty",
+        f"messages = prompty.prepare(prompty.load({at.file}), inputs)",
+    )
+
+
+FORMAT = Format(
+    id="prompty",
+    about="a Prompty file of version 2 with a Jinja2 template, typed inputs and outputs",
+    suffix=SUFFIX,
+    consumer="prompty[jinja2] 2.1.0",
+    write=write,
+    load=load,
+)

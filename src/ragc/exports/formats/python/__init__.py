@@ -1,0 +1,1 @@
+"""One Python file without dependencies."""

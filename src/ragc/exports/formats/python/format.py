@@ -1,0 +1,128 @@
+"""python: one file that needs Python's standard library alone: prompts, reading of replies, the program."""
+
+from __future__ import annotations
+
+import re
+
+from ragc.exports.loading import Place
+from ragc.exports.write import Format
+from ragc.prompts.model import CompiledPrompt, ExportedProgram
+
+SUFFIX = ".py"
+
+
+def write(program: ExportedProgram) -> dict[str, bytes]:
+    """One file for all prompts, named after the method; raises NotExpressible."""
+    return {_named(program): _file(program).encode()}
+
+
+def _named(program: ExportedProgram) -> str:
+    return re.sub(r"\W", "_", program.method, flags=re.ASCII) + SUFFIX
+
+
+def _file(program: ExportedProgram) -> str:
+    from ragc.exports.formats.python.prompts import (
+        answer,
+        answers,
+        check,
+        function,
+        functions,
+        helpers,
+        table,
+    )
+    from ragc.exports.formats.python.source import Pieces, bracketed, docstring, literal, quoted
+    from ragc.prompts.model import style
+
+    for prompt in program:
+        check(prompt)
+    names, pieces = functions(program), Pieces()
+    styles = {style(prompt) for prompt in program}
+    pieces.need("collections.abc", "Mapping", *(["Sequence"] if _lists(program) else []))
+    pieces.need("typing", "Any")
+    package = "ragc.exports.formats.python.runtime"
+    calls = pieces.taken(package, "calls.py", but=("PROMPTS",))
+    whole = answer(program, pieces)
+    code = [
+        *([whole] if whole else []),
+        calls,
+        pieces.taken("ragc.prompts", "model.py", ("AGAIN",)),
+        *(function(prompt, names[prompt.name]) for prompt in program),
+        pieces.taken(package, "rendering.py", helpers(program)),
+        pieces.taken(package, "json_replies.py"),
+        *([pieces.taken(package, "markers.py", but=_unused(styles))] if styles - {"json"} else []),
+        *([pieces.taken(package, "tags.py")] if "tags" in styles else []),
+        table(program, names),
+    ]
+    functions_ = ["answer"] * answers(program) + ["ask", "messages", "parse", "repair", "request"]
+    public = ["NOTE", "PROGRAM", "PROMPTS", "Cut", "Prompt", "ReplyError", *functions_]
+    head = [
+        docstring(_about(program, whole=answers(program))),
+        "from __future__ import annotations",
+        pieces.imports,
+        f"__all__ = {bracketed('[', [quoted(name) for name in public], ']', 0, 10)}",
+        f"PROGRAM = {quoted(program.fingerprint)}\nNOTE = {literal(program.note, 0, 7)}",
+    ]
+    return "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(code) + "\n"
+
+
+def _lists(program: ExportedProgram) -> bool:
+    return any(one.many for prompt in program for one in prompt.inputs)
+
+
+def _unused(styles: set[str]) -> tuple[str, ...]:
+    return () if "markers" in styles else ("_HEADER", "_read_markers")
+
+
+def _about(program: ExportedProgram, *, whole: bool) -> str:
+    """What the file says of itself."""
+    first = program.prompts[0]
+    inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
+    said = [
+        f"{program.method}: {program.about}.",
+        "",
+        "The prompts of a compiled program, as it sends them, and the reading of their replies. Nothing is",
+        "needed but Python 3.9 or later: you send the requests.",
+        "",
+        f'    body = request("{first.name}"{", " if inputs else ""}{inputs})  # for OpenAI\'s chat API',
+        f'    outputs = parse("{first.name}", text)  # where it raises ReplyError, send repair(...) once',
+        "",
+        "`ask` does both with a function of yours that sends a body and gives the text of the reply.",
+        *(["`answer` is the whole program, but for the search."] if whole else []),
+        *(["`graph.json`, beside this file, tells which call follows on which."] if several else []),
+        "",
+        "Prompts:",
+        *(f"    {prompt.name}: {_fields(prompt)}" for prompt in program),
+        "",
+        "Inputs that do not fit the model's context are sent whole here; the program cuts them.",
+        f"Program {program.fingerprint}.",
+        *([program.note] if program.note else []),
+    ]
+    return "\n".join(said)
+
+
+def _fields(prompt: CompiledPrompt) -> str:
+    """The inputs and outputs of a prompt."""
+    inputs = ", ".join(one.name for one in prompt.inputs) or "nothing"
+    return f"{', '.join(one.name for one in prompt.outputs)} from {inputs}"
+
+
+def load(at: Place) -> tuple[str, ...]:
+    """The lines that load a prompt of an export."""
+    return (
+        at.inputs,
+        "import importlib, sys",
+        f"sys.path.insert(0, {str(at.path.parent.absolute())!r})",
+        f"made = importlib.import_module({at.path.name.removesuffix(SUFFIX)!r})",
+        f"body = made.request({at.prompt.name!r}, **inputs)",
+    )
+
+
+FORMAT = Format(
+    id="python",
+    about="one file of Python without dependencies, which renders the prompts and reads the replies",
+    suffix=SUFFIX,
+    consumer="Python 3.9 or later, the standard library alone",
+    write=write,
+    load=load,
+    named=lambda program, prompt: _named(program),
+)

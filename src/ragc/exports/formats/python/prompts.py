@@ -1,0 +1,233 @@
+"""The prompts in a generated Python file: a function for the messages of each, and a table of all.
+
+The part of a generated Python file that is the whole program, for the methods where that is one call.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.exports.formats.python.source import Pieces, bracketed, docstring, literal, quoted
+from ragc.prompts.model import (
+    CompiledPrompt,
+    ExportedProgram,
+    Input,
+    NotExpressible,
+    Slot,
+    TemplateMessage,
+    style,
+)
+
+TYPES = {"text": "str", "integer": "int", "number": "float", "flag": "bool"}
+READERS = {"json": "_read_json", "markers": "_read_markers", "tags": "_read_tags"}
+_OTHERS = ("jinja2", "openai-json")
+_KEYWORDS = {
+    "$defs", "$ref", "additionalProperties", "enum", "exclusiveMaximum", "exclusiveMinimum", "items",
+    "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+}  # fmt: skip
+
+
+def check(prompt: CompiledPrompt) -> None:
+    """Raise NotExpressible for an input that can be no argument, or a reply of a type that is not read."""
+    what = f"The prompt {prompt.name!r}"
+    for one in prompt.inputs:
+        if not one.name.isidentifier() or keyword.iskeyword(one.name) or one.name == "model":
+            raise NotExpressible(
+                what, f"the input {one.name!r} cannot be an argument of its function", _OTHERS
+            )
+    schemas = {**prompt.output_schema["properties"], **prompt.output_schema.get("$defs", {})}
+    for name, schema in schemas.items():
+        if unknown := _unknown(schema):
+            raise NotExpressible(what, f"no code here reads its output {name!r}, by its {unknown}", _OTHERS)
+
+
+def _unknown(schema: Mapping[str, Any]) -> str:
+    """What a schema says that the reader does not know; empty where it knows all of it."""
+    if odd := sorted(schema.keys() - _KEYWORDS):
+        return odd[0]
+    if "$ref" in schema:
+        return ""
+    kind = schema.get("type")
+    if kind not in ("string", "integer", "number", "boolean", "array", "object") and "enum" not in schema:
+        return f"type {kind}"
+    if kind == "object" and schema.get("additionalProperties") is not False:
+        return "additionalProperties"
+    if kind == "array" and "items" not in schema:
+        return "items"
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return next(filter(None, map(_unknown, inner)), "")
+
+
+def functions(program: ExportedProgram) -> dict[str, str]:
+    """The name of the function of each prompt, by the prompt's name."""
+    made: dict[str, str] = {}
+    for prompt in program:
+        name = "_" + re.sub(r"\W", "_", prompt.name, flags=re.ASCII) + "_messages"
+        while name in made.values():
+            name += "_"
+        made[prompt.name] = name
+    return made
+
+
+def helpers(program: ExportedProgram) -> set[str]:
+    """The names of the functions of `python_rendering` that the prompts call."""
+    found = {"_message"}
+    for prompt in program:
+        for slot in prompt.messages[-1].slots:
+            one = prompt.input(slot.name)
+            found |= {f"_{one.kind}"} | ({"_text", "_items", _listing(slot)} if one.many else set())
+    return found
+
+
+def _listing(slot: Slot) -> str:
+    return "_lines" if slot.style == "lines" else "_array"
+
+
+def function(prompt: CompiledPrompt, name: str) -> str:
+    """The function `name`, which gives the messages of `prompt` for its inputs."""
+    arguments = [f"{one.name}: {typed(one)}" for one in prompt.inputs]
+    head = bracketed(f"def {name}(", ["*", *arguments] if arguments else [], ") -> list[dict[str, str]]:", 0)
+    shown = f", {prompt.demos} demonstrations among them" if prompt.demos else ""
+    about = "".join(f"\n    {one.name}: {one.about}" for one in prompt.inputs if one.about)
+    said = docstring(
+        f"The messages of the prompt `{prompt.name}`{shown}.{f'{chr(10)}{about}' if about else ''}", 4
+    )
+    messages = [_message(prompt, message) for message in prompt.messages]
+    return f"{head}\n    {said}\n    return {bracketed('[', messages, ']', 4, 200)}"
+
+
+def typed(one: Input) -> str:
+    """The annotation of an input."""
+    return f"Sequence[{TYPES[one.kind]}]" if one.many else TYPES[one.kind]
+
+
+def _message(prompt: CompiledPrompt, message: TemplateMessage) -> str:
+    parts = [
+        _slot(prompt.input(part.name), part) if isinstance(part, Slot) else literal(part, 12)
+        for part in message.parts
+    ]
+    return bracketed("_message(", [quoted(message.role), *parts], ")", 8)
+
+
+def _slot(one: Input, slot: Slot) -> str:
+    said = [quoted(one.name), one.name]
+    if one.many:
+        return f"{_listing(slot)}({', '.join([*said, *([f'_{one.kind}'] if one.kind != 'text' else [])])})"
+    words = map(quoted, slot.words) if one.kind == "flag" and slot.words != ("true", "false") else ()
+    return f"_{one.kind}({', '.join([*said, *words])})"
+
+
+def table(program: ExportedProgram, names: Mapping[str, str]) -> str:
+    """The constant `PROMPTS`; `names` are the functions of the prompts."""
+    rows = [
+        f"{quoted(prompt.name)}: "
+        + bracketed(
+            "Prompt(",
+            [
+                f"messages={names[prompt.name]}",
+                f"model={quoted(program.model(prompt))}",
+                f"sampling={literal(_sampling(prompt), 8, 10)}",
+                f"schema={literal(dict(prompt.output_schema), 8, 8)}",
+                f"enforced={prompt.enforced}",
+                f"read={READERS[style(prompt)]}",
+            ],
+            ")",
+            4,
+            200,
+        )
+        for prompt in program
+    ]
+    return f"PROMPTS: Mapping[str, Prompt] = {bracketed('{', rows, '}', 0, 200)}"
+
+
+def _sampling(prompt: CompiledPrompt) -> dict[str, Any]:
+    return {name: value for name, value in prompt.parameters().items() if name != "response_format"}
+
+
+_METHODS = frozenset(
+    {"no_retrieval", "cot", "vanilla", "vanilla_sources", "iter_retgen", "chain_of_note", "ragx"}
+)
+"""What happens around the call is known of these, where a question asks it once."""
+
+_INPUTS = {"question": "str", "passages": "Sequence[str]"}
+
+
+def answers(program: ExportedProgram) -> bool:
+    """Whether the program as a whole can be said."""
+    return program.single and program.method in _METHODS
+
+
+def answer(program: ExportedProgram, pieces: Pieces) -> str:
+    """The function `answer` and what it calls, none of it where the program is more than a call."""
+    if not answers(program):
+        return ""
+    cited, refuses = program.knobs.get("answer_format") == "cited", program.method == "ragx"
+    given = {one.name for one in program.prompts[0].inputs}
+    code = [_function(program, given, cited=cited and ("passages" in given or refuses), refuses=refuses)]
+    if "passages" in given:
+        code.append(pieces.taken("ragc.core", "text.py"))
+    if refuses:
+        code.append(pieces.taken("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "settled")))
+    if cited and ("passages" in given or refuses):
+        code.append(pieces.taken("ragc.signatures", "answer.py", ("_MARK", "within")))
+    return "\n\n\n".join(code)
+
+
+def _function(program: ExportedProgram, given: set[str], *, cited: bool, refuses: bool) -> str:
+    name, passages, timed = program.prompts[0].name, "passages" in given, "query_time" in given
+    arguments = [
+        "question: str",
+        *(["passages: Sequence[str]"] if passages else []),
+        "complete: Complete",
+        "*",
+    ]
+    arguments += ['query_time: str = ""'] if timed else []
+    arguments += ['model: str = ""']
+    head = bracketed("def answer(", arguments, ") -> str:", 0)
+    inputs = ["question=question"]
+    inputs += ['query_time=query_time.strip() or "unknown"'] if timed else []
+    inputs += ["passages=shown"] if passages else []
+    lines = []
+    if passages:  # a text would be taken letter by letter
+        lines = [
+            "if isinstance(passages, str):",
+            '    raise TypeError(f"passages must be a list of texts, got {passages!r:.80}.")',
+            "shown = [neutral(passage) for passage in passages]",
+        ]
+    call = bracketed(
+        "said = ask(", [quoted(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
+    )
+    if refuses:
+        lines += ["try:", f"    {call}", "except ReplyError:", '    said = {"answer": ""}']
+    else:
+        lines += [call]
+    last = 'settled(said["answer"])' if refuses else 'said["answer"]'
+    if program.method == "cot" and program.knobs.get("whole"):
+        last = '"{}\\n{}".format(said["reasoning"], said["answer"])'
+    if cited:
+        last = f"within({last}, {'len(shown)' if passages else 0})[0]"
+    doc = _about(passages=passages, timed=timed, refuses=refuses, cited=cited)
+    return f'{head}\n    """{doc}"""\n' + "\n".join(f"    {line}" for line in [*lines, f"return {last}"])
+
+
+def _about(*, passages: bool, timed: bool, refuses: bool, cited: bool) -> str:
+    read = " from `passages`, which are those that a search found, best first" if passages else ""
+    more = []
+    if passages:
+        more += [
+            "A passage is its title, a line break and its text, or its text alone; what a chat template",
+            "would read as a command is defused.",
+        ]
+    if timed:
+        more += ["`query_time` says when the question was asked."]
+    if cited:
+        more += ["Marks of passages that are not there are dropped."]
+    if refuses:
+        more += ["It is UNSURE, INVALID or what the model says; a reply that cannot be read is unsure."]
+    else:
+        more += ["Raises ReplyError when neither the reply nor the one after it can be read."]
+    said = "\n    ".join(more)
+    return f"The answer to `question`{read}.\n\n    {said}\n    "

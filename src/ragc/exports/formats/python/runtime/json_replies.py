@@ -1,0 +1,233 @@
+"""Code of the `python` export: reading JSON replies. It stands in the generated file as it is.
+
+Nothing but the standard library of Python 3.9 may be used here.
+
+It reads what `programs.calls.replies` reads, and reads it alike, where a reply is JSON that fits the
+schema, with prose around it or cut short. Of other replies it reads fewer, because that mends more and knows
+defaults and other spellings of options, which no schema tells: those are asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class ReplyError(ValueError):
+    """A reply that cannot be read; its text is what the model is told."""
+
+
+class _Unfit(Exception):
+    """Where a value does not fit, names and places from the outside in, and why."""
+
+
+def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
+    """The outputs in a JSON reply; a text that is missing in a `truncated` one is empty."""
+    try:
+        value = _loaded(text)
+        if truncated and isinstance(value, dict):
+            texts = [name for name, kind in schema["properties"].items() if _plain(kind)]
+            value.update((name, "") for name in texts if name not in value)
+        outputs: dict[str, Any] = _fitted(schema, value, schema.get("$defs", {}), (), "Reply")
+    except _Unfit as error:
+        where, why = error.args
+        start = json.dumps(text[:80], ensure_ascii=False)
+        said = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
+        raise ReplyError(f"A reply does not fit its signature: {said}. It began {start}.") from None
+    return outputs
+
+
+def _plain(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "string" and "enum" not in schema
+
+
+_AROUND = frozenset("{}[]()#/\"'")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|".*|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_OPEN = re.compile(r'"(?:[^"\\]|\\.)*', re.DOTALL)
+_UNSURE = re.compile(r'\\[^nt"]|\\\Z|}|\n[^\n]*:|\A"\s*[,:]')
+
+
+def _loaded(text: str) -> Any:
+    """The JSON value that `text` is, or the one object in it; an empty text where there is none.
+
+    What stands around an object holds no quotes, brackets or comments: those could be meant to be part of it.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    start = text.find("{")
+    around = text[:start] if start >= 0 else text
+    value, rest = "", ""
+    if start >= 0:
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, start)
+            rest = text[end:]
+        except (ValueError, RecursionError):
+            value, rest = _mended(text[start:])
+        around += rest
+    if _AROUND & set(around) or rest.lstrip().startswith(","):
+        raise _Unfit((), "Input should be one JSON object and nothing else")
+    return value
+
+
+def _mended(text: str) -> tuple[Any, str]:
+    """The JSON object that `text` begins, whose texts may hold line breaks, and whose end may be missing.
+
+    After it what follows. Raises _Unfit where that could be meant otherwise.
+    """
+    try:
+        whole = _completed(text)
+        value, end = json.JSONDecoder(strict=False).raw_decode(whole)
+    except (ValueError, RecursionError):
+        raise _Unfit((), "Input should be a JSON object") from None
+    return _trimmed(value), whole[end:]
+
+
+def _completed(text: str) -> str:
+    """`text` with what it lacks at its end; a last key without a value is dropped."""
+    closers = ""
+    tokens = [(found[0], found.start()) for found in _TOKEN.finditer(text)]
+    for token, _ in tokens:
+        if token in ("{", "["):
+            closers = {"{": "}", "[": "]"}[token] + closers
+        elif token in ("}", "]"):
+            closers = closers[1:]
+        elif token[0] == '"' and _UNSURE.search(token):
+            raise ValueError("a text that may end elsewhere")
+    (before, comma), (last, at) = [("", 0), *tokens][-2:]
+    if last == ":":
+        text += '""'
+    elif last == ",":
+        text = text[:at]
+    elif last[0] == '"' and closers[:1] == "}" and before in ("{", ","):
+        text = text[:comma]
+    elif _OPEN.fullmatch(last):
+        ended = json.loads(f'{last}"', strict=False).rstrip()
+        if ended.endswith(","):
+            raise ValueError("a text that may end elsewhere")
+        text = text[:at] + json.dumps(ended)
+    return text + closers
+
+
+def _trimmed(value: Any) -> Any:
+    """`value`, where no text that ends with a line break has white space at its end."""
+    if isinstance(value, dict):
+        return {_trimmed(name): _trimmed(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_trimmed(one) for one in value]
+    return value.rstrip() if isinstance(value, str) and value.endswith("\n") else value
+
+
+def _fitted(
+    schema: Mapping[str, Any], value: Any, named: Mapping[str, Any], where: tuple[Any, ...], name: str = ""
+) -> Any:
+    """`value` as `schema` wants it, where it is meant; raises _Unfit. `named` are schemas by name."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return _fitted(named[name], value, named, where, name)
+    if "enum" in schema:
+        return _option(schema["enum"], value, where)
+    if schema["type"] == "object":
+        return _object(schema, value, named, where, name)
+    if schema["type"] == "array":
+        return _array_of(schema, value, named, where)
+    made = _READERS[schema["type"]](value, where)
+    for keyword, (holds, why) in _LIMITS.items():
+        if keyword in schema and not holds(made, schema[keyword]):
+            plural = "" if schema[keyword] == 1 else "s"
+            raise _Unfit(where, why.format(schema[keyword], plural))
+    return made
+
+
+def _object(
+    schema: Mapping[str, Any], value: Any, named: Mapping[str, Any], where: tuple[Any, ...], name: str
+) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Unfit(where, f"Input should be a valid dictionary or instance of {name}")
+    made = {}
+    for field, kind in schema["properties"].items():
+        if field not in value:
+            raise _Unfit((*where, field), "Field required")
+        made[field] = _fitted(kind, value[field], named, (*where, field))
+    return made
+
+
+def _array_of(
+    schema: Mapping[str, Any], value: Any, named: Mapping[str, Any], where: tuple[Any, ...]
+) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Unfit(where, "Input should be a valid list")
+    made = [_fitted(schema["items"], item, named, (*where, i)) for i, item in enumerate(value)]
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(made))
+    if not least <= len(made) <= most:
+        bound = f"at least {least}" if len(made) < least else f"at most {most}"
+        raise _Unfit(where, f"List should have {bound} items after validation, not {len(made)}")
+    return made
+
+
+def _option(options: list[Any], value: Any, where: tuple[Any, ...]) -> Any:
+    if not any(type(option) is type(value) and option == value for option in options):
+        *others, last = map(repr, options)
+        raise _Unfit(where, f"Input should be {', '.join(others)}{' or ' if others else ''}{last}")
+    return value
+
+
+def _text_in(value: Any, where: tuple[Any, ...]) -> str:
+    if not isinstance(value, str):
+        raise _Unfit(where, "Input should be a valid string")
+    if re.search("[\ud800-\udfff]", value):
+        raise _Unfit(where, "Input should be a valid string, unable to parse raw data as a unicode string")
+    return value
+
+
+def _integer_in(value: Any, where: tuple[Any, ...]) -> int:
+    if isinstance(value, str):
+        if not re.fullmatch(r"\s*[-+]?[0-9]+\s*", value):
+            raise _Unfit(where, "Input should be a valid integer, unable to parse string as an integer")
+    elif not isinstance(value, (int, float)):
+        raise _Unfit(where, "Input should be a valid integer")
+    elif isinstance(value, float) and not value.is_integer():
+        raise _Unfit(where, "Input should be a valid integer, got a number with a fractional part")
+    return int(value)
+
+
+def _number_in(value: Any, where: tuple[Any, ...]) -> float:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[-+]?[0-9]+(\.[0-9]+)?\s*", value):
+        raise _Unfit(where, "Input should be a valid number, unable to parse string as a number")
+    if not isinstance(value, (int, float, str)):
+        raise _Unfit(where, "Input should be a valid number")
+    return float(value)
+
+
+_FLAGS = {
+    **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
+}
+
+
+def _flag_in(value: Any, where: tuple[Any, ...]) -> bool:
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in _FLAGS:
+        return _FLAGS[value.lower()]
+    why = "Input should be a valid boolean"
+    raise _Unfit(where, f"{why}, unable to interpret input" if isinstance(value, (int, str)) else why)
+
+
+_READERS: Mapping[str, Callable[[Any, tuple[Any, ...]], Any]] = {
+    "string": _text_in,
+    "integer": _integer_in,
+    "number": _number_in,
+    "boolean": _flag_in,
+}
+_LIMITS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "minimum": (lambda value, bound: value >= bound, "Input should be greater than or equal to {}"),
+    "maximum": (lambda value, bound: value <= bound, "Input should be less than or equal to {}"),
+    "exclusiveMinimum": (lambda value, bound: value > bound, "Input should be greater than {}"),
+    "exclusiveMaximum": (lambda value, bound: value < bound, "Input should be less than {}"),
+    "minLength": (lambda value, bound: len(value) >= bound, "String should have at least {} character{}"),
+    "maxLength": (lambda value, bound: len(value) <= bound, "String should have at most {} character{}"),
+}

@@ -1,0 +1,91 @@
+"""The README of an export: for a person who rebuilds the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragc.exports.loading import hints, loading
+from ragc.programs.flow import END, SEARCH, START, Step
+from ragc.prompts.model import CompiledPrompt, ExportedProgram
+
+if TYPE_CHECKING:
+    from ragc.exports.write import Format
+
+
+def readme(chosen: Format, program: ExportedProgram) -> str:
+    """The text of `README.md`, with LF and a final newline."""
+    return "\n".join(_lines(chosen, program)) + "\n"
+
+
+def overview(program: ExportedProgram, names: Mapping[str, str], refused: Mapping[str, str]) -> str:
+    """The text of the `README.md` above exports in several formats: `names` by id, and who was `refused`."""
+    from ragc.exports.formats.base import format_of
+
+    said = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]
+    for id, name in names.items():
+        chosen = format_of(id)
+        said += [f"\n## {id}\n", f"{chosen.about}, in `{name}`. Tested with {chosen.consumer}.\n"]
+        folder = not name.endswith(chosen.suffix)
+        said += [f"    {line}" for line in loading(chosen, program, Path(name), folder=folder)]
+        said += [f"\n{hint}" for hint in hints(chosen, program)]
+    said += ["\n## Left out\n", *(f"- {id}: {why}" for id, why in refused.items())] if refused else []
+    return "\n".join(said) + "\n"
+
+
+def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
+    yield f"# {program.method}: {program.about}"
+    yield ""
+    yield f"Compiled prompts in the format {chosen.id}: {chosen.about}. Tested with {chosen.consumer}."
+    yield f"Program {program.fingerprint}."
+    if program.note:
+        yield f"\n{program.note}"
+    yield "\n## Prompts\n"
+    for prompt in program:
+        yield _prompt(program, prompt)
+    yield "\n## Loading\n"
+    yield f"The first prompt, from this folder{'; the others alike' if len(program.prompts) > 1 else ''}:\n"
+    yield from (f"    {line}" for line in loading(chosen, program, Path(), folder=True))
+    yield from (f"\n{hint}" for hint in hints(chosen, program))
+    yield "\n## Control flow\n"
+    yield "`graph.json` says the same for machines. After a node comes what its condition allows:\n"
+    for node in program.graph.nodes:
+        steps = [step for step in program.graph.steps if step.source == node]
+        if steps:
+            yield f"- {_name(node)}"
+            yield from (f"  - {_step(step)}" for step in steps)
+    if program.graph.knobs:
+        yield "\n## Knobs that the control flow names\n"
+        yield from (f"- {name} = {value!r}" for name, value in program.graph.knobs.items())
+    if program.learned:
+        yield "\nWhat the program learned from train questions is under `learned` in `graph.json`."
+    if program.example is not None:
+        yield "\n`example.json` is one question from start to end: every search, call, prompt and reply."
+    yield "\n## Replies\n"
+    yield "How each reply is read stands under `reply` in `graph.json`. A reply that cannot be read is sent"
+    yield "back once with the text of `repair`; a target that takes a JSON schema gets that of the outputs."
+    yield "\n## What no file here says\n"
+    yield "Inputs that do not fit the model's context are cut by the compiled program: passages from the end,"
+    yield "oldest steps first, the longest text last. Other systems send them whole."
+
+
+def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+    inputs = ", ".join(f"{one.name}{' (list)' if one.many else ''}" for one in prompt.inputs) or "none"
+    outputs = ", ".join(one.name for one in prompt.outputs)
+    asks = f"role {prompt.role}, model {program.model(prompt)}"
+    return f"- {prompt.name} ({asks}): inputs {inputs}; outputs {outputs}; {prompt.demos} demonstrations."
+
+
+def _name(node: str) -> str:
+    if node in (START, END):
+        return {START: "Start: the question", END: "End: the answer"}[node]
+    return f"search the source `{node.removeprefix(SEARCH)}`" if node.startswith(SEARCH) else f"ask `{node}`"
+
+
+def _step(step: Step) -> str:
+    said = f"then {_name(step.target)}" if step.target != END else "then give the answer"
+    said += ", once for each, side by side" if step.each else ""
+    said += f", with {step.gives}" if step.gives else ""
+    said += f"; when {step.when}" if step.when else ""
+    return said + (f" (knobs: {', '.join(step.knobs)})" if step.knobs else "")

@@ -1,0 +1,118 @@
+"""Exports: what a format author and a caller need, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.errors import UsageError
+from ragc.exports.check import check
+from ragc.exports.contents import EXAMPLE, README, graph_json, program_of, several, whole
+from ragc.exports.formats.base import ALL, FORMATS, Format, format_of
+from ragc.exports.loading import hints, loading, unsaid
+from ragc.exports.place import place, refuse_existing
+from ragc.prompts.model import ExportedProgram
+
+if TYPE_CHECKING:
+    from ragc.optimizers.results.compiled import CompiledProgram
+
+__all__ = [
+    "ALL",
+    "EXAMPLE",
+    "FORMATS",
+    "README",
+    "Exported",
+    "Format",
+    "check",
+    "export",
+    "format_of",
+    "graph_json",
+    "refuse",
+    "whole",
+]
+
+
+_OTHER_SUFFIXES = frozenset({".txt", ".md", ".yml", ".jinja2", ".j2", ".toml", ".csv", ".zip", ".gz", ".tar"})
+
+
+def _of_file(out: Path) -> bool:
+    """Whether the name of `out` ends as that of a file."""
+    suffixes = {Path(f"x{format_of(id).suffix}").suffix for id in FORMATS} | _OTHER_SUFFIXES
+    return out.suffix.lower() in suffixes
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote: the path of each format by id, and why others were left out.
+
+    `loading` are lines that load what was written, by id, and `hints` what more it could hold.
+    """
+
+    written: Mapping[str, Path]
+    refused: Mapping[str, str]
+    loading: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        written = {id: str(path) for id, path in self.written.items()}
+        loading = {id: list(lines) for id, lines in self.loading.items()}
+        return {"written": written, "refused": dict(self.refused), "loading": loading}
+
+
+def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
+    """Raise what `export` would raise before it looks at a program: UnknownName, or UsageError on `out`."""
+    for id in FORMATS if format == ALL else (format,):
+        format_of(id)
+    if format == ALL or (format_of(format).folder and not format_of(format).alone):
+        refuse_suffix(Path(out), f"The export --to {format}")
+    refuse_existing(Path(out), force=force)
+
+
+def refuse_for(program: ExportedProgram, format: str, out: str | Path) -> None:
+    """Raise UsageError when `program` makes a folder in `format`, and `out` is the name of a file."""
+    if format != ALL and not program.single:
+        refuse_suffix(Path(out), f"{program.method} makes several calls, so its export --to {format}")
+
+
+def refuse_suffix(out: Path, what: str) -> None:
+    """Raise UsageError when `out`, which would be a folder, has the suffix of a file; `what` begins it."""
+    if _of_file(out):
+        raise UsageError(
+            f"{what} is a folder, and --out {out} is the name of a file; name a folder, such as "
+            f"{out.with_name(out.name.partition('.')[0] or 'export')}."
+        )
+
+
+def export(
+    compiled: CompiledProgram | ExportedProgram | Any, format: str, out: str | Path, *, force: bool = False
+) -> Exported:
+    """Write `compiled` in `format` to `out`, at once.
+
+    `compiled` is a compiled program, a RagProgram, or what `derive.exported` made of one, with cases or an
+    example. A program of one call is one file where the format allows it, others are a folder with
+    `graph.json`, `README.md` and, where there is one, `example.json`. With `format` "all" `out` is a folder
+    with an export for each format, named after it, and `graph.json` lists them; formats that cannot say the
+    program, or not without questions, are told in `refused`. Raises UnknownName, NotExpressible, and
+    UsageError when `out` exists and `force` is false, or is something else than an export.
+    """
+    out = Path(out)
+    refuse(format, out, force=force)
+    chosen = [format_of(id) for id in (FORMATS if format == ALL else (format,))]
+    program = program_of(compiled)
+    refuse_for(program, format, out)
+    if format != ALL:
+        tree = whole(chosen[0], program, file=_of_file(out))
+        place(out, tree)
+        folder = not isinstance(tree, bytes)
+        lines = loading(chosen[0], program, out, folder=folder)
+        more = (*hints(chosen[0], program), *unsaid(chosen[0], program, folder=folder))
+        return Exported({format: out}, {}, {format: lines}, {format: more})
+    made = several(chosen, program)
+    place(out, made.files)
+    paths = {id: out / name for id, name in made.names.items()}
+    lines_of = {id: loading(format_of(id), program, at, folder=at.is_dir()) for id, at in paths.items()}
+    hints_of = {id: hints(format_of(id), program) for id in paths}
+    return Exported(paths, made.refused, lines_of, hints_of)

@@ -1,0 +1,225 @@
+"""What is scored, and what scores it: `Outcome` and `Metric`.
+
+Findings: what must be asked of a judge, a model or a rule before some metrics can score.
+
+    Outcome ──► Assessor of each family that a metric reads ──► Finding(value, backend) ──► Metric.score
+
+An assessor runs once a question, however many metrics read its family. It lives outside the program that
+is scored: what it costs is counted apart, and never as the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from ragc.errors import UsageError
+from ragc.records import Passage, Question
+
+Unit = Literal["share", "balance", "count", "usd", "seconds"]
+
+_BOUNDS: dict[str, tuple[float, float]] = {"share": (0.0, 1.0), "balance": (-1.0, 1.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an assessor found out about one outcome: a JSON value, and what it came from.
+
+    `backend` names the judge, model or rule, as every report prints it: figures of different backends
+    cannot be compared.
+    """
+
+    value: Any
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One question answered: what came out, what would have been right, what it cost.
+
+    `prediction` is None when the program gave no answer. `retrieved` holds the ids of whole passages,
+    best first: the chunk `p#3` stands as its parent `p`, and an id may appear more than once. `passages`
+    are those shown to the last call, in the order that marks such as [1] count. `gold_ids`
+    is empty when the data set names no supporting passages. `counters` may hold `lm_calls`, `tokens`,
+    `usd`, `latency` (seconds) and `searches`; an absent one was not measured. `extra` is for metrics
+    that need more than this, under keys that their family documents. `found` holds, by family, what an
+    assessor found out (`ragc.metrics.base`).
+    """
+
+    prediction: str | None
+    answers: tuple[str, ...] = ()
+    retrieved: tuple[str, ...] = ()
+    gold_ids: tuple[str, ...] = ()
+    counters: Mapping[str, float] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+    question: str = ""
+    query_time: str = ""
+    passages: tuple[Passage, ...] = ()
+    found: Mapping[str, Finding] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(
+        cls,
+        question: Question,
+        prediction: str | None,
+        passages: Iterable[Passage] = (),
+        counters: Mapping[str, float] | None = None,
+    ) -> Outcome:
+        """The outcome of `question`; `passages` are best first and are reduced to their parents."""
+        shown = tuple(passages)
+        return cls(
+            prediction=prediction,
+            answers=question.answers,
+            retrieved=tuple(passage.parent for passage in shown),
+            gold_ids=question.gold_ids,
+            counters=counters or {},
+            extra=question.extra,
+            question=question.question,
+            query_time=question.query_time,
+            passages=shown,
+        )
+
+    def finding(self, family: str) -> Any:
+        """The value found for `family`; raises UsageError when nothing was assessed."""
+        if family not in self.found:
+            raise UsageError(
+                f"Metrics of the family {family!r} need an assessor's finding, and this outcome has none; "
+                "score it through ragc eval, or assess it first (ragc.metrics.base)."
+            )
+        return self.found[family].value
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named way to score one outcome.
+
+    `score` returns a finite number, or None where the metric does not apply to the question (no gold
+    passages, a counter that was not measured); None is left out of means and counted. A "share" lies
+    in 0..1, a "balance" in -1..1; other units start at 0 and have no upper bound. `reads` is the family
+    of findings that `score` needs, "" when it needs none.
+
+    Where the figure of many questions is not the mean of theirs, it is `combine` of the means of the
+    metrics `pools`, in their order.
+    """
+
+    id: str
+    about: str
+    unit: Unit
+    higher_is_better: bool
+    score: Callable[[Outcome], float | None]
+    reads: str = ""
+    pools: tuple[str, ...] = ()
+    combine: Callable[..., float] | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and greatest score there can be, or None when there is no greatest."""
+        return _BOUNDS.get(self.unit)
+
+
+Scores = Mapping[str, float | None]
+
+
+UNMEASURED = 1e12
+"""What a question counts whose cost was not measured: more than any costs, and finite, as Optuna needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A metric with the sign that makes more of it better."""
+
+    metric: Metric
+    sign: int
+
+    @property
+    def name(self) -> str:
+        """As a recipe writes it: `-` before what should be small."""
+        return self.metric.id if self.sign > 0 else f"-{self.metric.id}"
+
+    @property
+    def best(self) -> float | None:
+        """The greatest signed score that a question can get; None when there is no end to it."""
+        bounds = self.metric.bounds
+        if self.sign < 0:
+            return -bounds[0] if bounds else 0.0
+        return bounds[1] if bounds else None
+
+    def unsigned(self, value: float) -> float:
+        """A signed `value` as the metric has it."""
+        return self.sign * value + 0.0  # no -0.0
+
+    def of(self, scores: Scores) -> float:
+        """The signed score of one question; one that is not there is never a good one.
+
+        A metric that does not apply counts 0 where more is better, and its worst where less is: `UNMEASURED`
+        for a cost, so that no mean with one in it is below one that was measured.
+        """
+        score = scores.get(self.metric.id)
+        if score is None and self.sign < 0:
+            score = self.metric.bounds[1] if self.metric.bounds else UNMEASURED
+        return self.sign * (score or 0.0)
+
+
+class Ask(Protocol):
+    """A typed call of the judge: outputs by name, checked against the signature.
+
+    `name` is the judge's, as reports print it. Raises ParseFailure when no reply can be read, TargetError
+    and its kin when the endpoint fails.
+    """
+
+    @property
+    def name(self) -> str:
+        """What answers: a model's name."""
+        ...
+
+    async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
+        """The outputs of `signature`, a DSPy signature class, for `inputs`."""
+        ...
+
+
+class Assessor(Protocol):
+    """Finds out what the metrics of one family read."""
+
+    @property
+    def family(self) -> str:
+        """What metrics name in `reads`."""
+        ...
+
+    @property
+    def backend(self) -> str:
+        """What the findings come from, such as "lexical" or "judge openai/gpt-4o-mini, prompt ragx"."""
+        ...
+
+    async def assess(self, outcome: Outcome) -> Any:
+        """A JSON value for `outcome`; raises RagcError when it cannot be found out."""
+        ...
+
+
+CRAG_JUDGES = ("auto", "ragx", "meta", "none")
+"""How a CRAG answer that is not exact can be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessing:
+    """How families are assessed: the options of a recipe's table `[metrics]`, beside `report`.
+
+    `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is "ragx" or "meta", the judge's
+    prompt, or "none": then only an exact answer counts as right; "auto" is "ragx" where there is a judge.
+    `alternatives` accepts every gold answer of a CRAG question instead of the first.
+    """
+
+    entailment: str = "lexical"
+    crag_judge: str = "auto"
+    alternatives: bool = False
+
+
+async def assessed(outcome: Outcome, assessors: Iterable[Assessor]) -> Outcome:
+    """`outcome` with the finding of every assessor."""
+    found = {a.family: Finding(await a.assess(outcome), a.backend) for a in assessors}
+    return replace(outcome, found={**outcome.found, **found}) if found else outcome
+
+
+def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """The families that `metrics` read, each once, in order."""
+    return tuple(dict.fromkeys(metric.reads for metric in metrics if metric.reads))

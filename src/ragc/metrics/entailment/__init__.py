@@ -1,0 +1,1 @@
+"""Whether a passage entails a claim: a judge, NLI models, or words."""

@@ -1,0 +1,54 @@
+"""Entailment by a language model: one typed call a pair, through the judge's target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ragc.core import counters
+from ragc.errors import ParseFailure
+from ragc.metrics.base import Ask
+from ragc.metrics.entailment.base import Pair, Verdict
+from ragc.metrics.judge import as_data
+
+LONGEST = 6000
+"""Characters of a premise that a judge reads, about 1,500 tokens; ALCE's three passages are some 2,000."""
+
+
+class JudgeEntailer:
+    """Asks the judge about each pair; calls of one `entails` run at the same time, as the target allows.
+
+    Premise and hypothesis are data: on one line, markers of chat templates defused. A premise is cut to its
+    first `longest` characters (at least 1), at a space where there is one: of several long passages the
+    later ones may not be seen. A reply that cannot be read is None, and counted as dropped.
+    """
+
+    def __init__(self, ask: Ask, longest: int = LONGEST) -> None:
+        self._ask, self._longest = ask, longest
+
+    @property
+    def name(self) -> str:
+        """The judge, what it was asked, and how much of a premise it reads."""
+        return f"judge {self._ask.name}, prompt entails, {self._longest} characters"
+
+    async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order. Raises TargetError and its kin when the endpoint fails."""
+        return list(await asyncio.gather(*(self._one(premise, claim) for premise, claim in pairs)))
+
+    async def _one(self, premise: str, hypothesis: str) -> Verdict:
+        from ragc.signatures.judge import TextEntails
+
+        text = shortened(as_data(premise), self._longest)
+        try:
+            return bool((await self._ask(TextEntails, text=text, statement=as_data(hypothesis)))["entailed"])
+        except ParseFailure:
+            counters.count(dropped=1)
+            return None
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text`, or its first `longest` characters, less the part of a word at their end."""
+    if len(text) <= longest:
+        return text
+    cut = text[: longest + 1].rpartition(" ")[0]
+    return cut or text[:longest]

@@ -1,0 +1,222 @@
+"""Entailment by a model of natural language inference on this machine.
+
+`nli` finds the model and says how it is run:
+
+    model.onnx and tokenizer.json       onnxruntime, without torch (`ragc.metrics.entailment.onnx`)
+    a sequence-classification model     transformers: entailed if that label has the greatest score
+    a T5 model such as TRUE             transformers: "premise: P hypothesis: H" is answered with 1
+
+Only the premise is ever cut, at its end, to what the model reads; a hypothesis that leaves no room for it
+cannot be judged (None). Nothing is downloaded: an id must be in the cache of the Hugging Face hub. Only
+weights in the safetensors format are read, and no code that comes with a model is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol, TypeGuard
+
+from ragc.errors import TargetError, UsageError
+from ragc.metrics.entailment.base import Pair, Verdict
+
+BATCH = 32
+"""Pairs that go through the model together; they are sorted by length first, so little is padding."""
+
+TOKENS = 512
+"""What a classifier reads when it does not say."""
+
+_ONNX = ("model.onnx", "onnx/model.onnx")
+_WEIGHTS = ("*.onnx", "*.onnx_data", "*.safetensors", "*.json", "*.txt", "*.model")
+
+
+class Runner(Protocol):
+    """A model in memory."""
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order. Called by one thread at a time."""
+        ...
+
+
+class NliEntailer:
+    """A model that is loaded when it is first asked, and run in a thread of its own, one batch at a time.
+
+    `name` is the model's in reports, and identifies its files.
+    """
+
+    def __init__(self, name: str, load: Callable[[], Runner]) -> None:
+        self._name, self._load = name, load
+        self._lock = Lock()
+        self._runner: Runner | None = None
+
+    @property
+    def name(self) -> str:
+        """The model, and a digest of its files or its revision."""
+        return self._name
+
+    async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order; raises TargetError when the model cannot be run."""
+        return await asyncio.to_thread(self._run, list(pairs)) if pairs else []
+
+    def _run(self, pairs: list[Pair]) -> list[Verdict]:
+        with self._lock:
+            try:
+                if self._runner is None:
+                    self._runner = self._load()
+                return self._runner.verdicts([(_clean(premise), _clean(claim)) for premise, claim in pairs])
+            except Exception as error:  # the libraries' errors share no class: a broken file, lack of memory
+                said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+                raise TargetError(
+                    f"The entailment model {self._name} cannot be loaded or run: {said}. Is it a complete "
+                    "model of natural language inference, and does it fit into memory?"
+                ) from error
+
+
+def nli(model: str) -> NliEntailer:
+    """The model called `model`: a folder, or an id that is in the cache of the Hugging Face hub.
+
+    Raises UsageError when it is neither, when it cannot tell entailment, and when a library is missing.
+    """
+    folder, label = _found(model)
+    config = _config(folder)
+    if onnx := next((folder / name for name in _ONNX if (folder / name).is_file()), None):
+        for library in ("onnxruntime", "tokenizers"):
+            _require(library, "dense")
+        if not (folder / "tokenizer.json").is_file():
+            raise UsageError(f"A model in ONNX form has tokenizer.json beside it; {folder} has none.")
+        at = entailment_label(config, folder)
+
+        def in_onnx() -> Runner:
+            from ragc.metrics.entailment.onnx import OnnxClassifier
+
+            return OnnxClassifier(folder, onnx, at)
+
+        return NliEntailer(f"nli {label}, onnx", in_onnx)
+    for library in ("torch", "transformers"):
+        _require(library, "nli")
+    kind = next(iter(config.get("architectures") or ()), "")
+    if kind.endswith("ForConditionalGeneration"):
+
+        def generating() -> Runner:
+            from ragc.metrics.entailment.transformers import Generator
+
+            return Generator(folder)
+
+        return NliEntailer(f"nli {label}", generating)
+    if not kind.endswith("ForSequenceClassification"):
+        raise UsageError(
+            f"An entailment model classifies sequences, or is a T5 model such as TRUE; {model} is "
+            f"{kind or 'a model that does not say what it is'}."
+        )
+    at = entailment_label(config, folder)
+
+    def classifying() -> Runner:
+        from ragc.metrics.entailment.transformers import Classifier
+
+        return Classifier(folder, at)
+
+    return NliEntailer(f"nli {label}", classifying)
+
+
+def entailment_label(config: Mapping[str, Any], where: object) -> int:
+    """The number of the label that means entailment, by the names in `id2label`; two labels or three.
+
+    Raises UsageError, naming `where`, when none or several are called so, such as LABEL_0.
+    """
+    labels = config.get("id2label")
+    names = {int(at): str(name) for at, name in labels.items()} if isinstance(labels, dict) else {}
+    called = [
+        at for at, name in names.items() if name.strip().lower() in ("entailment", "entail", "entailed")
+    ]
+    if len(called) != 1 or len(names) < 2:
+        listed = ", ".join(names.values()) or "none"
+        raise UsageError(
+            f"An entailment model has a label called entailment beside another; the labels of {where} are: "
+            f"{listed}. Set `id2label` in its config.json."
+        )
+    return called[0]
+
+
+def batches(lengths: Sequence[int]) -> list[list[int]]:
+    """The numbers of all items, in batches of `BATCH` of about the same length, shortest first."""
+    order = sorted(range(len(lengths)), key=lambda at: lengths[at])
+    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+
+
+def longest(folder: Path, config: Mapping[str, Any]) -> int:
+    """The tokens that a classifier reads at once, special ones included: what it says, else `TOKENS`."""
+    tokenizer = folder / "tokenizer_config.json"
+    said = _json(tokenizer).get("model_max_length") if tokenizer.is_file() else None
+    places = config.get("max_position_embeddings")
+    if not _is_limit(said):
+        said = TOKENS  # RoBERTa keeps two of its 514 places to itself, and only its tokenizer says so
+    return int(min(said, places) if _is_limit(places) else said)
+
+
+def _is_limit(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and 2 < value < 10**6
+
+
+def _found(model: str) -> tuple[Path, str]:
+    """The folder of `model`, and its name in reports with what identifies the files."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder, f"{folder.resolve().name}@{_content(folder)}"
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise UsageError(f"An entailment model's folder is needed, and {folder} is none.")
+    _require("huggingface_hub", "nli")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(model, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise UsageError(
+            f"The entailment model {model!r} is neither a folder nor in the Hugging Face cache, and "
+            f"nothing is downloaded here; run: hf download {model}"
+        ) from error
+    return folder, f"{model}@{folder.name[:12]}"
+
+
+def _content(folder: Path) -> str:
+    """Twelve digits that identify the model's files, by name and content."""
+    sums = hashlib.sha256()
+    for path in sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern) if path.is_file()}):
+        try:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+        sums.update(f"{path.relative_to(folder).as_posix()} {found}\n".encode("utf-8", "surrogatepass"))
+    return sums.hexdigest()[:12]
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"An entailment model's folder holds config.json; {folder} has none.")
+    return _json(folder / "config.json")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+    return said if isinstance(said, dict) else {}
+
+
+def _require(library: str, extra: str) -> None:
+    if find_spec(library) is None:
+        raise UsageError(
+            f"Entailment by a model needs {library}, which is not installed; run: pip install 'ragc[{extra}]'"
+        )
+
+
+def _clean(text: str) -> str:
+    """A lone half of a surrogate pair is no text to a tokenizer."""
+    return text.encode("utf-8", "replace").decode("utf-8")

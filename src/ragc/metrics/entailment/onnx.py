@@ -1,0 +1,78 @@
+"""Classifiers of premise and hypothesis in ONNX form: onnxruntime and tokenizers, no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragc.metrics.entailment.base import Pair, Verdict
+from ragc.metrics.entailment.nli import batches, longest
+
+
+class OnnxClassifier:
+    """The classifier in the file `model`, with `tokenizer.json` and `config.json` in `folder`.
+
+    A pair is entailed if label `entailment` has the greatest score. Raises ValueError for a model whose
+    inputs are not those of a text classifier; onnxruntime and tokenizers raise what they like.
+    """
+
+    def __init__(self, folder: Path, model: Path, entailment: int) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self._entailment = entailment
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        padding = self._tokenizer.padding
+        self._pad = int(padding["pad_id"] if padding else config.get("pad_token_id") or 0)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._longest = longest(folder, config)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self._inputs = [entry.name for entry in self._session.get_inputs()]
+        if strange := set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}:
+            raise ValueError(f"it asks for {', '.join(sorted(strange))}, which a pair of texts has not")
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        told = self._encoded(pairs)
+        readable = [at for at, encoding in enumerate(told) if encoding is not None]
+        verdicts: list[Verdict] = [None] * len(pairs)
+        for batch in batches([len(told[at].ids) for at in readable]):
+            chosen = [readable[at] for at in batch]
+            for at, best in zip(chosen, self._best([told[at] for at in chosen]), strict=True):
+                verdicts[at] = best == self._entailment
+        return verdicts
+
+    def _encoded(self, pairs: Sequence[Pair]) -> list[Any]:
+        self._tokenizer.no_truncation()
+        extra = self._tokenizer.num_special_tokens_to_add(True)
+        claims = self._tokenizer.encode_batch([claim for _, claim in pairs], add_special_tokens=False)
+        fits = [len(claim.ids) + extra < self._longest for claim in claims]
+        self._tokenizer.enable_truncation(self._longest, strategy="only_first")
+        made = iter(
+            self._tokenizer.encode_batch([pair for pair, fit in zip(pairs, fits, strict=True) if fit])
+        )
+        return [next(made) if fit else None for fit in fits]
+
+    def _best(self, batch: Sequence[Any]) -> list[int]:
+        """The label with the greatest score for each pair of the batch."""
+        import numpy as np
+
+        width = max(len(encoding.ids) for encoding in batch)
+        given = {
+            "input_ids": np.full((len(batch), width), self._pad, dtype=np.int64),
+            "attention_mask": np.zeros((len(batch), width), dtype=np.int64),
+            "token_type_ids": np.zeros((len(batch), width), dtype=np.int64),
+        }
+        for at, encoding in enumerate(batch):
+            end = len(encoding.ids)
+            given["input_ids"][at, :end] = encoding.ids
+            given["attention_mask"][at, :end] = 1
+            given["token_type_ids"][at, :end] = encoding.type_ids
+        scores = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+        return [int(best) for best in np.asarray(scores).argmax(axis=-1)]

@@ -1,0 +1,114 @@
+"""Entailment models of transformers: classifiers, and T5 models that write 1 for entailed.
+
+They run on the GPU where torch sees one, in the precision of their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ragc.metrics.entailment.base import Pair, Verdict
+from ragc.metrics.entailment.nli import batches, longest
+
+GENERATOR_TOKENS = 2048
+"""What a T5 model reads at once: it has no limit of its own, memory has."""
+
+_REPLY_TOKENS = 10  # ALCE's; TRUE writes one
+
+
+class Classifier:
+    """The sequence-classification model in `folder`; entailed if label `entailment` has the greatest score.
+
+    transformers and torch raise what they like.
+    """
+
+    def __init__(self, folder: Path, entailment: int) -> None:
+        self._model, self._tokenizer = _loaded("AutoModelForSequenceClassification", folder)
+        self._entailment = entailment
+        self._longest = longest(folder, self._model.config.to_dict())
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        extra = self._tokenizer.num_special_tokens_to_add(pair=True)
+        sizes = _sizes(self._tokenizer, pairs)
+        readable = [at for at, (_, claim) in enumerate(sizes) if claim + extra < self._longest]
+        verdicts: list[Verdict] = [None] * len(pairs)
+        for batch in batches([sum(sizes[at]) for at in readable]):
+            chosen = [readable[at] for at in batch]
+            given = self._tokenizer(
+                [pairs[at][0] for at in chosen],
+                [pairs[at][1] for at in chosen],
+                truncation="only_first",
+                max_length=self._longest,
+                padding=True,
+                return_tensors="pt",
+            ).to(self._model.device)
+            with import_module("torch").inference_mode():
+                scores = self._model(**given).logits
+            for at, best in zip(chosen, scores.argmax(dim=-1).tolist(), strict=True):
+                verdicts[at] = best == self._entailment
+        return verdicts
+
+
+class Generator:
+    """A T5 model of the TRUE kind in `folder`: told "premise: P hypothesis: H" it writes 1 or 0.
+
+    Anything else that it writes cannot be read (None). transformers and torch raise what they like.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._model, self._tokenizer = _loaded("AutoModelForSeq2SeqLM", folder)
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        told = [self._told(premise, claim) for premise, claim in pairs]
+        readable = [at for at, ids in enumerate(told) if ids]
+        verdicts: list[Verdict] = [None] * len(pairs)
+        for batch in batches([len(told[at]) for at in readable]):
+            chosen = [readable[at] for at in batch]
+            for at, said in zip(chosen, self._written([told[at] for at in chosen]), strict=True):
+                verdicts[at] = {"1": True, "0": False}.get(said.strip())
+        return verdicts
+
+    def _told(self, premise: str, claim: str) -> list[int]:
+        """The tokens of a pair, the premise cut where they are too many; [] without room for a premise."""
+        given = self._tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
+        asked = self._tokenizer(f"hypothesis: {claim}").input_ids
+        room = GENERATOR_TOKENS - len(asked)
+        return [*given[:room], *asked] if room > 0 else []
+
+    def _written(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        given = self._tokenizer.pad(
+            {"input_ids": [list(ids) for ids in batch]}, padding=True, return_tensors="pt"
+        ).to(self._model.device)
+        with import_module("torch").inference_mode():
+            out = self._model.generate(
+                input_ids=given.input_ids,
+                attention_mask=given.attention_mask,
+                max_new_tokens=_REPLY_TOKENS,
+                do_sample=False,
+                num_beams=1,
+            )
+        return [str(text) for text in self._tokenizer.batch_decode(out, skip_special_tokens=True)]
+
+
+def _loaded(kind: str, folder: Path) -> tuple[Any, Any]:
+    """The model, ready to run, and its tokenizer, from files of `folder` alone."""
+    torch, library = import_module("torch"), import_module("transformers")
+    # Said, since the libraries would ask on the terminal whether to run what a model brings.
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **own)
+    model = getattr(library, kind).from_pretrained(str(folder), use_safetensors=True, dtype="auto", **own)
+    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+
+
+def _sizes(tokenizer: Any, pairs: Sequence[Pair]) -> list[tuple[int, int]]:
+    """The tokens of each premise and of each hypothesis, without special ones."""
+    told = [
+        tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
+        for texts in zip(*pairs, strict=True)
+    ]
+    return [(len(premise), len(claim)) for premise, claim in zip(*told, strict=True)]

@@ -1,0 +1,124 @@
+"""Judged answers: does the prediction say the same as a gold answer? Here is also what all judges share.
+
+The finding of the family `judge` is {"verdict": "correct" | "wrong", "by": what decided}:
+
+    no prediction, or a blank one                wrong     by "empty"
+    no gold answer                               wrong     by "no_gold"
+    equal to a gold answer, but for case         correct   by "exact", nobody is asked
+    the judge says true, or false                correct, or wrong   by "judge"
+    the judge's reply cannot be read             wrong     by "unreadable", counted as dropped
+
+Questions, gold answers and predictions reach the judge as data: on one line each, so that none can look like
+another field of the prompt, and with the markers of chat templates defused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ragc.core import counters
+from ragc.errors import ParseFailure, UsageError
+from ragc.metrics.base import Ask, Metric, Outcome
+
+FAMILY = "judge"
+
+_OPENS_A_MARKER = re.compile(r"[<\[](?=[<\[/|｜]|[^\W\d])")
+
+
+def as_data(text: str) -> str:
+    """`text` on one line, with a space behind each bracket that may open a marker (<|im_start|>, [INST])."""
+    return _OPENS_A_MARKER.sub(lambda found: found.group() + " ", " ".join(text.split()))
+
+
+def same(prediction: str, gold: str) -> bool:
+    """Whether both are equal, case and the white space around them aside."""
+    return prediction.strip().lower() == gold.strip().lower()
+
+
+def golds(outcome: Outcome) -> tuple[str, ...]:
+    """The gold answers that say something, as stripped texts; a blank one and `nan` (no value) do not."""
+    texts = (str(answer).strip() for answer in outcome.answers)
+    return tuple(text for text in texts if text and text.lower() != "nan")
+
+
+def said(outcome: Outcome) -> str:
+    """The prediction, stripped; "" for None. Raises UsageError when it is neither a text nor None."""
+    prediction: object = outcome.prediction
+    if prediction is None:
+        return ""
+    if not isinstance(prediction, str):
+        found = f"{type(prediction).__name__} {prediction!r:.60}"
+        raise UsageError(f"A judged prediction is a text, but got {found}. Pass the answer as a string.")
+    return prediction.strip()
+
+
+async def judged(ask: Ask, signature: Any, **inputs: str | list[str]) -> bool | None:
+    """What the judge says in the output `correct`; None, counted as dropped, when its reply cannot be read.
+
+    `inputs` are made data first. Errors of the endpoint are raised: they say nothing about the prediction.
+    """
+    told = {
+        name: as_data(value) if isinstance(value, str) else [as_data(item) for item in value]
+        for name, value in inputs.items()
+    }
+    try:
+        return bool((await ask(signature, **told))["correct"])
+    except ParseFailure:
+        counters.count(dropped=1)
+        return None
+
+
+class JudgeAssessor:
+    """Asks a judge about every answer that is not exactly a gold one, all gold answers in one call.
+
+    Raises UsageError when there is no judge to ask.
+    """
+
+    family = FAMILY
+
+    def __init__(self, ask: Ask | None) -> None:
+        if ask is None:
+            raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
+        self._ask = ask
+
+    @property
+    def backend(self) -> str:
+        """The judge, and what it was asked."""
+        return f"judge {self._ask.name}, prompt matches, all gold answers"
+
+    async def assess(self, outcome: Outcome) -> dict[str, str]:
+        """The finding for `outcome`; at most one call."""
+        prediction, wanted = said(outcome), golds(outcome)
+        if not prediction or not wanted:
+            return {"verdict": "wrong", "by": "no_gold" if prediction else "empty"}
+        if any(same(prediction, gold) for gold in wanted):
+            return {"verdict": "correct", "by": "exact"}
+
+        from ragc.signatures.judge import AnswerMatches
+
+        right = await judged(
+            self._ask,
+            AnswerMatches,
+            question=outcome.question,
+            gold_answers=list(wanted),
+            prediction=prediction,
+        )
+        verdict = "correct" if right else "wrong"
+        return {"verdict": verdict, "by": "unreadable" if right is None else "judge"}
+
+
+def _correct(outcome: Outcome) -> float:
+    found = outcome.finding(FAMILY)
+    verdict = found.get("verdict") if isinstance(found, dict) else None
+    if verdict not in ("correct", "wrong"):
+        raise UsageError(
+            f"A finding of the family {FAMILY!r} is an object whose `verdict` is correct or wrong; "
+            f"found {found!r}."
+        )
+    return float(verdict == "correct")
+
+
+METRICS = (
+    Metric("judge_acc", "a judge says that it matches a gold answer", "share", True, _correct, reads=FAMILY),
+)

@@ -1,0 +1,1 @@
+"""Runs read from rows, and compared question by question."""

@@ -1,0 +1,264 @@
+"""Comparing two runs, question by question: `ragc eval A B`.
+
+What two runs say of each other: rows of metrics, changed questions, JSON and tables of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragc.errors import UnknownName, UsageError
+from ragc.metrics import Metric, get
+from ragc.metrics.reports.many_systems import decided
+from ragc.metrics.reports.runs import Answered, Run
+from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
+from ragc.metrics.stats.multiple import Contrast, Judged, Matching, Method, judge, match
+
+WIDEST = 60
+"""Characters of a question or prediction that a table shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric of both runs, over the questions that both scored; all three are None when there is none."""
+
+    metric: str
+    backend: str
+    a: Interval | None
+    b: Interval | None
+    judged: Judged | None
+    matching: Matching
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; the difference is b - a, `p_adjusted` over all metrics of the comparison."""
+        sides = {name: _interval(side) for name, side in (("a", self.a), ("b", self.b)) if side}
+        numbers = self.judged.to_json() if self.judged else {"n": 0}
+        note = power_note(self.judged.result) if self.judged else ""
+        left = {"unscored": self.matching.unscored}
+        return {"backend": self.backend, **sides, **numbers, **left, "verdict": self.verdict, "power": note}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A question that the runs answered with different scores."""
+
+    a: Answered
+    b: Answered
+    before: float
+    after: float
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {
+            "id": self.a.id,
+            "question": self.a.question,
+            "answers": list(self.a.answers),
+            "a": {"prediction": self.a.prediction, "score": self.before, "failure": self.a.failure},
+            "b": {"prediction": self.b.prediction, "score": self.after, "failure": self.b.failure},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Run `b` against run `a`.
+
+    `changed` holds the questions whose score of the metric `by` changed most, greatest change first;
+    `rose` and `fell` count all questions whose score did. `skipped` names metrics that one run alone has.
+    """
+
+    a: Run
+    b: Run
+    rows: tuple[MetricRow, ...]
+    method: Method
+    by: str
+    rose: int
+    fell: int
+    changed: tuple[Change, ...]
+    skipped: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `ragc eval A B --json` prints."""
+        shared = self.a.answered.keys() & self.b.answered.keys()
+        return {
+            "a": _run(self.a),
+            "b": _run(self.b),
+            "n": len(shared),
+            "only_a": [key for key in self.a.answered if key not in shared],
+            "only_b": [key for key in self.b.answered if key not in shared],
+            "adjustment": self.method,
+            "metrics": {row.metric: row.to_json() for row in self.rows},
+            "skipped_metrics": list(self.skipped),
+            "by": self.by,
+            "rose": self.rose,
+            "fell": self.fell,
+            "changed": [change.to_json() for change in self.changed],
+        }
+
+    def table(self) -> tuple[tuple[str, ...], ...]:
+        """Rows of text for printing, the header first; one row a metric."""
+        gap = "difference (simultaneous interval)"
+        head = ("metric", self.a.name, self.b.name, gap, "p adjusted", "n", "verdict")
+        return head, *(_printed(row) for row in self.rows)
+
+    def changes_table(self) -> tuple[tuple[str, ...], ...]:
+        """Rows of text for printing, the header first; one row a changed question, texts cut."""
+        head = ("id", "question", "gold", f"{self.a.name} ({self.by})", f"{self.b.name} ({self.by})")
+        return head, *(
+            (
+                change.a.id,
+                _cut(change.a.question),
+                _cut(" | ".join(change.a.answers)),
+                _said(change.a, change.before),
+                _said(change.b, change.after),
+            )
+            for change in self.changed
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for below the tables: what was left out, what failed, what could have been shown."""
+        notes = [f"{row.metric}: {row.matching.note(self.a.name, self.b.name)}" for row in self.rows]
+        found = [note for note in notes if not note.endswith(": ")]
+        found += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
+        for run in (self.a, self.b):
+            if run.failures.n:
+                found.append(f"{run.name}: {run.failures.text}.")
+        found.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
+        first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
+        return (*found, f"{self.by}: {power_note(first.result)}") if first else tuple(found)
+
+
+def _run(run: Run) -> dict[str, Any]:
+    failures = run.failures
+    reasons = failures.reasons_json()
+    return {"name": run.name, "n": len(run.answered), "failures": failures.n, "failure_reasons": reasons}
+
+
+def _interval(value: Interval) -> dict[str, Any]:
+    return {"mean": value.mean, "ci": [value.low, value.high]}
+
+
+def _printed(row: MetricRow) -> tuple[str, ...]:
+    name = f"{row.metric} ({row.backend})" if row.backend else row.metric
+    if row.judged is None or row.a is None or row.b is None:
+        return name, "", "", "", "", "0", "no common question"
+    sides = (f"{side.mean:.3f} [{side.low:.3f}, {side.high:.3f}]" for side in (row.a, row.b))
+    found = row.judged
+    gap = f"{found.result.diff:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    return name, *sides, gap, f"{found.adjusted:.4f}", str(found.result.n), row.verdict
+
+
+def _said(row: Answered, score: float) -> str:
+    said = row.prediction if row.prediction is not None else f"none ({row.failure})"
+    return f"{score:.3f} {_cut(said)}"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+
+
+def compare(
+    a: Run,
+    b: Run,
+    *,
+    seed: int,
+    by: str = "",
+    changed: int = 10,
+    method: Method = "max-t",
+    confidence: float = 0.95,
+) -> RunComparison:
+    """Run `b` against run `a` on the questions that both answered.
+
+    Metrics are those that both runs scored, in a's order; p is adjusted over all of them. `by` is the
+    metric whose greatest changes are listed, at most `changed` of them, by default the first. Raises
+    UsageError when the runs share no question or no metric, when a shared id has another question or
+    other gold answers, when a metric was judged by different backends, and for an unknown metric.
+    """
+    _same_data(a, b)
+    theirs = set(b.metrics)
+    names = [name for name in a.metrics if name in theirs]
+    if not names:
+        raise UsageError(f"{a.name} and {b.name} share no metric; score both with the same metrics.")
+    if (by := by or names[0]) not in names:
+        raise UnknownName("metric of both runs", by, names)
+    skipped = tuple(name for name in (*a.metrics, *b.metrics) if name not in names)
+    a, b = _named_apart(a, b)
+    metrics = [get(name) for name in names]
+    contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
+    found = judge(contrasts, seed=seed, method=method, confidence=confidence)
+    rows = tuple(
+        _row(metric, contrast, one, _backend(a, b, metric), seed, confidence)
+        for metric, contrast, one in zip(metrics, contrasts, found, strict=True)
+    )
+    changes = _changes(a, b, by)
+    rose = sum(change.after > change.before for change in changes)
+    return RunComparison(
+        a, b, rows, method, by, rose, len(changes) - rose, changes[: max(0, changed)], skipped
+    )
+
+
+def _same_data(a: Run, b: Run) -> None:
+    shared = [key for key in a.answered if key in b.answered]
+    if not shared:
+        raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
+    other = [key for key in shared if _asked(a.answered[key]) != _asked(b.answered[key])]
+    if other:
+        raise UsageError(
+            f"{a.name} and {b.name} are not over the same data: {len(other)} of {len(shared)} shared ids, "
+            f"such as {other[0]!r}, have another question or other gold answers; score both on one file."
+        )
+
+
+def _asked(row: Answered) -> tuple[str, frozenset[str]]:
+    return row.question, frozenset(row.answers)
+
+
+def _named_apart(a: Run, b: Run) -> tuple[Run, Run]:
+    if a.name != b.name:
+        return a, b
+    return Run(f"{a.name} (A)", a.answered), Run(f"{b.name} (B)", b.answered)
+
+
+def _backend(a: Run, b: Run, metric: Metric) -> str:
+    first, second = (run.backend(metric.id, metric.reads) for run in (a, b))
+    if first != second:
+        raise UsageError(
+            f"{metric.id!r} was judged by {first or 'nothing'!r} in {a.name} and by {second or 'nothing'!r} "
+            f"in {b.name}, which cannot be compared; score both with one backend."
+        )
+    return first
+
+
+def _row(
+    metric: Metric, contrast: Contrast, found: Judged | None, backend: str, seed: int, confidence: float
+) -> MetricRow:
+    ids, matching = match(contrast.a, contrast.b)
+    sides = [
+        mean_ci(
+            [score for key in ids if (score := side[key]) is not None],
+            confidence=confidence,
+            seed=seed,
+            bounds=metric.bounds,
+        )
+        if ids
+        else None
+        for side in (contrast.a, contrast.b)
+    ]
+    verdict = decided(found, metric.higher_is_better)
+    return MetricRow(metric.id, backend, sides[0], sides[1], found, matching, verdict)
+
+
+def _changes(a: Run, b: Run, by: str) -> tuple[Change, ...]:
+    before, after = a.scores(by), b.scores(by)
+    ids: Sequence[str] = match(before, after)[0]
+    pairs = ((key, _number(before, key), _number(after, key)) for key in ids)
+    found = [Change(a.answered[key], b.answered[key], old, new) for key, old, new in pairs if old != new]
+    return tuple(sorted(found, key=lambda change: (-abs(change.after - change.before), change.a.id)))
+
+
+def _number(scores: Mapping[str, float | None], key: str) -> float:
+    value = scores[key]
+    return 0.0 if value is None else value

@@ -1,0 +1,167 @@
+"""Reading back what `ragc eval --out` wrote: one JSON object a line, one line a question.
+
+    {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends"}
+
+Other keys, such as the trace, are left where they are. Nothing that is read is run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs
+from ragc.errors import DataError, UsageError
+from ragc.metrics.failures import Failures
+from ragc.metrics.stats.multiple import Scores
+
+MOST = 1e300
+"""Beyond this a score is no finite number."""
+LARGEST = 4 * 2**30
+"""Bytes of a file of rows, which hold every prompt and passage."""
+SHOWN = 10
+"""Problems of one file that are reported; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One question of a run. `prediction` is None when there was none; `failure` then says why.
+
+    `scores` has None where a metric does not apply. `backends` names what judged, by metric or by the
+    family of findings that metrics read; it is empty when nothing but text was compared.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    prediction: str | None
+    scores: Scores
+    counters: Mapping[str, float] = field(default_factory=dict)
+    backends: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The questions of one run by id, in the order of the file; `name` is how reports call it."""
+
+    name: str
+    answered: Mapping[str, Answered]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The ids of all metrics scored, in the order in which they first appear."""
+        return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
+
+    @property
+    def failures(self) -> Failures:
+        """The questions that have no answer."""
+        return Failures.among(row.failure for row in self.answered.values())
+
+    def scores(self, metric: str) -> Scores:
+        """The scores of `metric` by question id; None where it does not apply or was not scored."""
+        return {key: row.scores.get(metric) for key, row in self.answered.items()}
+
+    def backend(self, metric: str, family: str = "") -> str:
+        """What judged `metric`, or the `family` that it reads; "" when nothing did.
+
+        Raises UsageError when the run mixes backends.
+        """
+        found = {
+            row.backends.get(metric, row.backends.get(family, ""))
+            for row in self.answered.values()
+            if row.scores.get(metric) is not None
+        }
+        if len(found) > 1:
+            listed = " and ".join(repr(name) for name in sorted(found))
+            raise UsageError(f"{self.name} mixes backends of {metric!r}: {listed}; score it again with one.")
+        return found.pop() if found else ""
+
+
+def read(path: str | Path, *, name: str = "") -> Run:
+    """The run in the JSONL file `path`, named `name` or like the file.
+
+    Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
+    wrong kind, a score that is no finite number, an id used twice, no row at all. Blank lines are skipped.
+    """
+    where = Path(path)
+    try:
+        lines = inputs.read_text(where, "utf-8-sig", LARGEST).split("\n")
+    except (OSError, ValueError) as error:
+        raise DataError(str(where), [f"cannot be read as UTF-8 text ({error})"]) from None
+    values = ((f"line {n}", _parsed(line)) for n, line in enumerate(lines, 1) if line.strip())
+    return _run(name or where.stem, str(where), values)
+
+
+def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:
+    """The run made of `rows` as `ragc eval --out` would write them; raises DataError like `read`."""
+    return _run(name, name, ((f"row {n}", row) for n, row in enumerate(rows, 1)))
+
+
+def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
+    answered: dict[str, Answered] = {}
+    problems = []
+    for place, value in values:
+        found = _problem(value, answered)
+        if found:
+            problems.append(f"{place}: {found}")
+        else:
+            answered[value["id"]] = _answered(value)
+    if len(problems) > SHOWN:
+        problems[SHOWN:] = [f"and {len(problems) - SHOWN} more"]
+    if not problems and not answered:
+        problems = ["no question in it; give a file that ragc eval --out wrote"]
+    if problems:
+        raise DataError(where, problems)
+    return Run(name, answered)
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _problem(row: Any, before: Mapping[str, Answered]) -> str:
+    if not isinstance(row, Mapping):
+        return "not a JSON object; give a file that ragc eval --out wrote"
+    key, scores = row.get("id"), row.get("scores")
+    if not isinstance(key, str) or not key:
+        return "needs a text 'id'"
+    if key in before:
+        return f"the id {key!r} is used twice"
+    if not isinstance(scores, Mapping):
+        return "needs an object 'scores'"
+    if bad := [f"{name} = {score!r}" for name, score in scores.items() if not _is_score(score)]:
+        return f"scores must be finite numbers or null, but found {', '.join(bad)}"
+    if not isinstance(row.get("prediction"), str | None):
+        return "'prediction' must be text or null"
+    if not isinstance(answers := row.get("answers", []), list | tuple) or not all(
+        isinstance(answer, str) for answer in answers
+    ):
+        return "'answers' must be a list of texts"
+    if bad := [name for name in ("counters", "backends") if not isinstance(row.get(name, {}), Mapping)]:
+        return f"{bad[0]!r} must be an object"
+    return ""
+
+
+def _is_score(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and -MOST < value < MOST)
+
+
+def _answered(row: Mapping[str, Any]) -> Answered:
+    return Answered(
+        id=row["id"],
+        question=str(row.get("question", "")),
+        answers=tuple(row.get("answers", ())),
+        prediction=row.get("prediction"),
+        scores={name: None if score is None else float(score) for name, score in row["scores"].items()},
+        counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
+        backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
+        failure=str(row.get("failure", "")),
+    )

@@ -1,0 +1,251 @@
+"""Metrics of short answers: exact match, token F1 and containment, each the best over the golds.
+
+SQuAD's `em` and `f1` (Rajpurkar et al. 2016, arXiv:1606.05250; the rule for empty sides is that of its
+version 2.0 script), HotpotQA's `hotpot_em` and `hotpot_f1` (Yang et al. 2018, arXiv:1809.09600), RQ-RAG's
+`rqrag_f1` (Chan et al. 2024, arXiv:2404.00610). One function, `token_f1`, computes all F1; flags tell them
+apart.
+
+A prediction of None scores 0. So does a question without golds, whatever the prediction: data readers
+refuse such a question, so one that arrives here matched nothing. A prediction or a gold that is no text
+raises UsageError.
+
+Metrics that look for a gold in the prediction, each by the rule of its paper.
+
+They differ from `acc`, and from each other, in what is normalised and what an empty gold does:
+
+    prefrag_acc   nothing but case       an empty gold always hits
+    bioasq_acc    case; whole words      an empty gold hits any prediction with a word in it
+    popqa_match   case                   as prefrag_acc
+    slim_em hit1  SQuAD normalisation    an empty gold always hits
+    choice_acc    equality               never
+
+PrefRAG: Zhao et al. 2024, arXiv:2411.00689. RQ-RAG: Chan et al. 2024, arXiv:2404.00610. SlimPLM: Tan et al.
+2024, arXiv:2402.12052. In all of them a prediction of None and a question without golds score 0.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.metrics.base import Metric, Outcome
+
+TextScore = Callable[[str | None, Sequence[str]], float]
+
+_DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_VERDICTS = frozenset({"yes", "no", "noanswer"})
+
+
+def normalise(text: str) -> str:
+    """Lower-case, delete ASCII punctuation, drop a|an|the as words, collapse white space: in this order.
+
+    The order shows: "a-b" becomes "ab" (the hyphen is deleted, not spaced, and the article is never
+    seen), and "a." becomes "". Typographic quotes, dashes and other Unicode punctuation stay.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
+
+
+def token_f1(
+    prediction: str, gold: str, *, yesno_rule: bool = False, empty_rule: bool = True, ftfy: bool = False
+) -> float:
+    """F1 of the two bags of normalised tokens, 0..1.
+
+    `yesno_rule`: yes, no and noanswer on either side score 0 unless both sides are equal.
+    `empty_rule`: when a side has no tokens the score is 1 iff neither has any; without it, 0.
+    `ftfy`: both sides are repaired by that library before anything else, which also straightens
+    typographic quotes; raises UsageError when it is not installed.
+    """
+    if ftfy:
+        prediction, gold = _repaired(prediction), _repaired(gold)
+    mine, theirs = normalise(prediction), normalise(gold)
+    if yesno_rule and mine != theirs and (mine in _VERDICTS or theirs in _VERDICTS):
+        return 0.0
+    if not mine or not theirs:
+        return float(empty_rule and mine == theirs)
+    tokens, wanted = mine.split(), theirs.split()
+    if set(tokens).isdisjoint(wanted):
+        return 0.0
+    shared = sum((Counter(tokens) & Counter(wanted)).values())
+    return 2 * shared / (len(tokens) + len(wanted))
+
+
+def em(prediction: str | None, golds: Sequence[str]) -> float:
+    """1 when the normalised prediction equals a normalised gold, else 0."""
+    if prediction is None:
+        return 0.0
+    mine = normalise(prediction)
+    return float(any(mine == normalise(gold) for gold in golds))
+
+
+def f1(prediction: str | None, golds: Sequence[str]) -> float:
+    """SQuAD's token F1; both sides empty after normalisation is 1, one side empty is 0."""
+    return _best(prediction, golds)
+
+
+def hotpot_f1(prediction: str | None, golds: Sequence[str]) -> float:
+    """HotpotQA's token F1: yes, no and noanswer count only when equal, and empty sides score 0."""
+    return _best(prediction, golds, yesno_rule=True, empty_rule=False)
+
+
+def rqrag_f1(prediction: str | None, golds: Sequence[str]) -> float:
+    """RQ-RAG's token F1: SQuAD's after ftfy, and a prediction of "" scores 0 against any gold."""
+    return _best(prediction, golds, ftfy=True) if prediction else 0.0
+
+
+def acc(prediction: str | None, golds: Sequence[str]) -> float:
+    """1 when a normalised gold stands in the normalised prediction as a substring, else 0.
+
+    Characters count, not words: "no" stands in "known". A gold that normalises to nothing never hits.
+    """
+    if prediction is None:
+        return 0.0
+    mine = normalise(prediction)
+    return float(any(wanted in mine for gold in golds if (wanted := normalise(gold))))
+
+
+def text_metric(id: str, about: str, score: TextScore) -> Metric:
+    """The metric that `score` makes of an outcome's prediction and answers: a share, higher is better.
+
+    It raises UsageError when the prediction is neither a text nor None, or when a gold is no text.
+    """
+
+    def of_outcome(outcome: Outcome) -> float:
+        check_text(id, outcome)
+        return score(outcome.prediction, outcome.answers)
+
+    return Metric(id, about, "share", True, of_outcome)
+
+
+def check_text(id: str, outcome: Outcome) -> None:
+    """Raise UsageError, naming the metric `id`, when a prediction or a gold is no text."""
+    texts: tuple[object, ...] = outcome.answers
+    for text in texts if outcome.prediction is None else (outcome.prediction, *texts):
+        if not isinstance(text, str):
+            found = f"{type(text).__name__} {text!r:.60}"
+            raise UsageError(f"{id} compares texts, but got {found}. Pass each answer as a string.")
+
+
+def _best(
+    prediction: str | None,
+    golds: Sequence[str],
+    *,
+    yesno_rule: bool = False,
+    empty_rule: bool = True,
+    ftfy: bool = False,
+) -> float:
+    if prediction is None:
+        return 0.0
+    return max(
+        (token_f1(prediction, g, yesno_rule=yesno_rule, empty_rule=empty_rule, ftfy=ftfy) for g in golds),
+        default=0.0,
+    )
+
+
+def _repaired(text: str) -> str:
+    fix_text = _ftfy().fix_text
+    plain = text.isascii() and text.isprintable() and "&" not in text  # ftfy leaves such a text alone
+    return text if plain else str(fix_text(text))
+
+
+@cache
+def _ftfy() -> Any:
+    try:
+        return import_module("ftfy")
+    except ImportError as error:
+        raise UsageError(
+            "RQ-RAG's F1 needs ftfy, which is not installed; run: pip install 'ragc[metrics]'"
+        ) from error
+
+
+METRICS = (
+    text_metric("em", "exact match after SQuAD normalisation, best gold", em),
+    text_metric("f1", "SQuAD token F1, best gold", f1),
+    text_metric("acc", "a normalised gold stands in the normalised prediction", acc),
+    text_metric("hotpot_em", "HotpotQA exact match", em),
+    text_metric("hotpot_f1", "HotpotQA token F1: yes and no count only when equal", hotpot_f1),
+    text_metric("rqrag_f1", "RQ-RAG token F1: as f1, after repairing both texts with ftfy", rqrag_f1),
+)
+
+
+_LETTERS = dict(zip("12345", "ABCDE", strict=True))
+
+
+def prefrag_acc(prediction: str | None, golds: Sequence[str]) -> float:
+    """PrefRAG's Acc: 1 when a gold stands in the prediction, both in lower case and otherwise as given."""
+    return _contains(prediction, golds, cased=False)
+
+
+def popqa_match(prediction: str | None, golds: Sequence[str], *, cased: bool = False) -> float:
+    """RQ-RAG's match: 1 when a gold stands in the prediction, in lower case.
+
+    The authors' inference script compares with `cased`, the script behind their table without.
+    """
+    return _contains(prediction, golds, cased=cased)
+
+
+def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
+    """PrefRAG's Acc on BioASQ: 1 when a gold stands in the prediction as words, in lower case.
+
+    So "no, although some say yes" hits both `yes` and `no`. Where the gold starts or ends in a mark, such
+    as the bracket of "IL-2 (p40)", a letter or digit must follow or precede that mark: the word boundary
+    of the authors' pattern asks it. Marks of the gold stand for themselves.
+    """
+    if prediction is None:
+        return 0.0
+    text = prediction.lower()
+    inside = (wanted for gold in golds if (wanted := gold.lower()) in text)
+    return float(any(re.search(rf"\b{re.escape(wanted)}\b", text) for wanted in inside))
+
+
+def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
+    """1 when the prediction is exactly the letter of the right option, white space around it aside.
+
+    "B." and "b" are wrong, as in RQ-RAG. A gold counted from 1 to 5 is also answered by its letter.
+    """
+    if prediction is None:
+        return 0.0
+    said, right = prediction.strip(), [gold.strip() for gold in golds]
+    return float(any(said in (gold, _LETTERS.get(gold, gold)) for gold in right if gold))
+
+
+def slim_em(prediction: str | None, golds: Sequence[str]) -> float:
+    """SlimPLM's EM: the share of the golds whose normalised form stands in the normalised prediction.
+
+    Every alias is a gold of its own, so a question with many aliases can hardly score 1: on TriviaQA a right
+    answer scores about .3.
+    """
+    if prediction is None or not golds:
+        return 0.0
+    mine = normalise(prediction)
+    return sum(normalise(gold) in mine for gold in golds) / len(golds)
+
+
+def hit1(prediction: str | None, golds: Sequence[str]) -> float:
+    """SlimPLM's Hit@1: 1 when `slim_em` is above 0."""
+    return float(slim_em(prediction, golds) > 0)
+
+
+def _contains(prediction: str | None, golds: Sequence[str], *, cased: bool) -> float:
+    if prediction is None:
+        return 0.0
+    if cased:
+        return float(any(gold in prediction for gold in golds))
+    text = prediction.lower()
+    return float(any(gold.lower() in text for gold in golds))
+
+
+LENIENT = (
+    text_metric("prefrag_acc", "PrefRAG Acc: a gold stands in the prediction, case aside", prefrag_acc),
+    text_metric("bioasq_acc", "PrefRAG Acc on BioASQ: a gold stands in the prediction as words", bioasq_acc),
+    text_metric("choice_acc", "the prediction is exactly the letter of the right option", choice_acc),
+    text_metric("popqa_match", "RQ-RAG match: a gold stands in the prediction, case aside", popqa_match),
+    text_metric("slim_em", "SlimPLM EM: share of the golds that stand in the prediction", slim_em),
+    text_metric("hit1", "SlimPLM Hit@1: a gold stands in the prediction", hit1),
+)

@@ -1,0 +1,234 @@
+"""p values of many comparisons at once, so that one false claim among all of them stays as rare as one.
+
+`max_t` is the step-down maximum of Westfall and Young (1993): all comparisons are flipped by the same sign
+a question, so strongly correlated ones (20 variants of one program, or EM beside F1) cost little. Each sum is
+divided by the root of its sum of squares, which no flip changes, so that noisy comparisons do not drown
+quiet ones. For two systems and many metrics the flips are exact when the systems are exchangeable. For more
+than two systems each single p is, and the joint distribution is right in its variances and correlations,
+hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468-0262.2005.00615.x).
+
+`holm` needs the p values alone, holds under any dependence, and shows less. Both control the family-wise
+error strongly: whichever of the differences are real.
+
+Contrasts: pairs of score columns judged as one family, each question matched by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from ragc.errors import UsageError, nearest
+from ragc.metrics.stats.intervals import Paired, Verdict, gaps, judged
+from ragc.metrics.stats.resampling import EXACT, TOLERANCE, Draws, joint_draws, share, sign_flip, signs_of
+
+if TYPE_CHECKING:
+    from ragc.metrics.stats.resampling import Array
+
+
+class Family(NamedTuple):
+    """A p and an adjusted p a comparison, and the critical value of the greatest standardised sum.
+
+    `critical` is at least that of a single comparison, 1.96 for a confidence of .95.
+    """
+
+    p: tuple[float, ...]
+    adjusted: tuple[float, ...]
+    critical: float
+
+
+def holm(p: Sequence[float]) -> tuple[float, ...]:
+    """Holm's adjusted p values (1979), in the order of `p`; each at least its own p, at most 1."""
+    order = sorted(range(len(p)), key=lambda i: (p[i], i))
+    adjusted, highest = [1.0] * len(p), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p) - rank) * p[i]))
+        adjusted[i] = highest
+    return tuple(adjusted)
+
+
+def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
+    """The family of `differences` (questions x comparisons), adjusted by the step-down maximum.
+
+    A question that a comparison lacks is 0 there. A comparison without any difference has p = 1. One with
+    at most `EXACT` differing questions has its exact p. The same questions must come in the same order.
+    """
+    import numpy as np
+
+    flipped = differences[(differences != 0).any(axis=1)]
+    roots = np.sqrt((flipped**2).sum(axis=0))
+    scaled = flipped / np.where(roots > 0, roots, 1.0)
+    observed = np.abs(scaled.sum(axis=0)) - TOLERANCE * np.abs(scaled).sum(axis=0)
+    order = np.argsort(-observed, kind="stable")
+    alone, beyond = np.zeros((2, len(order)), dtype=np.int64)
+    greatest = []
+    for signs in signs_of(len(flipped), seed, columns=len(order)):
+        sums = np.abs(signs @ scaled)
+        alone += (sums >= observed).sum(axis=0)
+        rest = np.maximum.accumulate(sums[:, order[::-1]], axis=1)[:, ::-1]
+        beyond += (rest >= observed[order]).sum(axis=0)
+        greatest.append(rest[:, 0])
+    p = np.array([share(int(count), len(flipped)) for count in alone])
+    for column in np.flatnonzero((differences != 0).sum(axis=0) <= EXACT):
+        p[column] = sign_flip(differences[:, column], seed)
+    adjusted = np.empty_like(p)
+    adjusted[order] = [share(int(count), len(flipped)) for count in beyond]
+    adjusted[order] = np.maximum.accumulate(np.maximum(adjusted, p)[order])
+    least = NormalDist().inv_cdf((1 + confidence) / 2)
+    critical = max(least, float(np.quantile(np.concatenate(greatest), confidence)))
+    return Family(tuple(p.tolist()), tuple(adjusted.tolist()), critical)
+
+
+def by_holm(differences: Array, *, confidence: float, seed: int) -> Family:
+    """As `max_t`, with the same single p values, adjusted by Holm; `critical` is that of Bonferroni."""
+    p = max_t(differences, confidence=confidence, seed=seed).p
+    return Family(p, holm(p), NormalDist().inv_cdf(1 - (1 - confidence) / 2 / len(p)))
+
+
+Method = Literal["max-t", "holm"]
+Bounds = tuple[float, float] | None
+Scores = Mapping[str, float | None]
+
+TOGETHER = 64
+"""Columns that are drawn together; what is held at a time grows with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How the questions of two systems a and b came together.
+
+    `both` were scored on both sides and compared. `only_a` and `only_b` were asked on one side alone;
+    `unscored` were asked on both, but the metric does not apply on one side or on either.
+    """
+
+    both: int
+    only_a: int
+    only_b: int
+    unscored: int
+
+    def note(self, a: str, b: str) -> str:
+        """What was left out, as one sentence; empty when nothing was."""
+        left = [f"{n} asked only of {name}" for n, name in ((self.only_a, a), (self.only_b, b)) if n] + (
+            [f"{self.unscored} without a score on both sides"] if self.unscored else []
+        )
+        return f"{self.both} questions were compared; left out: {', '.join(left)}." if left else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """The scores of systems a and b by question id, None where not scored, and the bounds of the scores."""
+
+    a: Scores
+    b: Scores
+    bounds: Bounds = (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One contrast of a family.
+
+    `result` is that of the contrast alone: its p and interval are unadjusted. `adjusted` is p adjusted for
+    the family; `low` and `high` are simultaneous: with the confidence asked for, about, all intervals of the
+    family hold their differences. They exclude 0, or end at it, exactly when `adjusted` < 1 - confidence.
+    """
+
+    result: Paired
+    adjusted: float
+    low: float
+    high: float
+
+    def verdict(self, *, higher_is_better: bool = True) -> Verdict:
+        """Whether b is better than a after adjustment."""
+        if self.adjusted >= 1 - self.result.confidence:
+            return "not shown to be better"
+        return "better" if (self.result.diff > 0) == higher_is_better else "worse"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; `ci` is simultaneous, `ci_unadjusted` that of the contrast alone."""
+        alone = self.result
+        return {
+            "diff": alone.diff,
+            "ci": [self.low, self.high],
+            "ci_unadjusted": [alone.low, alone.high],
+            "p": alone.p,
+            "p_adjusted": self.adjusted,
+            "n": alone.n,
+            "confidence": alone.confidence,
+        }
+
+
+def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
+    """The ids scored on both sides, sorted, and what was left out."""
+    asked = a.keys() & b.keys()
+    kept = tuple(sorted(key for key in asked if a[key] is not None and b[key] is not None))
+    return kept, Matching(len(kept), len(a) - len(asked), len(b) - len(asked), len(asked) - len(kept))
+
+
+def judge(
+    contrasts: Sequence[Contrast], *, seed: int, method: Method = "max-t", confidence: float = 0.95
+) -> tuple[Judged | None, ...]:
+    """Every contrast, judged as one family, in the order given; None for one without common questions.
+
+    A contrast without common questions is not counted in the family. The same for the same scores in any
+    order of questions. The simultaneous interval is the one of the contrast alone, stretched by the ratio
+    of critical values (for Holm, those of Bonferroni). A step-down test shows a little more than they do:
+    then the end nearer to 0 is put at 0. Raises UsageError for an unknown method, a confidence outside
+    0..1, and scores that are not finite or outside their bounds.
+    """
+    import numpy as np
+
+    if method not in get_args(Method):
+        known = ", ".join(get_args(Method))
+        raise UsageError(
+            f"No adjustment is named {method!r}.{nearest(method, get_args(Method))} Known: {known}."
+        )
+    if not 0 < confidence < 1:
+        raise UsageError(f"A confidence lies between 0 and 1, such as 0.95, but got {confidence:g}.")
+    matched = [match(contrast.a, contrast.b)[0] for contrast in contrasts]
+    live = [i for i, kept in enumerate(matched) if kept]
+    row = {key: i for i, key in enumerate(sorted({key for kept in matched for key in kept}))}
+    values, seen = np.zeros((2, len(row), len(live)))
+    limits = []
+    for column, i in enumerate(live):
+        rows = [row[key] for key in matched[i]]
+        differences, far = gaps(*_columns(contrasts[i], matched[i]), contrasts[i].bounds)
+        values[rows, column], seen[rows, column] = differences, 1.0
+        limits.append(far)
+    if not live:
+        return (None,) * len(contrasts)
+    family = (max_t if method == "max-t" else by_holm)(values, confidence=confidence, seed=seed)
+    stretch = family.critical / NormalDist().inv_cdf((1 + confidence) / 2)
+    out: list[Judged | None] = [None] * len(contrasts)
+    for start in range(0, len(live), TOGETHER):
+        block = slice(start, start + TOGETHER)
+        drawn = joint_draws(values[:, block], seen[:, block], seed)
+        for offset, i in enumerate(live[block]):
+            column = start + offset
+            one = Draws(drawn.weighted[:, offset], drawn.total[:, offset], drawn.unseen)
+            kept_values = values[seen[:, column] > 0, column]
+            result = judged(kept_values, one, limits[column], family.p[column], confidence)
+            span = _span(contrasts[i].bounds)
+            out[i] = _simultaneous(result, family.adjusted[column], stretch, span)
+    return tuple(out)
+
+
+def _columns(contrast: Contrast, ids: Sequence[str]) -> tuple[list[float], list[float]]:
+    sides = ([side[key] for key in ids] for side in (contrast.a, contrast.b))
+    first, second = ([value for value in side if value is not None] for side in sides)
+    return first, second
+
+
+def _span(bounds: Bounds) -> float:
+    return bounds[1] - bounds[0] if bounds else float("inf")
+
+
+def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) -> Judged:
+    low = max(-span, result.diff - stretch * (result.diff - result.low))
+    high = min(span, result.diff + stretch * (result.high - result.diff))
+    if adjusted < 1 - result.confidence:
+        low, high = (max(low, 0.0), high) if result.diff > 0 else (low, min(high, 0.0))
+    else:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return Judged(result, adjusted, low, high)

@@ -1,0 +1,168 @@
+"""Figures that are no mean over questions, but made of several means: `alce_cite_f1` is the harmonic mean of
+mean citation recall and mean citation precision.
+
+A question is drawn, and swapped between two systems, with all its columns at once: their correlation is kept.
+The draws are those of `significance`, with one unseen question at the far end of every column; so the figure
+must not fall when one of its means rises. With one column it is `mean_ci` or `paired` of that column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from ragc.errors import UsageError
+from ragc.metrics.stats.intervals import SHARE, Interval, Paired, agree, array
+from ragc.metrics.stats.resampling import TOLERANCE, joint_draws, reach, share, signs_of
+
+if TYPE_CHECKING:
+    from ragc.metrics.stats.resampling import Array
+
+Column = Sequence[float | None]
+Combine = Callable[..., float]
+"""Takes the mean of each column, in order, and gives a finite figure; it never falls when a mean rises."""
+
+
+def pooled_ci(
+    columns: Sequence[Column],
+    combine: Combine,
+    *,
+    confidence: float = 0.95,
+    seed: int,
+    bounds: tuple[float, float] = SHARE,
+) -> Interval:
+    """The figure `combine(mean of each column)` and its interval, the same in any order of questions.
+
+    `columns` hold one score a question, in the same order of questions, None where the column does not
+    apply; `n` counts the questions with any score. `bounds` hold in every column. Raises UsageError for no
+    columns, columns of unequal length, a column without scores, and scores that are not finite or outside
+    `bounds`.
+    """
+    values, seen = _sorted(*_matrices(columns, bounds))
+    mean = combine(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
+    width = values.shape[1]
+    low, high, _ = _ends(values, seen, ([bounds[0]] * width, [bounds[1]] * width), combine, confidence, seed)
+    return Interval(mean, min(mean, low), max(mean, high), len(values))
+
+
+def pooled_paired(
+    a: Sequence[Column],
+    b: Sequence[Column],
+    combine: Combine,
+    *,
+    confidence: float = 0.95,
+    seed: int,
+    bounds: tuple[float, float] = SHARE,
+) -> Paired:
+    """Compares the figures of two systems on the same questions; a positive `diff` means b's is greater.
+
+    In each column a question counts when it is scored on both sides. p is that of swapping the systems,
+    question by question. `sd` is the standard deviation that a mean of `n` differences as sure as this one
+    would have, `step` is 0. Raises UsageError like `pooled_ci`, and for unequal shapes.
+    """
+    if [len(column) for column in a] != [len(column) for column in b]:
+        raise UsageError("Both systems need the same columns of the same questions; score them alike.")
+    shared = [
+        [(x, y) if x is not None and y is not None else (None, None) for x, y in zip(*pair, strict=True)]
+        for pair in zip(a, b, strict=True)
+    ]
+    sides = [[pair[side] for pair in column] for side in (0, 1) for column in shared]
+    values, seen = _sorted(*_matrices(sides, bounds))
+    half = len(a)
+
+    def gap(*means: float) -> float:
+        return combine(*means[half:]) - combine(*means[:half])
+
+    diff = gap(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
+    p = _swap(values[:, :half], values[:, half:], seen[:, :half], gap, seed)
+    low, high, spread = _ends(values, seen, _far(values, seen, half, bounds), gap, confidence, seed)
+    low, high = agree(diff, min(diff, low), max(diff, high), p, confidence)
+    n = len(values)
+    sd = spread * sqrt(n) if (values[:, :half] != values[:, half:]).any() else 0.0
+    return Paired(diff, low, high, p, n, sd, 0.0, confidence)
+
+
+def _matrices(columns: Sequence[Column], bounds: tuple[float, float]) -> tuple[Array, Array]:
+    """Scores and whether there is one, questions x columns, of the questions with any score."""
+    import numpy as np
+
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1:
+        found = ", ".join(str(n) for n in sorted(lengths)) or "no column"
+        raise UsageError(f"Columns must hold the same questions, at least one column, but got {found}.")
+    values, seen = np.zeros((2, lengths.pop(), len(columns)))
+    for i, column in enumerate(columns):
+        rows = [row for row, score in enumerate(column) if score is not None]
+        values[rows, i] = array([score for score in column if score is not None], bounds)
+        seen[rows, i] = 1.0
+    kept = seen.any(axis=1)
+    return values[kept], seen[kept]
+
+
+def _sorted(values: Array, seen: Array) -> tuple[Array, Array]:
+    import numpy as np
+
+    order = np.lexsort(np.hstack([values, seen]).T)
+    return values[order], seen[order]
+
+
+def _ends(
+    values: Array,
+    seen: Array,
+    unseen: tuple[Sequence[float], Sequence[float]],
+    combine: Combine,
+    confidence: float,
+    seed: int,
+) -> tuple[float, float, float]:
+    """Both ends, and the standard deviation of the draws without the unseen question."""
+    import numpy as np
+
+    weighted, total, weight = joint_draws(values, seen, seed)
+
+    def figures(means: Array) -> Array:
+        return np.array([combine(*row) for row in means.tolist()])
+
+    seen_only, drawn = figures(weighted / total), weight[:, None]
+
+    def end(extreme: Sequence[float], level: float) -> float:
+        with_unseen = figures((weighted + drawn * np.array(extreme)) / (total + drawn))
+        return float(np.quantile(np.concatenate([seen_only, with_unseen]), level))
+
+    tail = (1 - confidence) / 2
+    return end(unseen[0], tail), end(unseen[1], 1 - tail), float(seen_only.std())
+
+
+def _far(
+    values: Array, seen: Array, half: int, bounds: tuple[float, float]
+) -> tuple[list[float], list[float]]:
+    """The unseen scores of a and b for the lower and the upper end: as far apart as `paired` puts them."""
+    span, middle = bounds[1] - bounds[0], (bounds[0] + bounds[1]) / 2
+    apart = []
+    for i in range(half):
+        here = seen[:, i] > 0
+        differences = (values[here, half + i] - values[here, i]).round(12)
+        apart.append(reach(differences, -span, span, when_equal=span))
+    low, high = ([gap[side] / 2 for gap in apart] for side in (0, 1))
+    return (
+        [middle - gap for gap in low] + [middle + gap for gap in low],
+        [middle - gap for gap in high] + [middle + gap for gap in high],
+    )
+
+
+def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int) -> float:
+    """The two-sided p of the gap when every question may change sides with all its columns."""
+    import numpy as np
+
+    n = seen.sum(axis=0)
+    middle, half = (a + b).sum(axis=0) / 2, (b - a) / 2
+    half = half[(half != 0).any(axis=1)]
+    observed = abs(
+        gap(*((middle - half.sum(axis=0)) / n).tolist(), *((middle + half.sum(axis=0)) / n).tolist())
+    )
+    extreme = 0
+    for signs in signs_of(len(half), seed):
+        moved = signs @ half
+        means = np.hstack([(middle - moved) / n, (middle + moved) / n]).tolist()
+        extreme += sum(abs(gap(*row)) >= observed - TOLERANCE for row in means)
+    return share(extreme, len(half))

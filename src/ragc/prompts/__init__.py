@@ -1,0 +1,1 @@
+"""Prompts as data: what exports write and `[prompts]` reads."""

@@ -1,0 +1,150 @@
+"""A prompt's file as messages, before anything in them is read as a template."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ragc.core import inputs
+from ragc.errors import DataError, UnknownName
+
+FORMATS = ("jinja2", "openai-json")
+"""What can be imported."""
+
+MOST_BYTES = 4 * 2**20
+"""The size of the largest file that is read."""
+
+DEEPEST = 64
+"""How deep arrays and objects of a file may be nested."""
+
+_EXACT = 2**63
+_TEXT = (".jinja", ".jinja2", ".j2")
+_ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_SLOT = r"\{\{\s*[A-Za-z_]\w*\s*\}\}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFile:
+    """A prompt's file: its messages as (role, content), what else it says, and its format.
+
+    `raw` are the messages as they stand in the file; `told` the object that they stand in, with the request
+    of openai-json beside it, empty for a bare array or text.
+    """
+
+    path: Path
+    format: str
+    messages: tuple[tuple[str, str], ...]
+    raw: tuple[Mapping[str, Any], ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    def wrong(self, what: str) -> DataError:
+        """The error that says what is wrong with the file."""
+        return DataError(str(self.path), [what])
+
+
+def read(path: str | Path, format: str | None = None) -> PromptFile:
+    """The file at `path`; without `format` its name tells it, or what its messages hold.
+
+    Raises UnknownName for another format, and DataError, one sentence, for what is no prompt.
+    """
+    path = Path(path)
+    if format is not None and format not in FORMATS:
+        raise UnknownName("format that can be imported", format, FORMATS)
+    try:
+        text = contents(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(str(path), [f"the prompt is not UTF-8 text ({error})."]) from None
+    if path.suffix == ".md":
+        what = "Markdown is for reading and cannot be taken over; write the prompt with `ragc export COMPILED"
+        raise DataError(str(path), [f"{what} --to openai-json --out PATH`, edit that file and name it here."])
+    if path.suffix in _TEXT:
+        return PromptFile(path, "jinja2", (("user", text),))
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        wanted = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
+        raise DataError(str(path), [f"it is no JSON ({error}); wanted is {wanted}."]) from None
+    if problem := _unusable(said):
+        raise DataError(str(path), [f"it holds {problem}, which no prompt of ragc has."])
+    return _of_json(path, said, format)
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of the prompt at `path`; raises DataError for what is no file of at most MOST_BYTES."""
+    try:
+        return inputs.read_bytes(path, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(str(path), [f"the prompt cannot be read: {why}."]) from None
+
+
+def _unusable(value: Any) -> str:
+    """What of the JSON `value` no prompt can hold, "" for nothing: half characters, big numbers."""
+    waiting = [(value, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if depth > DEEPEST:
+            return f"arrays and objects nested deeper than {DEEPEST} levels"
+        if isinstance(one, float) and not math.isfinite(one):
+            return "a number that is not finite"
+        if isinstance(one, int) and abs(one) >= _EXACT:
+            return "an integer of more than 64 bits"
+        if isinstance(one, str) and any("\ud800" <= c <= "\udfff" for c in one):
+            return "half of a surrogate pair"
+        if isinstance(one, dict):
+            waiting += [(part, depth + 1) for pair in one.items() for part in pair]
+        elif isinstance(one, list):
+            waiting += [(part, depth + 1) for part in one]
+    return ""
+
+
+def _of_json(path: Path, said: Any, format: str | None) -> PromptFile:
+    told = said if isinstance(said, dict) else {}
+    request = told.get("request") if isinstance(told.get("request"), dict) else told
+    raw = request.get("messages") if isinstance(request, dict) and told else said
+    if not isinstance(raw, list) or not raw:
+        raise DataError(str(path), ["it holds no messages: an array of objects with role and content."])
+    messages = tuple(_message(path, number, one) for number, one in enumerate(raw, 1))
+    found = format or _format(path, told, messages)
+    return PromptFile(path, found, messages, tuple(raw), {**told, "request": request} if told else {})
+
+
+def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
+    if not isinstance(one, dict):
+        raise DataError(str(path), [f"message {number} is no object with role and content."])
+    role = one.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise DataError(
+            str(path),
+            [f"message {number} has the role {str(role)[:60]!r}; only {', '.join(_ROLES)} can be imported."],
+        )
+    if one.get("tool_calls") or one.get("function_call"):
+        raise DataError(str(path), [f"message {number} calls tools, which no prompt of ragc does."])
+    return _ROLES[role], _content(path, number, one.get("content"))
+
+
+def _content(path: Path, number: int, content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [None]
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(str(path), [f"message {number} holds something else than text."])
+    return "".join(map(str, texts))
+
+
+def _format(path: Path, told: Mapping[str, Any], messages: tuple[tuple[str, str], ...]) -> str:
+    if path.name.endswith(".openai.json") or "slots" in told:
+        return "openai-json"
+    tags = any(re.search(r"\{[{%#]", re.sub(_SLOT, "", content)) for _, content in messages)
+    return "jinja2" if path.name.endswith(".jinja.json") or tags else "openai-json"

@@ -1,0 +1,337 @@
+"""Import: a prompt that a team has, exported or hand-written, as a signature with demonstrations.
+
+Files are read, never run: templates are parsed and nothing in them is rendered.
+
+From the messages of a file to an imported prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.errors import RagcError, UnknownName, UsageError
+from ragc.prompts.demos import inputs_in, outputs_in, outputs_of
+from ragc.prompts.files import PromptFile, contents, read
+from ragc.prompts.model import KEY, Input, Output, Slot
+from ragc.prompts.render import fits
+from ragc.prompts.templates import Template, Untranslatable, jinja, marked, plain, without_layout, wording
+from ragc.prompts.types import input_of
+from ragc.targets.base import Sampling
+
+__all__ = ["DEFAULT", "ImportedPrompt", "contents", "imported"]
+
+DEFAULT = Sampling()
+"""What a file that says nothing of the sampling asks for."""
+
+if TYPE_CHECKING:
+    from ragc.programs.base import RagProgram
+    from ragc.programs.calls.predict import RagPredict
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedPrompt:
+    """A prompt as it was read.
+
+    `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not tell.
+    `demos` are values by field name. `definitions` are what the schemas of outputs refer to. `left` says, a
+    sentence each, what of the file was not taken over as it stands. `exported` tells that all of this is
+    what an export said. `sampling` is for the reader: knobs decide the sampling of a program.
+    """
+
+    path: Path
+    format: str
+    instructions: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    demos: tuple[Mapping[str, Any], ...] = ()
+    sampling: Sampling = DEFAULT
+    guessed: frozenset[str] = frozenset()
+    definitions: Mapping[str, Any] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    exported: bool = False
+
+    def signature(self) -> Any:
+        """The DSPy signature of the prompt; raises UsageError where a field has no name or type for one."""
+        from ragc.prompts.types import signature_of
+
+        return signature_of(self.instructions, self.inputs, self.outputs, self.definitions)
+
+    def apply(self, program: RagProgram, predictor: str, *, demos: bool = True) -> None:
+        """Give the instructions and demonstrations of this prompt to a predictor of `program`.
+
+        Without `demos` its demonstrations stay as they are, and so do its instructions where this prompt has
+        none. Raises UnknownName for another predictor, and UsageError when its fields are others, or when the
+        program shows fewer demonstrations than there are.
+        """
+        calls = dict(program.named_predictors())
+        if predictor not in calls:
+            raise UnknownName(f"predictor of {program.method.id!r}", predictor, calls)
+        call = calls[predictor]
+        what = f"{self.path} cannot be the prompt of {predictor!r} of {program.method.id}"
+        self._check(what, call)
+        if demos and len(self.demos) > call.max_demos:
+            raise UsageError(
+                f"{what}: it has {len(self.demos)} demonstrations and the program shows {call.max_demos}; "
+                f"set the knob icl_n to {len(self.demos)}, or take its instructions only."
+            )
+        if self.exported or self.instructions:
+            call.signature = call.signature.with_instructions(self.instructions)
+        if demos:
+            call.demos = [_fitted(demo, call.signature) for demo in self.demos]
+
+    def _check(self, what: str, call: RagPredict) -> None:
+        """Raise UsageError unless the fields of `call` are those of this prompt."""
+        fields = call.signature.input_fields
+        own = {name: info for name, info in fields.items() if not (info.json_schema_extra or {}).get("echo")}
+        hidden = {"domain"} if type(call).messages is not _messages() else set()
+        found = {one.name for one in self.inputs}
+        if not (own.keys() - hidden <= found <= own.keys()):
+            raise UsageError(f"{what}: its inputs are {_names(found)}, wanted are {_names(own)}.")
+        for one in self.inputs:
+            many = str(own[one.name].annotation).startswith(("list", "tuple"))
+            if many != one.many and one.name not in self.guessed:
+                raise UsageError(
+                    f"{what}: its input {one.name!r} is {_many(one.many)}, wanted is {_many(many)}."
+                )
+        outputs = call.signature.output_fields
+        told = {one.name for one in self.outputs}
+        wrong = told - outputs.keys() if told & self.guessed else told ^ outputs.keys()
+        if wrong:
+            raise UsageError(f"{what}: its outputs are {_names(told)}, wanted are {_names(outputs)}.")
+
+
+def _messages() -> Any:
+    from ragc.programs.calls.predict import RagPredict
+
+    return RagPredict.messages
+
+
+def _names(names: Any) -> str:
+    return ", ".join(name[:60] for name in sorted(names)[:20]) or "none"
+
+
+def _many(many: bool) -> str:
+    return "a list" if many else "one value"
+
+
+def _fitted(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+    """`demo` with one item where a list is wanted and a value stands."""
+    made = dict(demo)
+    for name, info in signature.input_fields.items():
+        if isinstance(made.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
+            made[name] = [made[name]]
+    return made
+
+
+def imported(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
+    """The prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
+
+    That is a JSON array of messages, an object with `messages`, or a text template (`.jinja`, `.jinja2`,
+    `.j2`). Pairs of user and assistant before the last message become demonstrations where they are
+    written as the last message is. Raises UnknownName for another format and DataError for what is no
+    prompt or does what no prompt of ragc can, in one sentence.
+    """
+    from ragc.prompts.model import intact
+
+    file = read(path, format)
+    return told(file) if intact(file.told, file.raw) else taken(file)
+
+
+_NUMBERS = {
+    "temperature": float,
+    "top_p": float,
+    "max_tokens": int,
+    "top_k": int,
+    "min_p": float,
+    "seed": int,
+}
+
+
+def told(file: PromptFile) -> ImportedPrompt:
+    """The prompt of an export whose messages nobody changed: what the export says that it is made of."""
+    source = file.told[KEY]
+    try:
+        return ImportedPrompt(
+            path=file.path,
+            format=file.format,
+            instructions=str(source["instructions"]),
+            inputs=_inputs_told(file),
+            outputs=_outputs_told(file, source["outputs"]),
+            demos=_demos_told(file, source["demonstrations"]),
+            sampling=_sampling(file),
+            definitions=_definitions(file),
+            exported=True,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise file.wrong(f"its {KEY!r} is not what an export writes: {error}.") from error
+
+
+def _demos_told(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
+    """The demonstrations of an export; raises DataError where an input of one is not of its type."""
+    known = {one.name: one for one in _inputs_told(file)}
+    for number, demo in enumerate(demos, 1):
+        for name, value in dict(demo).items():
+            if name in known and not fits(known[name], value):
+                raise file.wrong(f"its demonstration {number} has an input {name!r} that is {_shown(value)}.")
+    return tuple(dict(demo) for demo in demos)
+
+
+def _shown(value: Any) -> str:
+    return f"{str(value)[:60]!r}, not of the type that its input_schema says"
+
+
+def taken(file: PromptFile) -> ImportedPrompt:
+    """The prompt that the messages themselves say; raises DataError."""
+    left: list[str] = []
+    read = [(role, _template(file, number, text, left)) for number, (role, text) in _numbered(file)]
+    system = [template for role, template in read if role == "system"]
+    turns = [(role, template) for role, template in read if role != "system"]
+    if not turns or turns[-1][0] != "user":
+        raise file.wrong("its last message must be the user's, with the inputs as slots.")
+    last = turns.pop()[1]
+    if not any(isinstance(part, Slot) for part in last.parts):
+        raise file.wrong("its last message has no slot such as {{ question }}, so it takes no input.")
+    inputs, guessed = _inputs(file, [*system, last])
+    pairs = _pairs(turns, left)
+    outputs = _outputs_told(file, {}) or outputs_of([reply for _, reply in pairs])
+    if not _schema(file):
+        guessed |= {one.name for one in outputs}
+    names = {one.name: one for one in inputs}
+    demos = []
+    for asked, reply in pairs:
+        given, said = inputs_in(asked, last.parts, names), outputs_in(reply, outputs)
+        if given is None or said is None:
+            left.append(f"a pair of messages that is not written as the last one: {asked[:60]!r}")
+        else:
+            demos.append(given | said)
+    return ImportedPrompt(
+        path=file.path,
+        format=file.format,
+        instructions=_instructions(file, system, last, left),
+        inputs=inputs,
+        outputs=outputs,
+        demos=tuple(demos),
+        sampling=_sampling(file),
+        guessed=frozenset(guessed),
+        definitions=_definitions(file),
+        left=tuple(left),
+    )
+
+
+def _numbered(file: PromptFile) -> Iterable[tuple[int, tuple[str, str]]]:
+    return enumerate(file.messages, 1)
+
+
+def _template(file: PromptFile, number: int, text: str, left: list[str]) -> Template:
+    try:
+        made = jinja(text) if file.format == "jinja2" else marked(text, _mapping(file, "slots"))
+    except Untranslatable as error:
+        raise file.wrong(f"message {number} cannot be imported: {error}.") from error
+    left += made.left
+    return made
+
+
+def _instructions(file: PromptFile, system: Sequence[Template], last: Template, left: list[str]) -> str:
+    """The system messages and what the last message says beside its inputs."""
+    layout = str(_mapping(file, KEY).get("layout") or "")
+    text = "\n\n".join(plain(template.parts) for template in system)
+    if layout:
+        left.append("the messages were changed after the export, so they were read as they stand")
+        return without_layout(text, layout)
+    if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
+        left.append(f"the place of {', '.join(slots)} in the system message: an input stands with the others")
+    more = wording(last.parts)
+    if more:
+        left.append("the wording of the last message, which is now the end of the instructions")
+    return "\n".join(part for part in (text.strip(), more) if part)
+
+
+def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
+    """The inputs, and the names of those whose type is a guess: a plain slot that no schema describes."""
+    told = {one.name: one for one in _inputs_told(file)}
+    slots = [part for template in templates for part in template.parts if isinstance(part, Slot)]
+    made = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
+    names = list(dict.fromkeys(slot.name for slot in slots))
+    guessed = {name for name in names if name not in told and not made[name].many}
+    return tuple(told.get(name, made[name]) for name in names), guessed
+
+
+def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple[str, str]]:
+    """User and assistant messages that follow each other; what stands alone, or has slots, is `left`."""
+    found: list[tuple[str, str]] = []
+    waiting: str | None = None
+    for role, template in turns:
+        text = plain(template.parts)
+        slotted = any(isinstance(part, Slot) for part in template.parts)
+        if role == "assistant" and waiting is not None and not slotted:
+            found.append((waiting, text))
+            waiting = None
+            continue
+        if waiting is not None or role == "assistant" or slotted:
+            left.append(f"a message of a turn that is no demonstration: {(waiting or text)[:60]!r}")
+        waiting = text if role == "user" and not slotted else None
+    if waiting is not None:
+        left.append(f"a message of a turn that is no demonstration: {waiting[:60]!r}")
+    return found
+
+
+def _mapping(file: PromptFile, key: str) -> Mapping[str, Any]:
+    value = file.told.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _inputs_told(file: PromptFile) -> tuple[Input, ...]:
+    try:
+        schemas = _mapping(file, "input_schema").get("properties") or {}
+        return tuple(input_of(name, schema) for name, schema in schemas.items())
+    except (RagcError, AttributeError) as error:
+        raise file.wrong(f"its input_schema cannot be read: {error}") from error
+
+
+def _schema(file: PromptFile) -> Mapping[str, Any]:
+    """The JSON schema of a reply, as an export tells or the request's format; raises DataError."""
+    schema = _mapping(file, "output_schema")
+    if not schema:
+        try:
+            found = (file.told.get("request") or {})["response_format"]["json_schema"]["schema"]
+        except (KeyError, TypeError):
+            return {}
+        schema = found if isinstance(found, dict) else {}
+    for key in ("properties", "$defs"):
+        parts = schema.get(key) or {}
+        if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+            raise file.wrong(f"the {key!r} of its reply's schema must be an object of schemas by name.")
+    return schema
+
+
+def _outputs_told(file: PromptFile, about: Mapping[str, str]) -> tuple[Output, ...]:
+    found = _schema(file).get("properties") or {}
+    said = {name: str(schema.get("description") or "") for name, schema in found.items()}
+    return tuple(Output(name, schema, about.get(name, said[name])) for name, schema in found.items())
+
+
+def _definitions(file: PromptFile) -> Mapping[str, Any]:
+    found = _schema(file).get("$defs")
+    return found if isinstance(found, dict) else {}
+
+
+def _sampling(file: PromptFile) -> Sampling:
+    """The sampling that the file asks for; what it leaves out is the default."""
+    said = {**(file.told.get("request") or {}), **_mapping(file, "parameters")}
+    said.setdefault("max_tokens", said.get("max_completion_tokens"))
+    found: dict[str, Any] = {}
+    for name, kind in _NUMBERS.items():
+        value = said.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or kind(value) != value:
+            raise file.wrong(f"its {name} is no {'number' if kind is float else 'integer'}.")
+        found[name] = kind(value)
+    stop = said.get("stop")
+    ends = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(ends, list) or not all(isinstance(end, str) for end in ends):
+        raise file.wrong("its stop is neither a text nor a list of texts.")
+    return Sampling(**found, stop=tuple(ends))

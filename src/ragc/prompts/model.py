@@ -1,0 +1,287 @@
+"""What an export is made of: prompts as fixed text with slots for inputs, and what goes with them.
+
+Plain data: a format needs nothing else, and nothing here imports an LM library. `ragc.exports.derive`
+makes it from a compiled program.
+
+How replies are read, as data: what a consumer has to do to get a prompt's outputs from a reply's text.
+
+What an export tells of its prompt so that it can be read back: the parts that its messages are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ragc.core.digest import digest
+from ragc.errors import UsageError
+from ragc.targets.base import ChatRequest, Role, Sampling
+from ragc.targets.openai_wire import request_body
+
+if TYPE_CHECKING:
+    from ragc.programs.flow import Graph
+
+
+Kind = Literal["text", "number", "integer", "flag"]
+Style = Literal["plain", "lines", "json"]
+
+
+class NotExpressible(UsageError):
+    """A program, or one prompt of it, that no fixed template or not this format can say.
+
+    The message names what cannot be said and why, and which formats can say it, if any.
+    """
+
+    def __init__(self, what: str, why: str, formats: tuple[str, ...] = ()) -> None:
+        self.what, self.why, self.formats = what, why, formats
+        can = f"These formats can: {', '.join(formats)}." if formats else "No format can."
+        super().__init__(f"{what} cannot be exported: {why}. {can}")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a prompt: its name, what one value is, and whether it is a list of them.
+
+    `about` describes it, empty where there is nothing to say. A list of texts is how passages come.
+    """
+
+    name: str
+    kind: Kind = "text"
+    many: bool = False
+    about: str = ""
+
+    @property
+    def passages(self) -> bool:
+        """Whether this is a list of texts."""
+        return self.many and self.kind == "text"
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of a value."""
+        names = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean"}
+        one: dict[str, Any] = {"type": names[self.kind]}
+        made = {"type": "array", "items": one} if self.many else one
+        return {**made, **({"description": self.about} if self.about else {})}
+
+
+class Slot(NamedTuple):
+    r"""A place in a message where the input `name` stands.
+
+    `style` says how it is written. plain: one value; a text as it is, a number in decimal, a flag as
+    `words`. lines: a list, `[1] item` a line from 1, with LF between them, and `none` when it is empty.
+    json: a list as a JSON array with `, ` between the items, where only `"`, a backslash and
+    characters below U+0020 are escaped (\b \f \n \r \t, else \u00xx). `words` are what true and false
+    are written as.
+    """
+
+    name: str
+    style: Style = "plain"
+    words: tuple[str, str] = ("true", "false")
+
+
+Part = str | Slot
+"""Fixed text, never empty, or a slot."""
+
+
+class TemplateMessage(NamedTuple):
+    """A chat message: its role and what its content is made of, in order. Two texts are never neighbours."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+    @property
+    def fixed(self) -> str | None:
+        """The content where it has no slot, else None."""
+        return "".join(map(str, self.parts)) if not self.slots else None
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots in order; an input may have several."""
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output field of a reply: its name, its JSON schema and what it is, as the signature says."""
+
+    name: str
+    schema: Mapping[str, Any]
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPrompt:
+    """One typed call of a compiled program: all that it sends, apart from the values of its inputs.
+
+    `name` is the predictor's, `role` that of the target it asks. All messages but the last are fixed
+    (instructions, then demonstrations); the last is the user's and holds every slot. `output_schema` is
+    the strict JSON schema of a reply; it is sent, and the reply is JSON, where `enforced`. `layout` names
+    how replies are written, see `ragc.prompts.model`. `logprobs` says that the program needs the log
+    probabilities of a reply. `demos` is the number of demonstrations in the messages, `demonstrations` are
+    their values by field. `fingerprint` is a digest of all that shapes the prompt, `program` that of the
+    whole compiled program.
+    """
+
+    name: str
+    role: Role
+    instructions: str
+    messages: tuple[TemplateMessage, ...]
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    output_schema: Mapping[str, Any]
+    layout: str
+    enforced: bool
+    sampling: Sampling
+    logprobs: bool
+    demos: int
+    fingerprint: str
+    program: str
+    demonstrations: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of the inputs by name: all are required, others are refused."""
+        return {
+            "type": "object",
+            "properties": {one.name: one.schema() for one in self.inputs},
+            "required": [one.name for one in self.inputs],
+            "additionalProperties": False,
+        }
+
+    def input(self, name: str) -> Input:
+        """The input called `name`; raises KeyError."""
+        return {one.name: one for one in self.inputs}[name]
+
+    def parameters(self) -> dict[str, Any]:
+        """All but model and messages of the request body that OpenAI's chat API gets, by its names.
+
+        What is left to the target is left out; `response_format` is there where the reply is enforced.
+        """
+        schema = self.output_schema if self.enforced else None
+        request = ChatRequest((), schema=schema, sampling=self.sampling, logprobs=self.logprobs)
+        body = request_body(request, "")
+        return {name: value for name, value in body.items() if name not in ("model", "messages")}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A dev or train question as the prompt called `prompt` sees it, with its gold answers.
+
+    For formats that carry test cases or a batch. `inputs` are the values by name.
+    """
+
+    id: str
+    prompt: str
+    inputs: Mapping[str, Any]
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedProgram:
+    """A compiled program as exports see it: its prompts in call order, and how they work together.
+
+    `models` are the ids of the models by role, without paths or addresses; a role may be missing. `note`
+    says where demonstrations are from and under which licence, empty where there are none. `cases` and
+    `example` (one traced question, JSON values) are there only when they were given; `metric` is the id
+    of the metric that the program was compiled for, empty when unknown.
+    """
+
+    method: str
+    about: str
+    fingerprint: str
+    knobs: Mapping[str, Any]
+    prompts: tuple[CompiledPrompt, ...]
+    graph: Graph
+    models: Mapping[str, str] = field(default_factory=dict)
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    metric: str = ""
+    cases: tuple[Case, ...] = ()
+    example: Mapping[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[CompiledPrompt]:
+        return iter(self.prompts)
+
+    def prompt(self, name: str) -> CompiledPrompt:
+        """The prompt called `name`; raises KeyError."""
+        return {one.name: one for one in self.prompts}[name]
+
+    def model(self, prompt: CompiledPrompt) -> str:
+        """The id of the model that answers `prompt`; the word `model` where it is not known."""
+        return self.models.get(prompt.role) or self.models.get("main") or "model"
+
+    @property
+    def single(self) -> bool:
+        """Whether the program is one call: one prompt, asked once a question."""
+        return len(self.prompts) == 1 and self.graph.single
+
+
+AGAIN = (
+    "That reply could not be read: {error} "
+    "Reply again with only a JSON object that has exactly these fields: {fields}."
+)
+"""What a reply that cannot be read is answered with, once; `fields` are the names in double quotes."""
+
+_HOW = {
+    "json": "The reply is a JSON object that fits the schema; prose around it is cut off first.",
+    "markers": (
+        "A line that begins with a field's marker begins its value, on the same line or after it, up to the "
+        "next marker; the value loses white space at its ends. A value that is not a text is JSON."
+    ),
+    "tags": (
+        "Each field's value stands between its tags, white space at its ends lost and XML entities read. "
+        "Nested values are nested tags, list items <item>. A value that is not a text is JSON."
+    ),
+}
+
+
+def style(prompt: CompiledPrompt) -> str:
+    """How the reply is written: `json`, `markers` or `tags`."""
+    return {"chat": "markers", "xml": "tags"}.get(prompt.layout, "json")
+
+
+def marker(prompt: CompiledPrompt, field: str) -> str:
+    """What stands before the value of an output `field`; empty where the reply is JSON."""
+    return {"markers": f"[[ ## {field} ## ]]", "tags": f"<{field}>"}.get(style(prompt), "")
+
+
+def reading(prompt: CompiledPrompt) -> dict[str, Any]:
+    """JSON values that say how a reply of `prompt` is read, and what is sent when it cannot be."""
+    kind = style(prompt)
+    names = ", ".join(f'"{one.name}"' for one in prompt.outputs)
+    return {
+        "style": kind,
+        "how": _HOW[kind],
+        "fields": {
+            one.name: {
+                **({"marker": marker(prompt, one.name)} if kind != "json" else {}),
+                **({"about": one.about} if one.about else {}),
+            }
+            for one in prompt.outputs
+        },
+        "repair": {
+            "append": ["assistant: the reply", "user: the text below"],
+            "text": AGAIN,
+            "fields": names,
+        },
+    }
+
+
+KEY = "source"
+
+
+def source(prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The parts of `prompt`, and a digest of the `messages` as written: it tells whether they still hold."""
+    return {
+        "layout": prompt.layout,
+        "instructions": prompt.instructions,
+        "demonstrations": [dict(demo) for demo in prompt.demonstrations],
+        "outputs": {one.name: one.about for one in prompt.outputs},
+        "messages": digest(list(messages)),
+    }
+
+
+def intact(told: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the `messages` of a file are those that its source was written for."""
+    source = told.get(KEY)
+    return isinstance(source, dict) and source.get("messages") == digest(list(messages))

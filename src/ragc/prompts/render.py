@@ -1,0 +1,145 @@
+"""The one renderer: a prompt as Jinja2 templates, and its messages for given inputs.
+
+Templates need nothing of ours. They render alike whatever `trim_blocks`, `lstrip_blocks` and
+`keep_trailing_newline` are, as long as autoescape is off, and refuse a missing input where `undefined` is
+StrictUndefined. A text in the place of a list is refused by all, sandboxes included.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from ragc.errors import UsageError
+from ragc.prompts.model import CompiledPrompt, Input, Slot, TemplateMessage
+from ragc.targets.base import Message
+
+_SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+ESCAPES: Mapping[str, str] = {**_SHORT, **{chr(i): f"\\u{i:04x}" for i in range(32) if chr(i) not in _SHORT}}
+"""How a JSON text writes the characters that it cannot hold as they are; the backslash comes first."""
+
+_WANTED = {"text": "a text", "number": "a number", "integer": "an integer", "flag": "true or false"}
+_PYTHON: Mapping[str, tuple[type, ...]] = {
+    "text": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "flag": (bool,),
+}
+
+
+def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+    """The messages that a call of `prompt` with `inputs` sends.
+
+    Raises UsageError when an input is missing, unknown or not of its type.
+    """
+    check_inputs(prompt, inputs)
+    return tuple(
+        Message(message.role, _compiled(template(prompt, message)).render(**inputs))
+        for message in prompt.messages
+    )
+
+
+def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
+    """Raise UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
+    known = {one.name: one for one in prompt.inputs}
+    if inputs.keys() != known.keys():
+        wanted, found = ", ".join(known) or "none", ", ".join(inputs) or "none"
+        raise UsageError(f"The prompt {prompt.name!r} has the inputs {wanted}; found {found}.")
+    for name, one in known.items():
+        if not fits(one, inputs[name]):
+            wanted = f"a list of {one.kind} items" if one.many else _WANTED[one.kind]
+            raise UsageError(f"The input {name!r} of {prompt.name!r} must be {wanted}.")
+
+
+def fits(one: Input, value: Any) -> bool:
+    """Whether `value` is of the type of the input `one`; numbers must be finite."""
+    if one.many:
+        return isinstance(value, list | tuple) and all(_fits(one.kind, item) for item in value)
+    return _fits(one.kind, value)
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == "flag"
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _PYTHON[kind])
+
+
+def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
+    """The Jinja2 source of the content of `message`."""
+    made, after = "", False
+    for part in message.parts:
+        if isinstance(part, str):
+            made += literal(part, after_block=after, rest=part is not message.parts[-1])
+            after = False
+        else:
+            made += _slot(prompt, part)
+            after = made.endswith("%}")
+    return made
+
+
+def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
+    """Jinja2 source that renders as `text`.
+
+    Written as expressions are: an opening brace that could begin a tag, every CR, white space at the end of a
+    last line (`lstrip_blocks`), a last LF where nothing follows (`rest` is false), and a first one after a
+    block (`trim_blocks`).
+    """
+    awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[^\S\n]+\Z|\A[^\S\n]+\Z"
+    awkward += ("" if rest else r"|\n\Z") + (r"|\A\n" if after_block else "")
+    return re.sub(awkward, lambda found: f"{{{{ {_quoted(found[0])} }}}}", text)
+
+
+def _quoted(text: str) -> str:
+    """`text` as a string literal of Jinja2."""
+    return '"' + "".join(ESCAPES.get(c, c).replace("\\u00", "\\x") for c in text) + '"'
+
+
+def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
+    kind, name = prompt.input(slot.name).kind, slot.name
+    if slot.style == "plain":
+        return f"{{{{ {_value(kind, name, slot.words)} }}}}"
+    item = _value(kind, "item", ("true", "false"))
+    if slot.style == "lines":
+        return (
+            f"{guard(slot.name, name)}{{% for item in {name} %}}[{{{{ loop.index }}}}] {{{{ {item} }}}}"
+            '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
+        )
+    shown = f'"{{{{ {_escaped(item)} }}}}"' if kind == "text" else f"{{{{ {item} }}}}"
+    listed = f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    return guard(slot.name, name) + listed
+
+
+def guard(input: str, name: str) -> str:
+    """Jinja2 and Nunjucks that fail where `name` is a text, which a loop would write letter by letter.
+
+    `input` is what the error calls it. A call of what is not there is an error in every environment.
+    """
+    said = _quoted(f"{input} must be a list, not a text")
+    return f"{{% if {name} is string %}}{{{{ {name}[{said}]() }}}}{{% endif %}}"
+
+
+def _value(kind: str, name: str, words: tuple[str, str]) -> str:
+    return f'"{words[0]}" if {name} else "{words[1]}"' if kind == "flag" else name
+
+
+def _escaped(name: str) -> str:
+    return name + "".join(f"|replace({_quoted(raw)}, {_quoted(said)})" for raw, said in ESCAPES.items())
+
+
+@cache
+def environment() -> SandboxedEnvironment:
+    """The environment that templates are rendered in: sandboxed, strict about names, nothing escaped."""
+    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+
+
+@cache
+def _compiled(source: str) -> Any:
+    return environment().from_string(source)

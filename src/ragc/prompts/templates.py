@@ -1,0 +1,194 @@
+"""A message's template as fixed text and slots: Jinja2 is parsed, never run.
+
+Only what a prompt of ragc can say is taken: names, lists written item by item, and flags.
+
+What of hand-written messages is instructions: their wording without the labels of the inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.sandbox import SandboxedEnvironment
+
+from ragc.prompts.model import Part, Slot, Style
+
+_SLOT = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_LISTS: Mapping[str, Style] = {"join": "lines", "tojson": "json"}
+
+
+class Untranslatable(ValueError):
+    """What a template does that no prompt of ragc can; the text is the end of a sentence about it."""
+
+
+@dataclass
+class Template:
+    """The parts of one message, and what of its template was not taken over, one sentence each."""
+
+    parts: tuple[Part, ...] = ()
+    left: list[str] = field(default_factory=list)
+
+
+def marked(content: str, slots: Mapping[str, Any]) -> Template:
+    """`content` of openai-json: cut at the marks of `slots`, or at every `{{name}}` where none are told."""
+    if not slots:
+        pieces = _SLOT.split(content)
+        return _joined(Slot(p) if i % 2 else p for i, p in enumerate(pieces))
+    told = {mark: _slot(slot) for mark, slot in slots.items()}
+    pieces = re.split(f"({'|'.join(map(re.escape, sorted(told, key=len, reverse=True)))})", content)
+    return _joined(told[p] if i % 2 else p for i, p in enumerate(pieces))
+
+
+def _slot(said: Any) -> Slot:
+    if not (isinstance(said, dict) and isinstance(said.get("input"), str)):
+        raise Untranslatable("a slot does not name its input")
+    style = said.get("style", "plain")
+    if style not in ("plain", "lines", "json"):
+        raise Untranslatable(f"the slot of {said['input']!r} has the unknown style {style!r}")
+    return Slot(said["input"], style)
+
+
+def jinja(content: str) -> Template:
+    """`content` as Jinja2. Raises Untranslatable."""
+    try:
+        tree = SandboxedEnvironment(keep_trailing_newline=True).parse(content)
+    except jinja2.TemplateSyntaxError as error:
+        raise Untranslatable(f"line {error.lineno} is no Jinja2: {error.message}") from None
+    except ValueError as error:
+        raise Untranslatable(f"it is no Jinja2: {error}") from None
+    except RecursionError:
+        raise Untranslatable("its tags are nested too deep") from None
+    made = Template()
+    try:
+        made.parts = _joined(_parts(tree.body, made.left)).parts
+    except RecursionError:
+        raise Untranslatable("its tags are nested too deep") from None
+    return made
+
+
+def _joined(found: Iterator[Part] | Any) -> Template:
+    parts: list[Part] = []
+    for part in found:
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        elif part != "":
+            parts.append(part)
+    return Template(tuple(parts))
+
+
+def _parts(body: list[nodes.Node], left: list[str]) -> Iterator[Part]:
+    for node in body:
+        if isinstance(node, nodes.Output):
+            for shown in node.nodes:
+                yield from _shown(shown, left)
+        elif isinstance(node, nodes.For):
+            yield _listed(node)
+        elif isinstance(node, nodes.If) and _guards(node):
+            continue
+        elif isinstance(node, nodes.If) and isinstance(node.test, nodes.Name) and not node.elif_:
+            left.append(f"the condition on {node.test.name!r}: its text now always stands there")
+            yield from _parts(node.body, left)
+        else:
+            raise _refused(node)
+
+
+def _shown(node: nodes.Node, left: list[str]) -> Iterator[Part]:
+    if isinstance(node, nodes.TemplateData):
+        yield node.data
+    elif isinstance(node, nodes.Const):
+        yield str(node.value)
+    elif isinstance(node, nodes.Name):
+        yield Slot(node.name)
+    elif isinstance(node, nodes.CondExpr) and isinstance(node.test, nodes.Name):
+        yes, no = node.expr1, node.expr2
+        if not (isinstance(yes, nodes.Const) and isinstance(no, nodes.Const)):
+            raise _refused(node)
+        yield Slot(node.test.name, "plain", (str(yes.value), str(no.value)))
+    elif isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Name):
+        if node.name not in _LISTS:
+            left.append(f"the filter {node.name!r} of {node.node.name!r}")
+        yield Slot(node.node.name, _LISTS.get(node.name, "plain"))
+    else:
+        raise _refused(node)
+
+
+def _listed(node: nodes.For) -> Slot:
+    """The slot of a list that is written item by item, however its items are numbered."""
+    if not (isinstance(node.iter, nodes.Name) and isinstance(node.target, nodes.Name)) or node.test:
+        raise _refused(node)
+    allowed = {node.target.name, "loop", node.iter.name}
+    _each(node, nodes.Name, lambda name: name.name in allowed)
+    _each(node, nodes.Getattr, lambda of: isinstance(of.node, nodes.Name) and of.node.name == "loop")
+    for kind in (nodes.Call, nodes.Getitem, nodes.Assign, nodes.Macro, nodes.Include, nodes.Import):
+        _each(node, kind, lambda _: False)
+    quoted = '["' if _first_text(node) == '"' else ""
+    return Slot(node.iter.name, "json" if quoted else "lines")
+
+
+def _guards(node: nodes.If) -> bool:
+    """Whether the block is the refusal of a text in the place of a list, which exports write."""
+    test = node.test
+    of_text = isinstance(test, nodes.Test) and test.name == "string" and isinstance(test.node, nodes.Name)
+    return of_text and not node.elif_ and not node.else_ and next(node.find_all(nodes.Call), None) is not None
+
+
+def _first_text(node: nodes.For) -> str:
+    first = node.body[0] if node.body else None
+    shown = first.nodes[0] if isinstance(first, nodes.Output) and first.nodes else None
+    return shown.data if isinstance(shown, nodes.TemplateData) else ""
+
+
+def _each(node: nodes.Node, kind: type[Any], good: Callable[[Any], bool]) -> None:
+    for inner in node.find_all(kind):
+        if not good(inner):
+            raise _refused(inner)
+
+
+def _refused(node: nodes.Node) -> Untranslatable:
+    name = type(node).__name__.lower()
+    return Untranslatable(
+        f"line {node.lineno} has a Jinja2 {name!r} that is neither an input, a list of one, nor a flag"
+    )
+
+
+_MARKED_SLOT = re.compile("\ue000(\\w+)\ue001")
+_LABEL = re.compile(r"(.{0,60}[:=>\-])?\s*[\"'`]*\ue000\w+\ue001[\"'`]*(</.{1,60}>)?")
+_FRAME = re.compile(r"\W*|</?[\w\- ]{1,60}>|#+ .{1,60}|.{1,60}:")
+_MINIMAL = "\nReply with a JSON object:\n"
+_OBJECTIVE = "In adhering to this structure, your objective is: "
+
+
+def wording(parts: Sequence[Part]) -> str:
+    """The lines of a message that say something beside naming an input; in those an input is `` `name` ``.
+
+    Left out are lines of an input with its label, tags, headings, lines of signs, and labels alone.
+    """
+    text = "".join(p if isinstance(p, str) else f"\ue000{p.name}\ue001" for p in parts)
+    lines = (line.strip() for line in text.split("\n"))
+    kept = (line for line in lines if not (_LABEL.fullmatch(line) or _FRAME.fullmatch(line)))
+    return "\n".join(named(line) for line in kept)
+
+
+def named(text: str) -> str:
+    """`text` with the name of an input where its slot stands."""
+    return _MARKED_SLOT.sub(r"`\1`", text)
+
+
+def plain(parts: Sequence[Part]) -> str:
+    """A message as it stands, with the names of inputs for its slots."""
+    return "".join(p if isinstance(p, str) else f"`{p.name}`" for p in parts)
+
+
+def without_layout(text: str, layout: str) -> str:
+    """The instructions in the system message of an export, without what its `layout` says around them."""
+    if layout == "minimal":
+        return text.rpartition(_MINIMAL)[0] or text
+    before, found, after = text.partition(_OBJECTIVE)
+    if not found:
+        return before
+    return "\n".join(line.removeprefix(" " * 8) for line in after.removeprefix("\n").split("\n"))

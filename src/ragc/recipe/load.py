@@ -1,0 +1,158 @@
+"""Reading recipes: `load` turns a TOML file into a `Recipe`.
+
+A recipe that cannot be run raises one `RecipeError` that lists every problem with its line. Nothing
+here imports an LM library, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragc.core import inputs
+from ragc.errors import RecipeError, UsageError
+from ragc.recipe.lines import Keys, locate
+from ragc.recipe.models import Budget, Data, Recipe, Search, SourceSpec
+from ragc.recipe.table import Notes, Table, missing_file
+from ragc.recipe.validate import OPTIMIZERS, read
+
+__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse", "set_keys"]
+
+_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
+
+
+def load(
+    path: str | Path, sets: Sequence[str] = (), *, base: Path | None = None, files: bool = True
+) -> Recipe:
+    """The recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
+
+    Relative paths lead from `base`, or from the recipe's folder. `files=False` leaves out the check that
+    the files it names exist. Raises UsageError when `path` cannot be read and RecipeError with all
+    problems of what it says.
+    """
+    path = Path(path)
+    try:
+        text = inputs.read_text(path)
+    except FileNotFoundError:
+        raise UsageError(missing_file(f"the recipe {str(path)!r}", str(path), Path())) from None
+    except OSError as error:
+        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
+    except ValueError as error:
+        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error}.") from None
+    return parse(text, sets, where=str(path), base=path.parent if base is None else base, files=files)
+
+
+def parse(
+    text: str, sets: Sequence[str] = (), *, where: str = "recipe", base: Path = Path(), files: bool = True
+) -> Recipe:
+    """The recipe that the TOML `text` describes; `where` names it in errors. Otherwise as `load`."""
+    try:
+        values = _toml(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
+    lines, places = locate(text), dict[Keys, str]()
+    notes = Notes(lines, places)
+    for expression in sets:
+        problem = _override(values, expression, lines, places)
+        if problem:
+            notes.add_set(expression, problem)
+    recipe = read(Table(notes, values), base, files=files)
+    if problems := notes.listed():
+        raise RecipeError(where, problems)
+    return recipe
+
+
+def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:
+    """Where the overrides `sets` write, in order."""
+    return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
+
+
+def _toml(text: str) -> dict[str, object]:
+    """What `text` says. Raises TOMLDecodeError, for what is nested too deep to be read as well."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("It is nested too deep (at end of document)") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise tomllib.TOMLDecodeError(f"{error} (at end of document)") from None
+
+
+def _syntax_problem(message: str, text: str) -> str:
+    """What TOML's reader says, with the line first."""
+    place = _TOML_PLACE.search(message)
+    line = int(place[1]) if place and place[1] else text.count("\n") + 1
+    said = message[: place.start()] if place else message
+    advice = ""
+    if place and place[2] and said == "Invalid value":
+        advice = _unquoted(text.split("\n")[line - 1], int(place[2]) - 1)
+    return f"line {line}: this is not TOML: {advice or said[:1].lower() + said[1:]}"
+
+
+def _unquoted(line: str, column: int) -> str:
+    """What is wrong where the value at `column` of `line` is a text without quotes; "" for anything else."""
+    found = _UNQUOTED.match(line, column)
+    if not found:
+        return ""
+    words = found[0].rstrip()
+    if words.lower() in ("true", "false"):
+        return f"{words} is written {words.lower()}"
+    mark = "'" if "\\" in words else '"'
+    rest = line[column + len(words) :].rstrip()
+    return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
+
+
+def _override(
+    values: dict[str, object], expression: str, lines: dict[Keys, int], places: dict[Keys, str]
+) -> str:
+    """Write one `key.path=value` into `values` and its place into `places`; the problem, or ""."""
+    try:
+        expression.encode("utf-8")
+    except UnicodeEncodeError:
+        return "this is not UTF-8 text"
+    left, equals, right = expression.partition("=")
+    keys = _dotted(left)
+    if not equals or not keys:
+        return "write it as key.path=value"
+    table = values
+    for end, name in enumerate(keys[:-1], 1):
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return f"{'.'.join(keys[:end])} is not a table"
+        table = inner
+    table[keys[-1]] = _scalar(right.strip())
+    for place in [place for place in lines if place[: len(keys)] == keys]:
+        del lines[place]
+    for place in [place for place in places if place[: len(keys)] == keys]:
+        del places[place]
+    places[keys] = expression
+    return ""
+
+
+def _dotted(text: str) -> tuple[str, ...]:
+    """The names of a dotted key, or () when it is none."""
+    keys: list[str] = []
+    try:
+        found: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
+    except tomllib.TOMLDecodeError:
+        return ()
+    while isinstance(found, dict) and len(found) == 1:
+        name, found = next(iter(found.items()))
+        keys.append(name)
+    return tuple(keys)
+
+
+def _scalar(text: str) -> object:
+    """`text` as a TOML value, or as plain text when it is none."""
+    try:
+        found = _toml(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return found["value"] if len(found) == 1 else text

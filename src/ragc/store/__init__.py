@@ -1,0 +1,1 @@
+"""The call store: what was asked and answered once."""

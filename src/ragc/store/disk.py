@@ -1,0 +1,275 @@
+"""The call store's rows on one machine: SQLite by way of diskcache, safe across processes and a kill.
+
+Keys and values are texts; nothing is ever pickled. Each row carries the digest of its key and text as
+diskcache's tag; a row without one, or with another, counts as absent and is written anew. A store from
+before there were digests gets them when it is first opened, which the file `digests` in its folder notes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import diskcache
+
+from ragc.core.digest import row_digest
+from ragc.errors import StoreError
+
+_KEEP_IN_SQLITE = 2**30
+_FILE = diskcache.core.DBNAME
+_SIGNED = "digests"
+_SIGNED_AT_ONCE = 5_000
+_UNSIGNED = """
+SELECT rowid, key, value FROM Cache
+WHERE rowid > ? AND tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
+ORDER BY rowid LIMIT ?
+"""
+_AUDITED = """
+SELECT key, value, tag, raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
+AND typeof(tag) = 'text' AND (expire_time IS NULL OR expire_time > ?) FROM Cache
+"""
+"""Every row, and whether diskcache reads it as a text under a text."""
+_GIVE_DIGEST = """
+UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
+"""
+
+
+class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
+    """diskcache's row format, restricted to text keys and text values.
+
+    diskcache's own JSONDisk still unpickles rows of one mode; this one refuses them.
+    """
+
+    def put(self, key: Any) -> tuple[Any, bool]:
+        if not isinstance(key, str):
+            raise TypeError(f"store keys are text, found {type(key).__name__}")
+        return key, True
+
+    def get(self, key: Any, raw: bool) -> str:
+        if not raw or not isinstance(key, str):
+            raise StoreError("a key of the call store is not text; the row is refused")
+        return key
+
+    def store(self, value: Any, read: bool, key: Any = diskcache.UNKNOWN) -> Any:
+        if read or not isinstance(value, str):
+            raise TypeError(f"store values are JSON text, found {type(value).__name__}")
+        return super().store(value, read, key)
+
+    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> str | None:
+        if mode != diskcache.core.MODE_RAW or read or not isinstance(value, str):
+            return None
+        return value
+
+    def remove(self, file_path: Any) -> None:
+        """Nothing: no row of ours has a file, so a row that names one is damaged, and the file not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """How many rows a store has and how many are damaged; what is wrong with its file, "" for nothing."""
+
+    rows: int
+    damaged: int
+    broken: str = ""
+
+
+class DiskKeeper:
+    """Rows in the folder `directory`, which is made. Raises StoreError when it cannot be opened."""
+
+    near = True
+
+    def __init__(self, directory: Path) -> None:
+        self.where = str(directory)
+        self.remedy = "move the folder away to start a new one"
+        self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._rows = diskcache.Cache(
+                str(directory),
+                disk=_JsonDisk,
+                disk_min_file_size=_KEEP_IN_SQLITE,
+                eviction_policy="none",
+                cull_limit=0,
+                size_limit=2**50,
+                timeout=60,
+            )
+            if not (directory / _SIGNED).exists():
+                _sign(directory / _FILE)
+                (directory / _SIGNED).touch()
+        except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
+            if _is_damage(error):
+                raise StoreError(self._damaged(error)) from error
+            raise StoreError(
+                f"The call store at {directory} cannot be opened ({error}); free space, check its "
+                "permissions, or set RAGC_HOME to another folder."
+            ) from error
+
+    def get(self, key: str) -> str | None:
+        """The text under `key`, or None; a row that is not the text kept under it counts as absent."""
+        try:
+            found, tag = self._rows.get(key, retry=True, tag=True)
+        except sqlite3.Error as error:
+            if "decode" in str(error):  # a text that is not UTF-8
+                return None
+            if _is_damage(error):
+                raise StoreError(self._damaged(error)) from error
+            raise StoreError(
+                f"The call store at {self.where} cannot be read ({error}); {self.remedy}."
+            ) from error
+        return found if found is not None and tag == row_digest(key, found) else None
+
+    def put(self, key: str, text: str) -> None:
+        """Keep `text` under `key`; it is on disk when this returns."""
+        try:
+            self._set(key, text)
+        except (OSError, sqlite3.Error) as error:
+            raise self._failed(error) from error
+
+    def _set(self, key: str, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+        self._rows.set(key, text, retry=True, tag=row_digest(key, text))
+
+    def _damaged(self, error: Exception) -> str:
+        return (
+            f"The call store at {self.where} is damaged ({error}); {self.remedy} and ask again what it held, "
+            f"or save what can be read with SQLite's own `.recover` of its {_FILE}."
+        )
+
+    def _failed(self, error: Exception) -> StoreError:
+        if _is_damage(error):
+            return StoreError(self._damaged(error))
+        return StoreError(
+            f"The call store at {self.where} could not keep a reply ({error}); free space "
+            "there or set RAGC_HOME to another folder. What was stored before is kept."
+        )
+
+    async def find(self, key: str) -> str | None:
+        """As `get`: a row is read in microseconds."""
+        return self.get(key)
+
+    async def keep(self, key: str, text: str) -> None:
+        """As `put`; what comes in the same turn of the loop is written in one transaction."""
+        running = asyncio.get_running_loop()
+        if self._loop is not running:  # nobody on a loop before it waits any more
+            self._loop, self._waiting = running, []
+        kept = running.create_future()
+        self._waiting.append((key, text, kept))
+        if len(self._waiting) == 1:
+            running.call_soon(self._write)
+        await kept
+
+    def _write(self) -> None:
+        """Write what waits, and tell those who wait for it."""
+        waiting, self._waiting = self._waiting, []
+        together = True
+        try:
+            with self._rows.transact(retry=True):
+                for key, text, _ in waiting:
+                    self._set(key, text)
+        except Exception:
+            together = False  # one of them cannot be kept: which, each is told alone
+        for key, text, kept in waiting:
+            failed: Exception | None = None
+            try:
+                if not together:
+                    self.put(key, text)
+            except Exception as error:
+                failed = error
+            if kept.done():  # whoever waited was cancelled
+                continue
+            if failed is None:
+                kept.set_result(None)
+            else:
+                kept.set_exception(failed)
+
+    def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
+        """Always None: processes on one machine do not wait for each other."""
+        return nullcontext()
+
+    def audit(self, step: Callable[[int], None]) -> Audit:
+        """Read every row; `step` counts them. Nothing is changed."""
+        return audit(Path(self.where), step)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._rows.close()
+
+
+def audit(directory: Path, step: Callable[[int], None]) -> Audit:
+    """Read every row of the store in `directory`, which is there; `step` counts them. Nothing is changed.
+
+    Raises OSError.
+    """
+    rows = damaged = 0
+    try:
+        with closing(_connected(directory / _FILE, "ro")) as opened:
+            (found,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                return Audit(0, 0, " ".join(str(found).split()))
+            opened.text_factory = bytes
+            for key, text, tag, read in opened.execute(_AUDITED, (time.time(),)):
+                rows += 1
+                damaged += not read or tag != _digest_of(key, text)
+                if rows % 1000 == 0:
+                    step(1000)
+    except sqlite3.Error as error:
+        return Audit(rows, damaged, str(error))
+    step(rows % 1000)
+    return Audit(rows, damaged)
+
+
+def _connected(file: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, timeout=60)
+
+
+def _sign(file: Path) -> None:
+    """Give a digest to every row that has none, some thousands in one transaction."""
+    with closing(_connected(file, "rw")) as opened:
+        opened.text_factory = bytes
+        last = -1
+        while True:
+            found = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
+            if not found:
+                return
+            last = found[-1][0]
+            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in found]
+            with opened:
+                opened.executemany(
+                    _GIVE_DIGEST,
+                    [row for row in signed if row[0] is not None],
+                )
+
+
+def _digest_of(key: object, text: object) -> bytes | None:
+    """The digest of a row read as bytes; None when it is not two texts."""
+    if not isinstance(key, bytes) or not isinstance(text, bytes):
+        return None
+    try:
+        return row_digest(key.decode(), text.decode()).encode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether SQLite says that its file is damaged, or what stands in it makes no sense."""
+    if isinstance(error, sqlite3.IntegrityError):  # two rows of one key, which only damage can bring about
+        return True
+    if isinstance(error, sqlite3.DatabaseError):
+        known = (
+            "malformed",
+            "not a database",
+            "file is encrypted",
+            "no such table",
+            "no such column",
+            "decode",
+        )
+        return any(words in str(error) for words in known)
+    return isinstance(error, ValueError | TypeError | AttributeError)

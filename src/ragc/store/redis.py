@@ -1,0 +1,198 @@
+"""The call store's rows on a Redis server, shared by workers on several machines.
+
+Keys are `ragc:call:2:` and the same digests as on disk, values the digest of key and text (32 characters),
+then the same JSON text; a row whose digest does not fit counts as absent. A worker that makes a
+call holds `ragc:lock:` and the digest meanwhile; the lock is renewed while the worker lives and expires
+soon after it died. How long rows are kept, and whether they outlive the server, is the server's to say
+(`appendonly yes`, `maxmemory-policy noeviction`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ragc.core.digest import row_digest
+from ragc.core.masking import mask, place
+from ragc.errors import StoreError, UsageError
+from ragc.store.disk import Audit
+
+if TYPE_CHECKING:
+    from redis.asyncio.lock import Lock
+
+LOCK_SECONDS = 10.0
+"""How long the lock of a worker that died keeps others waiting, at most."""
+
+_CALL, _LOCK = "ragc:call:2:", "ragc:lock:"
+_DIGITS = 32
+_READ_AT_ONCE = 500
+_POOL = 64
+_WAIT_S = 10.0
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
+
+
+class RedisKeeper:
+    """Rows on the server at `address`: `redis://`, `rediss://` (TLS) or `unix://`, which may name a user.
+
+    The server is asked once when this is made. Raises UsageError without redis-py and for an address that
+    cannot be read, StoreError when the server does not answer. No message holds the password.
+    """
+
+    near = False
+
+    def __init__(self, address: str, *, lock_s: float = LOCK_SECONDS) -> None:
+        try:
+            import redis
+            import redis.asyncio
+        except ImportError as error:
+            raise UsageError(
+                "A store on Redis needs redis-py, which is not installed; run: pip install 'ragc[redis]'."
+            ) from error
+        self.where = place(address)
+        self.remedy = "choose another database number to start a new one"
+        self._lock_s = lock_s
+        self._address, self._async, self._failed = address, redis.asyncio, redis.RedisError
+        self._clients: tuple[asyncio.AbstractEventLoop, Any] | None = None
+        timeouts = {"socket_timeout": _WAIT_S, "socket_connect_timeout": _WAIT_S}
+        try:
+            self._rows = redis.Redis.from_url(address, **timeouts)
+        except ValueError as error:
+            raise UsageError(
+                f"The address of the call store cannot be read ({self._masked(error)}); write "
+                "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
+            ) from None
+        with self._told("opened"):
+            self._rows.ping()
+
+    def get(self, key: str) -> str | None:
+        """The text under `key`, or None; a damaged row counts as absent. Waits for the server."""
+        with self._told("read"):
+            return _text(key, self._rows.get(_CALL + key))
+
+    def put(self, key: str, text: str) -> None:
+        """Keep `text` under `key`. Waits for the server."""
+        with self._told("written"):
+            self._rows.set(_CALL + key, _bytes(key, text))
+
+    async def find(self, key: str) -> str | None:
+        """As `get`, without holding up the loop."""
+        with self._told("read"):
+            return _text(key, await self._client().get(_CALL + key))
+
+    async def keep(self, key: str, text: str) -> None:
+        """As `put`, without holding up the loop."""
+        with self._told("written"):
+            await self._client().set(_CALL + key, _bytes(key, text))
+
+    @asynccontextmanager
+    async def alone(self, key: str) -> AsyncIterator[str | None]:
+        """Hold the lock of `key` among all workers; gives the text that another one made before that."""
+        lock = self._client().lock(_LOCK + key, timeout=self._lock_s, thread_local=False)
+        made = await self._made_or_locked(key, lock)
+        if made is not None:
+            yield made
+            return
+        renewing = asyncio.ensure_future(self._renewed(lock))
+        try:
+            yield None
+        finally:
+            renewing.cancel()
+            with suppress(self._failed, OSError):  # a lock that is gone, or a server: it expires by itself
+                await lock.release()
+
+    async def _made_or_locked(self, key: str, lock: Lock) -> str | None:
+        """Wait for the text of `key`, or for the lock: then None."""
+        pause = _FIRST_LOOK_S
+        with self._told("locked"):
+            while True:
+                if await lock.acquire(blocking=False):
+                    made = await self.find(key)
+                    if made is not None:
+                        await lock.release()
+                    return made
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LAST_LOOK_S)
+                made = await self.find(key)
+                if made is not None:
+                    return made
+
+    async def _renewed(self, lock: Lock) -> None:
+        """Keep `lock` from expiring until this is cancelled; a lock that was lost is let go."""
+        with suppress(self._failed, OSError):
+            while True:
+                await asyncio.sleep(self._lock_s / 3)
+                await lock.reacquire()
+
+    def _client(self) -> Any:
+        """The client of the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._clients is None or self._clients[0] is not loop:
+            pool = self._async.BlockingConnectionPool.from_url(
+                self._address,
+                max_connections=_POOL,
+                timeout=_WAIT_S,
+                socket_timeout=_WAIT_S,
+                socket_connect_timeout=_WAIT_S,
+            )
+            self._clients = loop, self._async.Redis.from_pool(pool)
+        return self._clients[1]
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """What redis-py raises, as one StoreError without the password."""
+        try:
+            yield
+        except (self._failed, OSError) as error:
+            raise StoreError(
+                f"The call store at {self.where} cannot be {done} ({self._masked(error)}); start the server, "
+                "or check the address in RAGC_STORE. What was stored before is kept."
+            ) from None
+
+    def _masked(self, error: Exception) -> str:
+        return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
+
+    def audit(self, step: Callable[[int], None]) -> Audit:
+        """Read every row; `step` counts them. What others add meanwhile may be left out."""
+        rows = damaged = 0
+        with self._told("read"):
+            names = self._rows.scan_iter(match=f"{_CALL}*", count=_READ_AT_ONCE)
+            while batch := list(islice(names, _READ_AT_ONCE)):
+                for name, found in zip(batch, self._rows.mget(batch), strict=True):
+                    key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
+                    rows += found is not None
+                    damaged += found is not None and _text(key, found) is None
+                step(len(batch))
+        return Audit(rows, damaged)
+
+    def close(self) -> None:
+        """Close the connections; called on the loop that uses them, they are closed soon after."""
+        self._rows.close()
+        held, self._clients = self._clients, None
+        if held is None or not held[0].is_running():
+            return
+        closing = asyncio.run_coroutine_threadsafe(held[1].aclose(), held[0])
+        try:
+            inside = asyncio.get_running_loop() is held[0]
+        except RuntimeError:
+            inside = False
+        if not inside:
+            closing.result(_WAIT_S)
+
+
+def _bytes(key: str, text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+    return (row_digest(key, text) + text).encode("utf-8", "surrogatepass")
+
+
+def _text(key: str, found: Any) -> str | None:
+    """The text that the server holds under `key`; None when it is not what was kept there."""
+    try:
+        row = "" if found is None else bytes(found).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    text = row[_DIGITS:]
+    return text if row[:_DIGITS] == row_digest(key, text) else None

@@ -1,0 +1,300 @@
+"""Targets as DSPy language models, so that DSPy's own optimizers and modules can use them.
+
+DSPy 3.4.1 drives a custom engine with one canonical request for one response
+(`dspy/clients/engines/base.py`). Its cache and its retries stay off here: the call store and the
+target have better ones.
+
+The draws of one call of DSPy's, which asks an engine for one after another and does not number them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dspy
+from dspy import lm15
+
+from ragc.core import event_loop
+from ragc.core.digest import canonical
+from ragc.core.redact import is_context_error
+from ragc.errors import BudgetExhausted, CapabilityMissing, RagcError, TargetError, TargetUnavailable
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
+
+Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
+
+_BITS = 10
+"""Draws that one rollout has room for, as a power of two."""
+
+
+@dataclass(slots=True)
+class Numbered:
+    """The numbers of one call's draws, how many are `left` to come, and the replies to those asked ahead."""
+
+    number: int
+    left: int
+    ahead: dict[int, tuple[ChatRequest, Reply]] = field(default_factory=dict)
+
+    def next(self) -> int:
+        """The number of the next draw."""
+        self.number, self.left = self.number + 1, self.left - 1
+        return self.number - 1
+
+
+_draws: ContextVar[Numbered | None] = ContextVar("ragc_draws", default=None)
+
+
+@contextmanager
+def numbered(kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Sample indices for the draws of one call: 0, 1, …, or from 1024 times the rollout id."""
+    token = _draws.set(Numbered((kwargs.get("rollout_id") or 0) << _BITS, kwargs.get("n") or 1))
+    try:
+        yield
+    finally:
+        _draws.reset(token)
+
+
+def next_draw() -> int:
+    """The number of this context's next draw; 0 where none are numbered."""
+    draws = _draws.get()
+    return 0 if draws is None else draws.next()
+
+
+async def together(complete: Complete, asked: ChatRequest, *, several: bool) -> Reply:
+    """The reply to `asked`, the draw that `next_draw` numbered last.
+
+    With `several`, the draws that will follow are asked for at once with it, and kept until their turn.
+    """
+    draws = _draws.get()
+    if draws is None or not several or asked.sampling.temperature == 0:
+        return await complete(asked)
+    known = draws.ahead.pop(asked.sample, None)
+    if known is not None and known[0] == asked:
+        return known[1]
+    requests = [replace(asked, sample=asked.sample + i) for i in range(1 + max(0, draws.left))]
+    first, *others = await asyncio.gather(*map(complete, requests))
+    draws.ahead = {one.sample: (one, reply) for one, reply in zip(requests[1:], others, strict=True)}
+    return first
+
+
+Submit = Callable[[Coroutine[Any, Any, Reply]], Reply]
+
+GREEDY = Sampling()
+
+_ROLES = {"user": "user", "assistant": "assistant", "developer": "system"}
+_UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
+
+
+def as_lm(
+    complete: Complete, target: Target, *, sampling: Sampling = GREEDY, submit: Submit = event_loop.run
+) -> dspy.LM:
+    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`.
+
+    `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous
+    callers and waits. `sampling` holds where a call does not say otherwise. With temperature > 0,
+    `n` and `rollout_id` become sample indices, so that repeated draws are stored apart. `min_p`
+    comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an ordinary call.
+    """
+    engine = RagEngine(complete, target, sampling=sampling, submit=submit)
+    return RagLM(
+        f"ragc/{target.model}",
+        engine=engine,
+        async_engine=AsyncRagEngine(engine),
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        cache=False,
+        num_retries=0,
+    )
+
+
+def cause(error: BaseException) -> RagcError | None:
+    """The ragc error behind one that DSPy raised, or None: DSPy wraps what an engine raises."""
+    at: BaseException | None = error
+    while at is not None and not isinstance(at, RagcError):
+        at = at.__cause__
+    return at
+
+
+class RagLM(dspy.LM):
+    """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it."""
+
+    def _get_initial_kwargs(self, *, temperature: Any, max_tokens: Any, **kwargs: Any) -> dict[str, Any]:
+        # DSPy refuses these two for model names that look like OpenAI's reasoning models; whether a
+        # target takes them is the target's business.
+        return {"temperature": temperature, "max_tokens": max_tokens, **kwargs}
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM`, with the draws numbered."""
+        with numbered(self.kwargs | kwargs):
+            return super().__call__(prompt, messages=messages, **kwargs)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `__call__`, awaited."""
+        with numbered(self.kwargs | kwargs):
+            return await super().acall(prompt, messages=messages, **kwargs)
+
+
+class RagEngine:
+    """DSPy's engine contract over a target; copies of it are the engine itself.
+
+    It declares what the target can do, without which JSONAdapter would send no schema.
+    """
+
+    supports_function_calling = False
+    supports_reasoning = False
+
+    def __init__(self, complete: Complete, target: Target, *, sampling: Sampling, submit: Submit) -> None:
+        self.target, self.sampling = target, sampling
+        self._complete, self._submit = complete, submit
+
+    def __deepcopy__(self, memo: object) -> RagEngine:
+        return self
+
+    @property
+    def supports_response_schema(self) -> bool:
+        """Whether replies can be held to a JSON schema."""
+        return "schema" in self.target.capabilities
+
+    @property
+    def supported_params(self) -> frozenset[str]:
+        """The OpenAI parameters that reach the target."""
+        able = self.target.capabilities
+        needs = {"response_format": "schema", "seed": "seed", "logprobs": "logprobs"}
+        named = {name for name, capability in needs.items() if capability in able}
+        return frozenset({"temperature", "max_tokens", "top_p", "top_k", "stop"} | named)
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """The response to one request; blocks, and so must not be called on the process's loop."""
+        with _translated():
+            asked = self.to_chat(request)
+            return self.to_response(self._submit(self.reply(asked)), asked)
+
+    async def reply(self, asked: ChatRequest) -> Reply:
+        """The reply to one draw; where the target can, the draws of one call are asked for together."""
+        return await together(self._complete, asked, several="n" in self.target.capabilities)
+
+    def stream(self, request: lm15.Request) -> Iterator[Any]:
+        """The whole response as one burst of events."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close: the target is the caller's."""
+
+    def to_chat(self, request: lm15.Request) -> ChatRequest:
+        """`request` as a ChatRequest; raises lm15.UnsupportedFeatureError for what it cannot hold."""
+        config, able = request.config, self.target.capabilities
+        unused = [name for name in _UNUSED if getattr(config, name) is not None]
+        unused += sorted(set(config.extensions or {}) - {"min_p"}) + (["tools"] if request.tools else [])
+        if unused:
+            raise lm15.UnsupportedFeatureError(f"{self.target.name} takes no {', '.join(unused)}.")
+        if config.logprobs is not None and "logprobs" not in able:
+            raise lm15.UnsupportedFeatureError(f"{self.target.name} gives no logprobs.", feature="logprobs")
+        if config.logprobs:
+            raise lm15.UnsupportedFeatureError("A reply holds no top_logprobs; ask for logprobs alone.")
+        names = ("temperature", "top_p", "max_tokens", "top_k", "seed", "stop")
+        said = {name: getattr(config, name) for name in names} | (config.extensions or {})
+        sampling = replace(self.sampling, **{k: v for k, v in said.items() if v is not None and v != ()})
+        draw = next_draw()
+        return ChatRequest(
+            messages=_messages(request),
+            schema=_schema(config.response_format) if "schema" in able else None,
+            sampling=sampling,
+            logprobs=config.logprobs is not None,
+            sample=draw if sampling.temperature > 0 else 0,
+        )
+
+    def to_response(self, reply: Reply, asked: ChatRequest) -> lm15.Response:
+        """`reply` as DSPy's response; its price stands in `provider_data["usd"]`."""
+        scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
+        usage = reply.usage
+        return lm15.Response(
+            id=None,
+            model=self.target.model,
+            message=lm15.Message.assistant(reply.text),
+            finish_reason=reply.finish,
+            usage=lm15.Usage(
+                input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
+            ),
+            logprobs=scored if asked.logprobs else None,
+            provider_data={"usd": reply.usd},
+        )
+
+
+class AsyncRagEngine:
+    """The awaitable counterpart of a RagEngine."""
+
+    def __init__(self, sync: RagEngine) -> None:
+        self.sync = sync
+
+    def __deepcopy__(self, memo: object) -> AsyncRagEngine:
+        return self
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        """The response to one request."""
+        with _translated():
+            asked = self.sync.to_chat(request)
+            return self.sync.to_response(await self.sync.reply(asked), asked)
+
+    async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
+        """The whole response as one burst of events."""
+        for event in lm15.response_to_events(await self.complete(request)):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing to close: the target is the caller's."""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Our errors as the ones that DSPy's engine contract names; `cause` finds them again."""
+    try:
+        yield
+    except CapabilityMissing as error:
+        raise lm15.UnsupportedFeatureError(str(error)) from error
+    except TargetUnavailable as error:
+        raise lm15.TransportError(str(error)) from error
+    except TargetError as error:
+        kind = lm15.ContextLengthError if is_context_error(str(error)) else lm15.InvalidRequestError
+        raise kind(str(error)) from error
+    except BudgetExhausted as error:
+        raise lm15.BillingError(str(error)) from error
+
+
+def _messages(request: lm15.Request) -> tuple[Message, ...]:
+    messages = []
+    if request.system is not None:
+        system = request.system
+        messages.append(Message("system", system if isinstance(system, str) else _text(system)))
+    for message in request.messages:
+        role = _ROLES.get(message.role)
+        if role is None:
+            raise lm15.UnsupportedFeatureError(f"Messages of role {message.role!r} cannot be sent.")
+        messages.append(Message(role, _text(message.parts)))  # type: ignore[arg-type]
+    return tuple(messages)
+
+
+def _text(parts: Any) -> str:
+    """The parts' text in order; earlier reasoning is left out."""
+    texts = []
+    for part in parts:
+        if part.type == "text":
+            texts.append(part.text)
+        elif part.type == "data":
+            texts.append(canonical(part.value))
+        elif part.type != "thinking":
+            raise lm15.UnsupportedFeatureError(f"Only text can be sent, not a part of type {part.type!r}.")
+    return "".join(texts)
+
+
+def _schema(response_format: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The JSON schema of a response format; any object where it only asks for JSON."""
+    if response_format is None:
+        return None
+    if response_format["type"] == "json_schema":
+        schema: dict[str, Any] = response_format["schema"]
+        return schema
+    return {"type": "object"}

@@ -1,0 +1,1 @@
+"""A GGUF model inside the process, by llama.cpp."""

@@ -1,0 +1,274 @@
+"""llama.cpp in this process: loading a model once, and asking it without blocking anybody.
+
+Requests are streamed, not for the stream's sake but because its callback is the one place where a
+request can be given up: when its caller is cancelled, when it takes too long, and when the program ends.
+
+What this machine offers the embedded model: weights that can be read, memory and processors.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import http.client
+import json
+import math
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs
+from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.embedded.slots import Slots
+
+_MAGIC, _LEAST = b"GGUF", 4096
+_CPU_FILES = Path("/sys/devices/system/cpu")
+
+
+def check_file(path: Path) -> None:
+    """Raise TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
+    try:
+        size = inputs.regular(path).stat().st_size
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TargetUnavailable(f"The weights {path} cannot be read: {reason}; name a GGUF file.") from error
+    if head[:4] != _MAGIC:
+        raise TargetUnavailable(f"{path} is no GGUF file: it begins with {head[:4]!r} instead of {_MAGIC!r}.")
+    if size < _LEAST:
+        raise TargetUnavailable(f"{path} is cut short: a GGUF file of {size} bytes holds no model.")
+    if size > available():
+        raise TargetUnavailable(
+            f"{path} needs {size >> 20} MiB of memory and {available() >> 20} MiB are free; "
+            "use a smaller model."
+        )
+
+
+def cores() -> int:
+    """The physical cores this process may use: its affinity, without SMT siblings, within its quota."""
+    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    found = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
+    quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
+    allowed = math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else len(found)
+    return max(1, min(len(found), allowed))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def available() -> int:
+    """Bytes of memory that can be had without swapping; very many where the system does not say."""
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 2**60
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What tells one loaded model from another; `context` is per slot."""
+
+    path: Path
+    context: int
+    parallel: int
+    threads: int
+    quiet: bool
+
+
+@dataclass(slots=True)
+class Answer:
+    """The parts of a streamed reply, put together again."""
+
+    text: list[str] = field(default_factory=list)
+    logprobs: list[tuple[str, float]] = field(default_factory=list)
+    finish: str = ""
+    usage: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, part: Mapping[str, Any]) -> None:
+        """Add one part, or the error that stands in its place."""
+        if error := part.get("error"):
+            self.error = error if isinstance(error, dict) else {"message": str(error)}
+        self.usage = part.get("usage") or self.usage
+        for choice in part.get("choices") or ():
+            self.text.append((choice.get("delta") or {}).get("content") or "")
+            self.finish = choice.get("finish_reason") or self.finish
+            drawn = (choice.get("logprobs") or {}).get("content") or ()
+            self.logprobs.extend((t["token"], t["logprob"]) for t in drawn)
+
+
+class Model:
+    """A loaded model. Its HTTP listener, which llama.cpp always opens, asks for a key that stays here."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.users = 0
+        self._key = secrets.token_urlsafe(24)
+        self._slots = Slots(settings.parallel, self._save, self._restore)
+        binding = _binding()
+        params = _params(binding, settings, self._key)
+        params.slot_save_path = f"{self._slots.folder}{os.sep}"
+        try:
+            self._server: Any = binding.Server(params)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            self._slots.close()
+            size = settings.path.stat().st_size >> 20
+            raise TargetUnavailable(
+                f"llama.cpp could not load {settings.path} ({size} MiB) with {settings.parallel} slots of "
+                f"{settings.context} tokens: the file may be cut short or of a kind unknown to it, or memory "
+                f"too small ({available() >> 20} MiB are free)."
+            ) from error
+        self._address = str(self._server.listening_address).removeprefix("http://")
+
+    def ask(self, body: Mapping[str, Any], given_up: Callable[[], bool]) -> Answer:
+        """The whole reply; what there is of it once `given_up`, which is asked at every token."""
+        answer = Answer()
+
+        def part(value: Any) -> bool:
+            answer.take(value)
+            return given_up()
+
+        server = self._server
+        if server is None:
+            raise TargetUnavailable("The model is closed: the program is ending.")
+        streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        with self._slots.taken(body["messages"], given_up) as slot:
+            if slot is None:
+                return answer
+            try:
+                returned = server.handle_chat_completions({**streamed, "id_slot": slot}, part)
+            except (ValueError, TypeError) as error:
+                raise TargetError(f"llama.cpp refused a request: {error}.") from error
+        answer.take(returned if isinstance(returned, dict) else {})
+        return answer
+
+    def close(self) -> None:
+        """Free the model, once no request is under way."""
+        self._server = None
+        self._slots.close()
+
+    def _save(self, slot: int, name: str) -> bool:
+        return "n_saved" in self._post(f"/slots/{slot}?action=save", {"filename": name})
+
+    def _restore(self, slot: int, name: str) -> bool:
+        return "n_restored" in self._post(f"/slots/{slot}?action=restore", {"filename": name})
+
+    def count(self, text: str) -> int | None:
+        """How many tokens `text` takes, or None when the listener does not say."""
+        tokens = self._post("/tokenize", {"content": text}).get("tokens")
+        return None if tokens is None else len(tokens)
+
+    def count_prompt(self, messages: object) -> int | None:
+        """How many tokens chat `messages` take as the model sees them, or None."""
+        prompt = self._post("/apply-template", {"messages": messages}).get("prompt")
+        asked = {"content": prompt, "add_special": True, "parse_special": True}
+        tokens = None if prompt is None else self._post("/tokenize", asked).get("tokens")
+        return None if tokens is None else len(tokens)
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        connection = http.client.HTTPConnection(self._address, timeout=10)
+        try:
+            connection.request("POST", path, json.dumps(body), headers)
+            return dict(json.loads(connection.getresponse().read()))
+        except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError):
+            return {}
+        finally:
+            connection.close()
+
+
+_models: dict[Settings, Model] = {}
+_lock = threading.Lock()
+
+
+def acquire(settings: Settings) -> Model:
+    """The model of `settings`, loaded if no other target of this process holds it. Blocks."""
+    with _lock:
+        if settings not in _models:
+            check_file(settings.path)
+            _models[settings] = Model(settings)
+        model = _models[settings]
+        model.users += 1
+        return model
+
+
+def release(settings: Settings) -> None:
+    """Give up one `acquire`; the last one frees the memory, when the replies under way are done."""
+    with _lock:
+        model = _models.get(settings)
+        if model is not None:
+            model.users -= 1
+            if model.users <= 0:
+                del _models[settings]
+                model.close()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Stop llama.cpp's threads while there is still a process for them to run in."""
+    for model in _models.values():
+        model.close()
+
+
+def require() -> None:
+    """Raise TargetUnavailable unless llama.cpp's binding is installed and can do what is needed."""
+    _binding()
+
+
+def _binding() -> Any:
+    try:
+        with _patient_threads():
+            import xllamacpp
+    except ImportError as error:
+        raise TargetUnavailable(
+            "The embedded target needs xllamacpp, which is not installed: pip install 'ragc[embedded]'."
+        ) from error
+    if not xllamacpp.json_schema_to_grammar({"type": "null"}).startswith("%llguidance"):
+        raise TargetUnavailable("This build of xllamacpp is without LLGuidance; install one that has it.")
+    return xllamacpp
+
+
+@contextlib.contextmanager
+def _patient_threads() -> Iterator[None]:
+    """Let OpenMP's threads sleep instead of spin while they wait for each other.
+
+    On a machine that is shared, spinning threads keep each other from running. OpenMP reads this once, as
+    it is loaded; a value of the user's own stands.
+    """
+    names = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+    mine = {} if names.keys() & os.environ.keys() else names
+    os.environ.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            os.environ.pop(name, None)
+
+
+def _params(binding: Any, settings: Settings, key: str) -> Any:
+    params = binding.CommonParams()
+    params.model.path = str(settings.path)
+    params.n_ctx = settings.context * settings.parallel
+    params.n_parallel = settings.parallel
+    params.fit_params = False  # else a context that does not fit is made smaller in silence
+    params.ctx_shift = False
+    params.cache_ram_mib = 0  # 8 GiB of old prompts by default
+    params.api_keys = [key]
+    params.ui = False
+    params.endpoint_slots = True  # to save and read back the state of slots
+    params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
+    params.enable_reasoning = 0
+    params.force_pure_content_parser = True  # a reply that looks like a tool call is text all the same
+    params.warmup = False
+    params.verbosity = -1 if settings.quiet else 3
+    for cpu in (params.cpuparams, params.cpuparams_batch):
+        cpu.n_threads = settings.threads
+    return params

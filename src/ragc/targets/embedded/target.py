@@ -1,0 +1,200 @@
+"""The embedded target: a GGUF model inside the process, by llama.cpp (`xllamacpp`).
+
+Several requests at once share the model by continuous batching, and each slot keeps the last prompt
+that it saw, so equal beginnings are computed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from ragc.core.digest import digest
+from ragc.core.paths import cache_home
+from ragc.errors import TargetUnavailable, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.embedded import server as llama
+from ragc.targets.embedded.server import check_file, cores
+from ragc.targets.embedded.weights import SMOLLM2, default_weights, file_sha256
+from ragc.targets.embedded.wire import read_answer, request_body, too_long
+
+T = TypeVar("T")
+_TRAINED_CONTEXT = 8192
+_AROUND = 64  # tokens that a chat template puts around messages, at most
+
+
+class EmbeddedTarget:
+    """Answers from the GGUF file at `path`, or from SmolLM2-135M-Instruct, which is fetched once.
+
+    `context` bounds prompt and reply together, for each of `parallel` requests at once. `threads` 0
+    means the physical cores this process may use. A reply that takes longer than `timeout_s` is given
+    up. `quiet` False lets llama.cpp write to stderr. Targets of the same file and options share one
+    model. Where a request leaves top_k and min_p open they are off, as on a server of vLLM.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        context: int = 4096,
+        parallel: int = 4,
+        threads: int = 0,
+        timeout_s: float = 600.0,
+        quiet: bool = True,
+    ) -> None:
+        for name, value, least in (
+            ("context", context, 64),
+            ("parallel", parallel, 1),
+            ("threads", threads, 0),
+        ):
+            if type(value) is not int or value < least:
+                raise UsageError(
+                    f"Option {name} of an embedded target must be a whole number from {least}, got {value!r}."
+                )
+        if type(timeout_s) not in (int, float) or timeout_s <= 0:
+            raise UsageError(f"Option timeout_s of an embedded target must be above 0, got {timeout_s!r}.")
+        if path is None and context > _TRAINED_CONTEXT:
+            raise UsageError(
+                f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
+            )
+        self.path = None if path is None else Path(path).expanduser()
+        self.model = SMOLLM2.model if self.path is None else self.path.stem
+        self.name = f"embedded {self.model}"
+        self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
+        self.context_tokens, self.concurrency = context, parallel
+        self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
+        self._sha256 = SMOLLM2.sha256 if self.path is None else ""
+        self._held: tuple[llama.Settings, llama.Model] | None = None
+        self._opening = threading.Lock()
+        self._counted = lru_cache(maxsize=4096)(self._count)
+
+    def __copy__(self) -> EmbeddedTarget:
+        return self
+
+    def __deepcopy__(self, memo: object) -> EmbeddedTarget:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An embedded target holds a loaded model and cannot be pickled; build it where it is used."
+        )
+
+    def __repr__(self) -> str:
+        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+
+    @property
+    def identity(self) -> str:
+        """Model and checksum of its weights, which are read when they are new. Raises TargetUnavailable."""
+        if not self._sha256 and self.path is not None:
+            check_file(self.path)
+            note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
+            self._sha256 = file_sha256(self.path, note)
+        return f"{self.model}@sha256:{self._sha256}"
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Fetch the default weights if they are not there, and load the model."""
+        if self._held is None:
+            await _in_thread(lambda: self._load(progress))
+
+    def _load(self, progress: Watch | None) -> None:
+        with self._opening:
+            if self._held is None:
+                llama.require()  # before 93 MB are fetched for nothing
+                path = default_weights(progress) if self.path is None else self.path
+                _ = self.identity
+                threads = self._threads or cores()
+                settings = llama.Settings(
+                    path.resolve(), self.context_tokens, self.concurrency, threads, self._quiet
+                )
+                self._held = settings, llama.acquire(settings)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply; opens the target first if need be.
+
+        Raises TargetError for a prompt and token limit that exceed the context together, and for a
+        schema that cannot be enforced; TargetUnavailable when `timeout_s` passes.
+        """
+        body = request_body(request, self.context_tokens)
+        await self.open()
+        held = self._held
+        if held is None:
+            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
+        stop = threading.Event()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop))
+        except TimeoutError as error:
+            raise TargetUnavailable(
+                f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
+                "lower max_tokens or raise the option timeout_s."
+            ) from error
+        finally:
+            stop.set()
+        return read_answer(answer, request, self.context_tokens)
+
+    def count_tokens(self, text: str) -> int:
+        """Exact once the target is open; before, and above a megabyte, a quarter of the bytes."""
+        return self._counted(text, self._held is not None)
+
+    def _count(self, text: str, exact: bool) -> int:
+        held = self._held
+        data = text.encode("utf-8", "replace")
+        counted = held[1].count(data.decode()) if exact and held and len(data) < 2**20 else None
+        return math.ceil(len(data) / 4) if counted is None else counted
+
+    async def aclose(self) -> None:
+        """Free the model unless another target of this process uses it; `open` loads it again."""
+        held, self._held = self._held, None
+        if held is not None:
+            settings = held[0]
+            del held
+            await _in_thread(lambda: llama.release(settings))
+
+
+def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: threading.Event) -> llama.Answer:
+    """The reply, after a look at the prompt's length where it could be too long: no token is under a byte."""
+    most = body["max_tokens"]
+    if sum(len(m["content"].encode()) + _AROUND for m in body["messages"]) + most + _AROUND > context:
+        prompt = model.count_prompt(body["messages"])
+        if prompt is not None and prompt + most > context:
+            raise too_long(prompt, most, context)
+    return model.ask(body, lambda: stop.is_set() or _ending())
+
+
+def _ending() -> bool:
+    """Whether the program is ending: the interpreter waits for this thread, and nobody for the reply."""
+    return not threading.main_thread().is_alive()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, from a thread of its own: an executor's would be joined before `_ending` shows."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # handed to whoever waits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    # Not a daemon, as a thread of a daemon's would be: the interpreter must wait until it has left llama.cpp.
+    threading.Thread(target=run, name="ragc-embedded", daemon=False).start()
+    return await future

@@ -1,0 +1,89 @@
+"""LiteLLM at arm's length: imported offline and quiet, its exceptions turned into ours."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from ragc.core.bounded import bind
+from ragc.core.http import LOOPBACK, refused
+from ragc.core.redact import is_context_error, shorten
+from ragc.core.retry import PASSING_STATUS, Passing, retry_after
+from ragc.errors import TargetError, UsageError, nearest
+
+_SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
+
+
+def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
+    """What to raise for an exception of LiteLLM's: Passing or TargetError, no secrets.
+
+    A spent quota is final though its status is 429.
+    """
+    status = getattr(error, "status_code", None)
+    # LiteLLM puts the chain of its own exceptions, ending in "…Exception - ", before the server's words.
+    said = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
+    headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
+    number = shorten(headers.get("x-request-id", ""), 80)
+    asked = f" to request {number}" if number else ""
+    if isinstance(error, litellm.exceptions.Timeout) and not refused(error):
+        return Passing(f"gave no answer within {timeout_s:g} s")
+    if refused(error):
+        return Passing("does not answer (no connection)", away=True)
+    final = is_context_error(said) or any(word in said.lower() for word in _SPENT)
+    if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
+        # What LiteLLM, or what it uses, could not make sense of: any kind of exception.
+        return Passing(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
+    if status in PASSING_STATUS and not final:
+        reason = f"answered {status}{asked}: {said}"
+        return Passing(reason, retry_after(headers.get("retry-after")), request_id=number)
+    return TargetError(f"{who} answered {status}{asked}: {said}.", endpoint=who, request_id=number)
+
+
+def load() -> Any:
+    """LiteLLM, imported offline and quiet.
+
+    Pydantic's remark on LiteLLM's own types, made at its first calls, is silenced for good.
+    """
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import litellm
+    warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
+
+    bind(LiteLLMAiohttpTransport)
+    bind(httpx.AsyncHTTPTransport)
+    return litellm
+
+
+def nearest_id(litellm: Any, model: str) -> str:
+    """The sentence ` Did you mean 'x'?` for the closest id that LiteLLM knows, or an empty string."""
+    known = {str(name) for name in litellm.model_cost}
+    return nearest(model, known | {f"openai/{name}" for name in known if "/" not in name})
+
+
+def checked_url(base_url: str) -> str:
+    """`base_url` without query and fragment, to be shown; raises UsageError for one that is not safe."""
+    if not base_url:
+        return ""
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(f"base_url must be like https://proxy.example/v1, got {shorten(base_url)!r}.")
+    if url.userinfo:
+        raise UsageError("base_url of a hosted target must hold no credentials; name them in api_key_env.")
+    if url.scheme == "http" and url.host not in LOOPBACK:
+        raise UsageError(
+            f"base_url {shorten(base_url)!r} would send the key unencrypted to {url.host}: use https."
+        )
+    return str(url.copy_with(query=None, fragment=None)).rstrip("/")

@@ -1,0 +1,127 @@
+"""Before a study: is there a key, does the provider take it, and does it have the model?"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import httpx
+
+from ragc.core.bounded import fetched
+from ragc.core.http import LOOPBACK, refused
+from ragc.core.redact import shorten
+from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
+from ragc.targets.hosted.litellm import load
+from ragc.targets.openai_wire import error_message, read_json
+from ragc.targets.vllm.target import key_from
+
+_OPENAI = frozenset({"openai", "hosted_vllm", "litellm_proxy", "openai_like"})
+_DEFAULTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+_MOVED = ("BASE_URL", "API_BASE")
+_KEY_NAMES = ("KEY", "TOKEN", "SECRET")
+_KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
+"""Providers whose credentials may come from the machine's role, which no variable shows."""
+_NAMED = 8
+"""So many models are listed in an error."""
+
+
+def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_key_env: str) -> dict[str, str]:
+    """The key to pass, when it is not the provider's own variable that LiteLLM reads itself.
+
+    Raises UsageError when there is none and one is needed.
+    """
+    if api_key_env:
+        return {"api_key": key_from(api_key_env)}
+    missing = _missing(litellm, model, provider)
+    if not missing:
+        return {}
+    if base_url:
+        return {"api_key": "none"}
+    raise UsageError(f"{model} needs the environment variable {' or '.join(missing)}, which is not set.")
+
+
+def missing_key(model: str, base_url: str) -> str:
+    """The variables of the environment one of which is needed to ask `model`, and none of which is set; "".
+
+    Imports LiteLLM, which takes seconds, unless a server of one's own is asked. Nothing is sent.
+    """
+    if base_url:
+        return ""
+    litellm = load()
+    try:
+        _, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception:  # no such provider: opening the target says so, with the nearest one
+        return ""
+    return " or ".join(_missing(litellm, model, provider))
+
+
+def _missing(litellm: Any, model: str, provider: str) -> list[str]:
+    found = litellm.validate_environment(model)
+    if found["keys_in_environment"] or provider in _KEYLESS:
+        return []
+    return [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
+
+
+async def check_model(
+    provider: str, model: str, base_url: str, key: str, variable: str, *, who: str, timeout_s: float
+) -> None:
+    """Ask the provider for its models, where it is known how; the first call tells the rest.
+
+    No completion is sent. `model` is the provider's own name, `variable` says where `key` came from.
+    Raises TargetError for a key that is refused, UsageError for a model that is not listed,
+    TargetUnavailable when nothing listens at `base_url`.
+    """
+    asked = _request(provider, base_url, key)
+    if asked is None:
+        return
+    url, headers = asked
+    here = httpx.URL(url).host in LOOPBACK
+    try:
+        async with httpx.AsyncClient(timeout=timeout_s, trust_env=not here) as client:
+            response = await fetched(client, url, headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        if base_url and refused(error):
+            text = f"{who} does not answer; start the server or correct base_url."
+            raise TargetUnavailable(text, endpoint=who) from None
+        return
+    if response.status_code in (401, 403) and not _restricted(response):
+        said, number = error_message(response.content), shorten(response.headers.get("x-request-id", ""), 80)
+        text = f"{who} refused the key with {response.status_code}: {said}. Check {variable}."
+        raise TargetError(text, endpoint=who, request_id=number)
+    if response.status_code == 200:
+        _check_listed(response, model, who)
+
+
+def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str]] | None:
+    """Where the models are listed and what to send there; None when that is not known."""
+    if not base_url and any(os.environ.get(f"{provider.upper()}_{name}") for name in _MOVED):
+        return None
+    base = (base_url or _DEFAULTS.get(provider, "")).rstrip("/")
+    if not base or "?" in base:
+        return None
+    if provider in _OPENAI:
+        return f"{base}/models", {"authorization": f"Bearer {key}"}
+    if provider == "anthropic":
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        return f"{base.removesuffix('/v1')}/v1/models?limit=1000", headers
+    return None
+
+
+def _restricted(response: httpx.Response) -> bool:
+    """Whether the key may ask for completions all the same: some may only not list models."""
+    said = error_message(response.content).lower()
+    return response.status_code == 403 and ("scope" in said or "permission" in said)
+
+
+def _check_listed(response: httpx.Response, model: str, who: str) -> None:
+    """Raise UsageError when models are listed and `model`, which may be the beginning of a name, is not."""
+    try:
+        listed: Any = read_json(response.content)["data"]
+        names = sorted({str(card["id"]) for card in listed})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+    if not names or any(name.startswith(model) or "*" in name for name in names):
+        return
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    known = f"Known: {', '.join(names[:_NAMED])}{more}."
+    raise UsageError(f"{who} has no model named {model!r}.{nearest(model, names)} {known}")

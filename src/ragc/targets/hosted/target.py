@@ -1,0 +1,298 @@
+"""Any model that LiteLLM knows: hosted services, and proxies in front of them.
+
+LiteLLM takes seconds to import, so that waits until something is asked of it; its price and model tables
+are the ones it ships, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ragc.core.bounded import Limit, TooLarge, limited
+from ragc.core.digest import digest
+from ragc.core.event_loop import closes
+from ragc.core.retry import Passing, Retry, Sleep, retried
+from ragc.errors import TargetError, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
+from ragc.targets.hosted.preflight import check_model, key_arguments
+from ragc.targets.openai_wire import Unreadable, drawn_seed, part, read_reply, response_format
+from ragc.targets.options import HostedOptions
+from ragc.targets.sound import price, well_formed
+
+log = logging.getLogger("ragc.targets")
+
+_UNKNOWN_CONTEXT = 8192
+_DEFAULTS = HostedOptions()
+_open_targets: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """What LiteLLM's own tables say of a model; nothing of it for an id without a provider."""
+
+    capabilities: frozenset[Capability] = frozenset()
+    context_tokens: int = _UNKNOWN_CONTEXT
+    json_object: bool = False
+
+
+class HostedTarget:
+    """Asks the model with LiteLLM id `model`, through `base_url` when one is given.
+
+    `capabilities` and `context_tokens` come from LiteLLM's tables, opened or not. `dropped` names the
+    parameters that the model does not take and that were left out; each is logged once. `priced` turns
+    False when LiteLLM knows no price: those replies count 0 usd.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = "",
+        options: HostedOptions = _DEFAULTS,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if not model:
+            raise UsageError("A hosted target needs a LiteLLM model id, such as openai/gpt-4o-mini.")
+        self.endpoint = checked_url(base_url)
+        self.model = model
+        self.options = options
+        self.name = f"hosted {model}"
+        where = f"@{self.endpoint}" if self.endpoint else ""
+        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
+        self.identity = options.identity or f"{model}{where}{extra}"
+        self.concurrency = options.concurrency
+        self.dropped: set[str] = set()
+        self.priced = True
+        self._base_url = base_url
+        self._sleep = sleep
+        self._retry = Retry(options.tries, options.total, options.patience)
+        self._litellm: Any = None
+        self._bare = self._provider = ""
+        self._asked = False
+        self._takes: dict[tuple[str, str], bool] = {}
+
+    def __deepcopy__(self, memo: object) -> HostedTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"HostedTarget({self.model!r}, {self.endpoint!r})"
+
+    @cached_property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the model takes, corrected by what the recipe says; the first look imports LiteLLM."""
+        return self.options.corrected(self._table.capabilities)
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of prompt and reply together."""
+        return self.options.context_tokens or self._table.context_tokens
+
+    @cached_property
+    def _table(self) -> TableEntry:
+        return table_entry(self.model)
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Load LiteLLM, find the provider, check key and model as far as can be; no completion is sent.
+
+        Raises UsageError for an id without a provider, a key that is not set and a model that is not there,
+        TargetError for a key that is refused, TargetUnavailable when nothing listens at the base URL.
+        """
+        if self._litellm is not None:
+            return
+        litellm = await asyncio.to_thread(load)
+        await asyncio.to_thread(lambda: self._table)
+        try:
+            self._bare, self._provider, _, _ = litellm.get_llm_provider(self.model)
+        except Exception:
+            raise UsageError(
+                f"LiteLLM knows no provider for the model {self.model!r}.{nearest_id(litellm, self.model)} "
+                "Write provider/model, as in openai/gpt-4o-mini."
+            ) from None
+        await self._checked(self._key(litellm))
+        self._litellm = litellm
+        _open_targets.add(id(self))
+        closes(self)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""
+        await self.open()
+        arguments = self.arguments(request)
+
+        async def attempt() -> Reply:
+            response = await self._sent(arguments)
+            try:
+                reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
+            except Unreadable as error:
+                raise Passing(f"sent a reply that is no chat completion ({error})") from None
+            return replace(reply, usd=self._usd(response, reply.usage))
+
+        reply = await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+        if request.logprobs and reply.text and not reply.logprobs:
+            raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
+        return reply
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` among LiteLLM's arguments; for probes."""
+        await self.open()
+        arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
+        sent = await retried(lambda: self._sent(arguments), policy, endpoint=self._who, sleep=self._sleep)
+        return sent.model_dump(warnings="none")
+
+    async def _sent(self, arguments: Mapping[str, Any]) -> Any:
+        """LiteLLM's response; Passing or TargetError otherwise."""
+        limit = Limit(self.options.max_reply_bytes)
+        try:
+            with limited(limit):
+                response = await self._litellm.acompletion(**arguments)
+            response.model_dump(warnings="none")
+        except Exception as error:
+            if limit.passed:
+                raise Passing(str(TooLarge(limit.most))) from None
+            raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
+        return response
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Close LiteLLM's connections when this was the last hosted target that had any."""
+        litellm, self._litellm = self._litellm, None
+        _open_targets.discard(id(self))
+        if litellm is not None and not _open_targets:
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+    def arguments(self, request: ChatRequest) -> dict[str, Any]:
+        """What LiteLLM is called with; the model's own limits on parameters are applied here."""
+        sampling = request.sampling
+        wanted: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+        if sampling.top_p < 1:
+            wanted["top_p"] = sampling.top_p
+        if sampling.temperature > 0 and "seed" in self.capabilities:
+            wanted["seed"] = drawn_seed(request)
+        if sampling.stop:
+            wanted["stop"] = list(sampling.stop)
+        if request.logprobs:
+            wanted["logprobs"] = True
+        drawn = {"top_k": sampling.top_k, "min_p": sampling.min_p}
+        wanted |= {name: value for name, value in drawn.items() if value is not None}
+        accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
+        if request.schema is not None:
+            if "schema" in self.capabilities and request.schema.get("properties"):
+                accepted["response_format"] = response_format(request.schema)
+            elif self._table.json_object:
+                accepted["response_format"] = {"type": "json_object"}
+        return {
+            "model": self.model,
+            "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
+            **accepted,
+            **self.options.body,
+            **self._key(self._litellm),
+            **({"base_url": self._base_url} if self._base_url else {}),
+            "timeout": self.options.timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+        }
+
+    @property
+    def _who(self) -> str:
+        return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
+
+    async def _checked(self, key: Mapping[str, str]) -> None:
+        """Ask the provider for its models, once."""
+        if self._asked:
+            return
+        self._asked = True  # calls that come meanwhile need not wait for it
+        variable = self.options.api_key_env or f"{self._provider.upper()}_API_KEY"
+        value = key.get("api_key") or os.environ.get(variable, "")
+        try:
+            await check_model(
+                self._provider, self._bare, self._base_url, value, variable,
+                who=self._who, timeout_s=self.options.connect_timeout_s,
+            )  # fmt: skip
+        except TargetError:
+            self._asked = False
+            raise
+
+    def _key(self, litellm: Any) -> dict[str, str]:
+        options = self.options
+        return key_arguments(litellm, self.model, self._provider, self._base_url, options.api_key_env)
+
+    def _accepts(self, name: str, value: Any) -> bool:
+        """Whether the model takes a parameter; one that it does not take is named in `dropped`."""
+        at = (name, repr(value))
+        if at not in self._takes:
+            self._takes[at] = self._checked_param(name, value)
+            if not self._takes[at] and name not in self.dropped:
+                self.dropped.add(name)
+                log.warning("%s does not take %s=%r; it is left out.", self.model, name, value)
+        return self._takes[at]
+
+    def _checked_param(self, name: str, value: Any) -> bool:
+        if name in ("top_k", "min_p") and self._provider in ("openai", "azure") and not self._base_url:
+            return False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._litellm.utils.get_optional_params(
+                    model=self._bare, custom_llm_provider=self._provider, drop_params=False, **{name: value}
+                )
+        except self._litellm.exceptions.UnsupportedParamsError:
+            return False
+        return True
+
+    def _usd(self, response: Any, usage: Usage) -> float:
+        """The price of `response`; of the tokens in `usage` where what it says of its own is no count."""
+        try:
+            usd = price(float(self._litellm.completion_cost(completion_response=response, model=self.model)))
+            told = response.model_dump(warnings="none").get("usage")
+            counts = (part(told, "prompt_tokens"), part(told, "completion_tokens"))
+            if usd is None or counts != (usage.prompt, usage.completion):
+                per_token = self._litellm.cost_per_token(
+                    model=self.model, prompt_tokens=usage.prompt, completion_tokens=usage.completion
+                )
+                usd = price(float(sum(per_token)))
+        except Exception:
+            usd = None
+        if usd is not None:
+            return usd
+        if self.priced:
+            self.priced = False
+            near = nearest_id(self._litellm, self.model)
+            log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
+        return 0.0
+
+
+def table_entry(model: str) -> TableEntry:
+    """What LiteLLM's tables say of the id `model`. Nothing is sent."""
+    litellm = load()
+    try:
+        bare, provider, _, _ = litellm.get_llm_provider(model)
+    except Exception:  # LiteLLM raises its own of many kinds; `open` says what is wrong with the id
+        return TableEntry()
+    params = litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or []
+    try:
+        info = litellm.get_model_info(model)
+    except Exception:  # a bare Exception, for a model that is not in the table
+        info = {}
+    able: set[Capability] = set()
+    if "seed" in params:
+        able.add("seed")
+    if "logprobs" in params:
+        able.add("logprobs")
+    if litellm.supports_response_schema(bare, custom_llm_provider=provider):
+        able.add("schema")
+    if info.get("supports_prompt_caching"):
+        able.add("prefix_cache")
+    context = info.get("max_input_tokens") or info.get("max_tokens") or _UNKNOWN_CONTEXT
+    return TableEntry(frozenset(able), int(context), "response_format" in params)

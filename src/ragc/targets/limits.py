@@ -1,0 +1,156 @@
+"""What stands between the gateway and a server: its breaker and its rates.
+
+Leaving a dead endpoint alone: after several failures in a row calls fail at once, for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ragc.core.rate_limit import Sleep, Taken, Window
+from ragc.core.retry import pace
+from ragc.errors import TargetUnavailable
+from ragc.targets.base import ChatRequest, Reply, Target
+from ragc.targets.options import ServerOptions
+
+T = TypeVar("T")
+Clock = Callable[[], float]
+
+
+class Breaker:
+    """Guards the calls to one endpoint.
+
+    After `break_after` calls in a row that ended in TargetUnavailable, calls fail at once for `cool_down_s`
+    seconds. Then one call is let through: it closes the breaker when the endpoint answers, and opens it for
+    as long again when it does not. Any answer, a refusal of the request itself too, closes it. `clock`
+    gives seconds that only grow.
+    """
+
+    def __init__(
+        self, endpoint: str, *, break_after: int = 5, cool_down_s: float = 30.0, clock: Clock = time.monotonic
+    ) -> None:
+        self.endpoint, self.break_after, self.cool_down_s = endpoint, break_after, cool_down_s
+        self.failures = 0
+        self._clock = clock
+        self._opens_at = 0.0
+        self._trying = False
+        self._why = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether calls fail at once, but for the one that tries the endpoint again."""
+        return self.failures >= self.break_after
+
+    async def call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` returns. Raises TargetUnavailable without calling it while the breaker is open."""
+        trial = self.open
+        if trial:
+            self._refuse_or_try()
+        try:
+            answer = await work()
+        except TargetUnavailable as error:
+            self._failed(error, trial=trial)
+            raise
+        except Exception:
+            self.failures = 0  # it did answer, though not as asked
+            raise
+        else:
+            self.failures = 0
+            return answer
+        finally:
+            if trial:
+                self._trying = False
+
+    def _refuse_or_try(self) -> None:
+        left = self._opens_at - self._clock()
+        if left <= 0 and not self._trying:
+            self._trying = True
+            return
+        then = "is being tried again now" if left <= 0 else f"is tried again in {left:.0f} s"
+        text = (
+            f"{self.endpoint} failed {self.failures} calls in a row and {then}; the last failure: {self._why}"
+        )
+        raise TargetUnavailable(text, endpoint=self.endpoint)
+
+    def _failed(self, error: TargetUnavailable, *, trial: bool) -> None:
+        was_open = self.open
+        self.failures += 1
+        self._why = str(error)
+        if trial or (self.open and not was_open):
+            self._opens_at = self._clock() + self.cool_down_s
+
+
+class Guard:
+    """The breaker and the rates of one model at one endpoint."""
+
+    def __init__(
+        self, endpoint: str, options: ServerOptions, *, clock: Clock = time.monotonic, sleep: Sleep
+    ) -> None:
+        self.breaker = Breaker(
+            endpoint, break_after=options.break_after, cool_down_s=options.cool_down_s, clock=clock
+        )
+        self._window = Window(clock=clock, sleep=sleep)
+        self.keep_to(options)
+
+    def keep_to(self, options: ServerOptions) -> None:
+        """Keep to the rates of `options` too: of two limits the lower one holds."""
+        window = self._window
+        window.requests = _lower(window.requests, options.requests_per_minute)
+        window.tokens = _lower(window.tokens, options.tokens_per_minute)
+
+    async def complete(self, target: Target, request: ChatRequest) -> Reply:
+        """The reply of `target`, every try of it within the rates.
+
+        Until it is there, a request counts as its prompt and the longest reply that it allows.
+        """
+        if not (self._window.requests or self._window.tokens):
+            return await self.breaker.call(lambda: target.complete(request))
+        size = sum(target.count_tokens(m.content) for m in request.messages) + request.sampling.max_tokens
+        last: list[Taken] = []
+
+        async def paced() -> None:
+            last[:] = [await self._window.take(size)]
+
+        token = pace.set(paced)
+        try:
+            reply = await self.breaker.call(lambda: target.complete(request))
+        finally:
+            pace.reset(token)
+        for taken in last:
+            taken.tokens = reply.usage.prompt + reply.usage.completion
+        return reply
+
+
+def _lower(held: int, limit: int) -> int:
+    """The lower of two limits, 0 being none."""
+    return min(held, limit) if held and limit else held or limit
+
+
+class Guards:
+    """The guards of a gateway, one for each model at each endpoint."""
+
+    def __init__(self, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._held: dict[tuple[str, str], Guard] = {}
+
+    def of(self, target: Target) -> Guard | None:
+        """The guard of `target`; None for one that is no server."""
+        options = getattr(target, "options", None)
+        if not isinstance(options, ServerOptions):
+            return None
+        endpoint = str(getattr(target, "endpoint", ""))
+        guard = self._held.get((endpoint, target.model))
+        if guard is None:
+            guard = Guard(endpoint or target.model, options, clock=self._clock, sleep=self._sleep)
+            self._held[endpoint, target.model] = guard
+        else:
+            guard.keep_to(options)
+        return guard
+
+    async def complete(self, target: Target, request: ChatRequest) -> Reply:
+        """The reply of `target`, through its guard where it has one."""
+        guard = self.of(target)
+        return await (target.complete(request) if guard is None else guard.complete(target, request))

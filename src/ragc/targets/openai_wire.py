@@ -1,0 +1,193 @@
+"""The JSON of OpenAI's chat completions, as requests and replies of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import orjson
+
+from ragc.core.redact import shorten
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.targets.sound import log_probability, usage, well_formed
+
+MOST_ERROR_BYTES = 2**16
+"""Bytes of an error body that is no JSON from which a message is taken."""
+
+
+def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The JSON body of a chat completion; `extra` wins over what the request says."""
+    sampling = request.sampling
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+    }
+    if sampling.top_k is not None:
+        body["top_k"] = sampling.top_k
+    if sampling.min_p is not None:
+        body["min_p"] = sampling.min_p
+    if sampling.temperature > 0:
+        body["seed"] = drawn_seed(request)
+    if sampling.stop:
+        body["stop"] = list(sampling.stop)
+    if request.schema is not None:
+        body["response_format"] = response_format(request.schema)
+    if request.logprobs:
+        body["logprobs"] = True
+        body["top_logprobs"] = 1
+    if request.prompt_logprobs:
+        body["prompt_logprobs"] = 0  # how many others beside the prompt's own tokens
+    return {**body, **(extra or {})}
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The strict `json_schema` response format for `schema`."""
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
+
+
+def drawn_seed(request: ChatRequest) -> int:
+    """The seed of this draw: the sampling's (0 when it has none) plus the sample index, below 2**31."""
+    return ((request.sampling.seed or 0) + request.sample) % 2**31
+
+
+class Unreadable(ValueError):
+    """A body that is no complete chat completion; the message says why, in a few words."""
+
+
+def read_json(content: bytes | str) -> Any:
+    """The JSON value in a body. Raises Unreadable, and nothing else, for any other bytes.
+
+    Halves of surrogate pairs, which the quick parser refuses, are read and left to whoever takes the text.
+    """
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        pass
+    try:
+        return json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"not JSON: {type(error).__name__}") from None
+
+
+def _refuse(constant: str) -> Any:
+    raise Unreadable(f"{constant} is no JSON")
+
+
+def part(value: Any, *path: str | int) -> Any:
+    """What stands in `value` under the names and numbers of `path`; None where nothing does."""
+    for step in path:
+        fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
+        try:
+            value = cast(Any, value)[step] if fits else None
+        except (KeyError, IndexError):
+            return None
+    return value
+
+
+def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> Reply:
+    """The reply in a chat completion's body; `count` estimates the tokens that it leaves unsaid.
+
+    Raises Unreadable, and nothing else, when the body is no complete completion.
+    """
+    return _reply(body, part(body, "choices", 0), request, count, None)
+
+
+def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
+    """The `n` replies of a request for so many, in their order; each counts the prompt, as it would alone.
+
+    Raises what `read_reply` raises.
+    """
+    if n == 1:
+        return (read_reply(body, request, count),)
+    listed = part(body, "choices")
+    choices = (
+        {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int}
+        if isinstance(listed, list)
+        else {}
+    )
+    if choices.keys() != set(range(n)):
+        raise Unreadable(f"{len(choices)} of {n} samples came")
+    ids = [part(choices[i], "token_ids") for i in range(n)]
+    own = [len(found) if isinstance(found, list) else 0 for found in ids]
+    return tuple(_reply(body, choices[i], request, count, own[i]) for i in range(n))
+
+
+def _reply(
+    body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
+) -> Reply:
+    """The reply in `choice`; `own` counts its tokens where the body counts those of several together."""
+    text, finish = _text(choice), part(choice, "finish_reason")
+    if finish in ("abort", "error"):
+        raise Unreadable("the completion was broken off")
+    usage = _usage(body, request, text, count)
+    return Reply(
+        text=text,
+        finish="length" if finish == "length" else "stop",
+        usage=usage if own is None else replace(usage, completion=own or count(text)),
+        logprobs=_logprobs(part(choice, "logprobs", "content")) if request.logprobs else (),
+        prompt_logprobs=_prompt_logprobs(body) if request.prompt_logprobs else (),
+    )
+
+
+def _text(choice: Any) -> str:
+    """What the message of `choice` says, its text parts joined; "" where its content is null."""
+    message = part(choice, "message")
+    if not isinstance(message, dict) or "content" not in message:
+        raise Unreadable("no message")
+    content = message["content"]
+    if isinstance(content, list):
+        texts = [part(one, "text") if isinstance(one, dict) else one for one in content]
+        content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    if not isinstance(content, str | None):
+        raise Unreadable("its content is no text")
+    return well_formed(content or "")
+
+
+def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
+    if not isinstance(scored, list | None):
+        raise Unreadable("its logprobs are no list")
+    return tuple(_scored(one, "token") for one in scored or ())
+
+
+def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
+    """Of the prompt's tokens from the second on; each entry names its own token first."""
+    entries = part(body, "prompt_logprobs")
+    if not isinstance(entries, list | None) or not all(isinstance(one, dict | None) for one in entries or ()):
+        raise Unreadable("its prompt_logprobs are no list of objects")
+    own = [next(iter(entry.values())) for entry in entries or () if entry]
+    return tuple(_scored(one, "decoded_token") for one in own)
+
+
+def _scored(entry: Any, name: str) -> TokenLogprob:
+    try:
+        value = log_probability(part(entry, "logprob"))
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+    token = part(entry, name)
+    return TokenLogprob(well_formed(token) if isinstance(token, str) else "", value)
+
+
+def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], int]) -> Usage:
+    told = part(body, "usage")
+    cached = part(told, "prompt_tokens_details", "cached_tokens")
+    if cached is None:
+        cached = part(body, "timings", "cache_n")
+    return usage(part(told, "prompt_tokens"), part(told, "completion_tokens"), cached, request, text, count)
+
+
+def error_message(content: bytes) -> str:
+    """What a server says of an error, shortened and redacted: OpenAI's shape, vLLM's, or plain text."""
+    try:
+        body = orjson.loads(content)
+        if isinstance(body, dict):
+            body = body.get("error", body)
+        if isinstance(body, dict):
+            body = body.get("message") or body.get("detail") or body
+        return shorten(body if isinstance(body, str) else str(body))
+    except (ValueError, RecursionError):
+        return shorten(content[:MOST_ERROR_BYTES].decode("utf-8", "replace"))

@@ -1,0 +1,285 @@
+"""A vLLM server that ragc starts: found when it runs, started when it does not, stopped by who started it.
+
+What tells one server from another names a folder of the cache, which holds a lock, the address and the log.
+
+What vLLM's log says last, in words for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from filelock import FileLock, Timeout
+
+from ragc.core.digest import digest
+from ragc.core.paths import cache_home
+from ragc.core.progress import told
+from ragc.core.redact import shorten
+from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.vllm import supervisor
+
+_SHOWN = 300
+_TAIL = 2**18
+_BEFORE = re.compile(r"^(?:\([^()]* pid=\d+\) )?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]+)?"
+                     r"(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[^\]]*\] )?")  # fmt: skip
+_ERROR = re.compile(r"(?:^|[\s.])(?:[A-Za-z_]*(?:Error|Exception)|error): \S|^Value error, \S")
+_ABOUT_OTHERS = "root cause above"
+
+
+def last_error(log: Path) -> str:
+    """The last line of `log` that names an error, but none that points to another; else its last line."""
+    lines = _lines(log)
+    named = [line for line in lines if _ERROR.search(line) and _ABOUT_OTHERS not in line]
+    found = (named or lines or ["it wrote nothing"])[-1]
+    return shorten(found, _SHOWN)
+
+
+def last_line(log: Path) -> str:
+    """The last line of `log`; "nothing yet" while there is none."""
+    return shorten((_lines(log) or ["nothing yet"])[-1], _SHOWN)
+
+
+def _lines(log: Path) -> list[str]:
+    """The last lines that are not empty, without the process, time and place before them."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [kept for line in text.splitlines() if (kept := _BEFORE.sub("", line.strip()).strip())]
+
+
+MODULE = "vllm.entrypoints.openai.api_server"
+_POLL_S, _TELL_S, _HEALTH_S = 0.5, 10.0, 10.0
+_ENDING = 20
+"""Polls that a server which does not answer has to end."""
+_BUSY = 6
+"""Times that a server which is there may be too busy to tell its health."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What tells one server from another.
+
+    `python` is the interpreter that has vLLM, `context` the most tokens of prompt and reply (0: the model's
+    own), `flags` further flags of vLLM's by name: True stands for the flag alone, False for none, a list for
+    several values.
+    """
+
+    python: str
+    model: str
+    dtype: str = ""
+    context: int = 0
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Where its lock, address and log are."""
+        return cache_home() / "vllm" / digest(asdict(self))[:16]
+
+    def command(self, port: int) -> list[str]:
+        """The command that serves on `port` of this machine alone."""
+        parts = [self.python, "-m", MODULE, "--host", "127.0.0.1", "--port", str(port), "--model", self.model]
+        if self.dtype:
+            parts += ["--dtype", self.dtype]
+        if self.context:
+            parts += ["--max-model-len", str(self.context)]
+        for name, value in self.flags.items():
+            if value is not False:
+                values = value if isinstance(value, (list, tuple)) else [] if value is True else [value]
+                parts += [f"--{name.replace('_', '-')}", *map(str, values)]
+        return parts
+
+
+_started: dict[Path, subprocess.Popen[bytes]] = {}
+_users: dict[Path, int] = {}
+
+
+async def acquire(serving: Serving, patience_s: float) -> str:
+    """The address of a server, /v1 included, started if none runs; `release` gives it up again.
+
+    Waits at most `patience_s` seconds for it to be ready. Raises TargetUnavailable when that passes, and
+    TargetError with vLLM's own last error when it ends.
+    """
+    folder, until = serving.folder, time.monotonic() + patience_s
+    folder.mkdir(parents=True, exist_ok=True)
+    async with _alone(folder, serving.model, until):
+        address = await _found(folder) or await _start(serving, folder, until)
+    _users[folder] = _users.get(folder, 0) + 1
+    return address
+
+
+def release(serving: Serving) -> None:
+    """Give up one `acquire`; the last one stops the server if this process started it."""
+    folder = serving.folder
+    _users[folder] = _users.get(folder, 0) - 1
+    if _users[folder] <= 0:
+        del _users[folder]
+        _stop(folder)
+
+
+async def lives(serving: Serving) -> bool:
+    """Whether the server answers, or may again; False when it was another process's and is gone.
+
+    Raises TargetError when this process started it and it has ended.
+    """
+    folder = serving.folder
+    if await _found(folder):
+        return True
+    keeper = _started.get(folder)
+    if keeper is None:
+        return False
+    for _ in range(_ENDING):
+        if keeper.poll() is not None:
+            raise _ended(serving.model, folder, keeper.poll())
+        await asyncio.sleep(_POLL_S)
+    return True
+
+
+@contextlib.asynccontextmanager
+async def _alone(folder: Path, model: str, until: float) -> AsyncIterator[None]:
+    """Hold the folder's lock, which another process holds while its server starts."""
+    lock, waits = FileLock(folder / "lock", thread_local=False), False
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            break
+        except Timeout:
+            if time.monotonic() > until:
+                raise TargetUnavailable(
+                    f"Another process is starting vLLM with {model} for too long; look at {folder / 'log'}."
+                ) from None
+        if not waits:
+            told(f"another process is starting vLLM with {model}; waiting for it")
+            waits = True
+        await asyncio.sleep(_POLL_S)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+async def _found(folder: Path) -> str:
+    """The address of a server that runs and answers; "" when there is none."""
+    try:
+        noted = json.loads((folder / "address.json").read_text("utf-8"))
+        address, pid = str(noted["address"]), int(noted["pid"])
+        os.kill(pid, 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    for _ in range(_BUSY):
+        try:
+            return address if await _health(address) else ""
+        except httpx.TimeoutException:  # it is there, and has much to do
+            continue
+    return ""
+
+
+async def _start(serving: Serving, folder: Path, until: float) -> str:
+    """Start a server and wait until it answers; it is stopped when that fails or is given up."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    begun, address, log = time.monotonic(), f"http://127.0.0.1:{port}/v1", folder / "log"
+    _stop(folder)  # one of ours that no longer answers
+    told(f"starting vLLM with {serving.model}; its log is {log}")
+    log.unlink(missing_ok=True)
+    keeper = _kept(serving.command(port), log)
+    _started[folder] = keeper
+    try:
+        await _ready(serving.model, folder, keeper, address, until)
+        note = folder / f"address.{os.getpid()}"
+        note.write_text(json.dumps({"address": address, "pid": keeper.pid}), "utf-8")
+        note.replace(folder / "address.json")
+    except BaseException:
+        _stop(folder)
+        raise
+    told(f"vLLM serves {serving.model} after {time.monotonic() - begun:.0f} s")
+    return address
+
+
+def _kept(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """The keeper that runs `command` while this process holds its input; an interrupt does not reach it."""
+    return subprocess.Popen(
+        [sys.executable, supervisor.__file__, str(log), *command],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+async def _ready(
+    model: str, folder: Path, keeper: subprocess.Popen[bytes], address: str, until: float
+) -> None:
+    """Wait for the server's health, telling its last line now and then."""
+    begun = spoken = time.monotonic()
+    while not await _healthy(address):
+        now = time.monotonic()
+        if keeper.poll() is not None:
+            raise _ended(model, folder, keeper.poll())
+        if now > until:
+            raise TargetUnavailable(
+                f"vLLM did not serve {model} within {now - begun:.0f} s; its last line: "
+                f"{last_line(folder / 'log')} (all of it in {folder / 'log'}). Raise the option start_s."
+            )
+        if now - spoken > _TELL_S:
+            told(f"vLLM has been starting for {now - begun:.0f} s: {last_line(folder / 'log')}")
+            spoken = now
+        await asyncio.sleep(_POLL_S)
+
+
+async def _health(address: str) -> bool:
+    """Whether the server says that it is well; raises httpx.TimeoutException when it says nothing."""
+    try:
+        async with httpx.AsyncClient(timeout=_HEALTH_S, trust_env=False) as client:
+            return (await client.get(f"{address.removesuffix('/v1')}/health")).status_code == 200
+    except httpx.TimeoutException:
+        raise
+    except httpx.HTTPError:
+        return False
+
+
+async def _healthy(address: str) -> bool:
+    try:
+        return await _health(address)
+    except httpx.TimeoutException:
+        return False
+
+
+def _ended(model: str, folder: Path, code: int | None) -> TargetError:
+    log = folder / "log"
+    return TargetError(f"vLLM with {model} ended (exit code {code}): {last_error(log)}. Its log is {log}.")
+
+
+def _stop(folder: Path) -> None:
+    """Stop the server of `folder` if this process started it, and wait until it is gone."""
+    keeper = _started.pop(folder, None)
+    if keeper is None:
+        return
+    if keeper.poll() is None:
+        (folder / "address.json").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        if keeper.stdin is not None:
+            keeper.stdin.write(b".")  # a byte as well: a process forked from this one may hold the pipe too
+            keeper.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        keeper.wait(supervisor.PATIENCE_S + 10)
+
+
+@atexit.register
+def _stop_all() -> None:
+    for folder in list(_started):
+        _stop(folder)

@@ -1,0 +1,168 @@
+"""The target of a vLLM server that ragc starts itself, or finds running where it started one before.
+
+What a model that vLLM loads is known by: its id, or the content of its folder, and how it is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragc.core.digest import digest
+from ragc.errors import TargetUnavailable, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.options import VllmOptions
+from ragc.targets.vllm import launcher
+from ragc.targets.vllm.target import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget
+
+_WHOLE = 2**22
+_ENDS = 2**20
+
+
+def identity(model: str, options: VllmOptions) -> str:
+    """What the call store keys on for `model`, an id or a folder, run with `options`; the latter's own wins.
+
+    Raises TargetUnavailable when the folder cannot be read.
+    """
+    folder, shaping = Path(model), [options.dtype, dict(options.flags), dict(options.body)]
+    named = f"{folder.name}@{_content(folder)}" if folder.is_dir() else model
+    return options.identity or f"{named}#{digest(shaping)[:12]}"
+
+
+def _content(folder: Path) -> str:
+    """A digest of the files in `folder`: small ones whole, of large ones their size and both ends."""
+    try:
+        found = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
+    except OSError as error:
+        raise TargetUnavailable(
+            f"The model in {folder} cannot be read ({error.strerror or error})."
+        ) from error
+    return digest(found)[:16]
+
+
+def _ends(file: Path) -> list[str | int]:
+    size = file.stat().st_size
+    with file.open("rb") as data:
+        read = data.read(_WHOLE if size <= _WHOLE else _ENDS)
+        if size > _WHOLE:
+            data.seek(size - _ENDS)
+            read += data.read()
+    return [size, hashlib.sha256(read).hexdigest()]
+
+
+class ServedTarget:
+    """Asks `model`, an id or a folder, of a server that `open` starts or finds.
+
+    Targets of the same settings share one server, in this process and in others. Capabilities and context are
+    the server's once it is open. What shapes replies, and not where the server listens, is the identity.
+    """
+
+    def __init__(self, model: str, options: VllmOptions) -> None:
+        if not model:
+            raise UsageError("A vllm target with serve = true needs a model: an id or the path of a folder.")
+        python = options.python or sys.executable
+        if shutil.which(python) is None:
+            raise UsageError(f"No Python is at {python!r}, named by the option python of a vllm target.")
+        self.model = str(Path(model)) if Path(model).is_dir() else model
+        self.options = options
+        self.name = f"vllm {Path(self.model).name}"
+        self.serving = launcher.Serving(
+            python, self.model, options.dtype, options.context_tokens, dict(options.flags)
+        )
+        self.capabilities: frozenset[Capability] = options.corrected(CAPABILITIES)
+        self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
+        self.concurrency = options.concurrency
+        self._inner: VllmTarget | None = None
+        self._opening: asyncio.Task[VllmTarget] | None = None
+        self._identity = ""
+
+    def __deepcopy__(self, memo: object) -> ServedTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"ServedTarget({self.model!r})"
+
+    @property
+    def identity(self) -> str:
+        """The model, and of a folder its content; whatever else shapes replies. Raises TargetUnavailable."""
+        if not self._identity:
+            self._identity = identity(self.model, self.options)
+        return self._identity
+
+    @property
+    def metrics_url(self) -> str:
+        """Where the server tells its counters; "" before it is open."""
+        return self._inner.metrics_url if self._inner is not None else ""
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Start the server or find it, wait until it is healthy, and check that it has the model.
+
+        Raises TargetError with vLLM's own last error when it ends, TargetUnavailable when it takes longer
+        than the option `start_s`.
+        """
+        if self._inner is not None:
+            return
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._opened())
+        await self._opening
+
+    async def _opened(self) -> VllmTarget:
+        address = await launcher.acquire(self.serving, self.options.start_s)
+        options = replace(self.options, identity=self.identity, restart_s=0.0)
+        inner = VllmTarget(address, self.model, options)
+        try:
+            await inner.open()
+        except BaseException:
+            await inner.aclose()
+            launcher.release(self.serving)
+            raise
+        self.capabilities, self.context_tokens = inner.capabilities, inner.context_tokens
+        self._inner = inner
+        return inner
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply; opens first if need be.
+
+        Where the server was another process's and went with it, the request is sent once more, to a server
+        found or started anew. Raises TargetError with vLLM's last error when a server of this process ended.
+        """
+        inner = await self._ready()
+        try:
+            return await inner.complete(request)
+        except TargetUnavailable:
+            if await launcher.lives(self.serving):
+                raise
+        await self._given_up(inner)
+        return await (await self._ready()).complete(request)
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """As `VllmTarget.raw`; opens first if need be."""
+        return await (await self._ready()).raw(request, extra)
+
+    async def _ready(self) -> VllmTarget:
+        await self.open()
+        if self._inner is None:
+            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
+        return self._inner
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Close the connections; the last one here to use a server that this process started stops it."""
+        if self._inner is not None:
+            await self._given_up(self._inner)
+
+    async def _given_up(self, inner: VllmTarget) -> None:
+        """Let go of `inner` and its server, once."""
+        if self._inner is inner:
+            self._inner = None
+            await inner.aclose()
+            await asyncio.to_thread(launcher.release, self.serving)

@@ -1,0 +1,177 @@
+"""vLLM's own engine in this process, without a server: `offline = true`.
+
+The engine takes requests as they come and batches them by itself. Prompts are made by the model's own chat
+template, as its server makes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc.errors import TargetError, TargetUnavailable, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
+from ragc.targets.openai_wire import drawn_seed
+from ragc.targets.options import VllmOptions
+from ragc.targets.sample_batching import Draws
+from ragc.targets.vllm.managed import identity
+from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_room
+
+_ALL: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache")
+
+
+class OfflineTarget:
+    """Answers by vLLM's engine with `model`, an id or a folder, which `open` loads; it needs `ragc[vllm]`.
+
+    `dtype`, `context_tokens` and `flags` are what a server would be started with. All calls must come from
+    one event loop.
+    """
+
+    def __init__(self, model: str, options: VllmOptions) -> None:
+        if not model:
+            raise UsageError(
+                "A vllm target with offline = true needs a model: an id or the path of a folder."
+            )
+        self.model, self.options = model, options
+        self.name = f"vllm {Path(model).name}"
+        self.capabilities = options.corrected(_ALL)
+        self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
+        self.concurrency = options.concurrency
+        self._identity = ""
+        self._engine: Any = None
+        self._tokenizer: Any = None
+        self._opening: asyncio.Task[None] | None = None
+        self._draws, self._numbers = Draws(self.samples), itertools.count()
+
+    def __deepcopy__(self, memo: object) -> OfflineTarget:
+        return self
+
+    @property
+    def identity(self) -> str:
+        """The model, and whatever else shapes replies; a server of the same settings has the same."""
+        if not self._identity:
+            self._identity = identity(self.model, self.options)
+        return self._identity
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Load the model. Raises TargetUnavailable without vLLM, TargetError when vLLM refuses."""
+        if self._engine is None:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.ensure_future(self._load())
+            await self._opening
+
+    async def _load(self) -> None:
+        self._engine = await asyncio.to_thread(engine, self.model, self.options)
+        self._tokenizer = self._engine.get_tokenizer()
+        self.context_tokens = int(self._engine.model_config.max_model_len)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply. Draws of one request that are asked for together read the prompt once."""
+        await self.open()
+        if "n" in self.capabilities and request.sampling.temperature > 0:
+            return await self._draws.reply(request)
+        return (await self.samples(request, 1))[0]
+
+    async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
+        """`n` draws of `request`, with its own number and those that follow."""
+        check_room(request, self.context_tokens, self.name)
+        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        room = self.context_tokens - request.sampling.max_tokens
+        if len(ids) > room:
+            raise TargetError(
+                f"A prompt of {len(ids)} tokens with a reply of up to {request.sampling.max_tokens} does not "
+                f"fit the context window of {self.name}, which holds {self.context_tokens} tokens."
+            )
+        last = None
+        number = f"ragc-{next(self._numbers)}"
+        try:
+            async for output in self._engine.generate(
+                {"prompt_token_ids": ids}, sampling(request, n), number
+            ):
+                last = output
+        except (ValueError, RuntimeError) as error:
+            raise TargetError(f"{self.name} refused a request: {error}.") from error
+        if last is None:
+            raise TargetUnavailable(f"{self.name} ended without a reply; its engine was closed.")
+        return tuple(self._reply(last, one, request) for one in sorted(last.outputs, key=lambda o: o.index))
+
+    def _reply(self, output: Any, one: Any, request: ChatRequest) -> Reply:
+        prompt = output.prompt_token_ids or ()
+        scored = zip(prompt[1:], (output.prompt_logprobs or ())[1:], strict=False)
+        return Reply(
+            text=one.text,
+            finish="length" if one.finish_reason == "length" else "stop",
+            usage=Usage(len(prompt), len(one.token_ids), int(output.num_cached_tokens or 0)),
+            logprobs=_scored(zip(one.token_ids, one.logprobs or (), strict=False))
+            if request.logprobs
+            else (),
+            prompt_logprobs=_scored(scored) if request.prompt_logprobs else (),
+        )
+
+    def count_tokens(self, text: str) -> int:
+        """Exact once the target is open; before, a quarter of the characters, rounded up."""
+        if self._tokenizer is None:
+            return (len(text) + 3) // 4
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    async def aclose(self) -> None:
+        """Free the model; `open` loads it again."""
+        held, self._engine, self._tokenizer = self._engine, None, None
+        if held is not None:
+            await asyncio.to_thread(held.shutdown)
+
+
+def engine(model: str, options: VllmOptions) -> Any:
+    """The engine of vLLM with `model` loaded. Blocks; raises TargetUnavailable without vLLM, TargetError."""
+    try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+    except ImportError as error:
+        raise TargetUnavailable(
+            f"offline = true needs vLLM in this Python ({error}): pip install 'ragc[vllm]', or use "
+            "serve = true with the option python."
+        ) from error
+    given: dict[str, Any] = {name.replace("-", "_"): value for name, value in options.flags.items()}
+    given |= {"dtype": options.dtype} if options.dtype else {}
+    given |= {"max_model_len": options.context_tokens} if options.context_tokens else {}
+    try:
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(model=model, **given))
+    except Exception as error:  # vLLM raises of every kind; its own words say what it refused
+        said = " ".join(str(error).split())[:300]
+        raise TargetError(f"vLLM could not load {model}: {said or type(error).__name__}.") from error
+
+
+def sampling(request: ChatRequest, n: int) -> Any:
+    """The parameters of vLLM for `n` draws of `request`, as its server makes them of ours."""
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    asked = request.sampling
+    given: dict[str, Any] = {
+        "n": n,
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        "max_tokens": asked.max_tokens,
+        "top_k": asked.top_k or 0,
+        "min_p": asked.min_p or 0.0,
+        "stop": list(asked.stop),
+        "seed": drawn_seed(request) if asked.temperature > 0 else None,
+        "logprobs": 1 if request.logprobs else None,
+        "prompt_logprobs": 0 if request.prompt_logprobs else None,
+        "output_kind": RequestOutputKind.FINAL_ONLY,
+    }
+    if request.schema is not None:
+        given["structured_outputs"] = StructuredOutputsParams(json=dict(request.schema))
+    return SamplingParams(**given)
+
+
+def _scored(pairs: Any) -> tuple[TokenLogprob, ...]:
+    """The log-probability of each token among those that vLLM lists at its place."""
+    return tuple(_own(token, held) for token, held in pairs if held is not None)
+
+
+def _own(token: int, held: Mapping[int, Any]) -> TokenLogprob:
+    return TokenLogprob(str(held[token].decoded_token or ""), float(held[token].logprob))

@@ -1,0 +1,241 @@
+"""A running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server.
+
+What can be said against a request before it is sent to a server, and against a reply that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+import orjson
+
+from ragc.core.digest import digest
+from ragc.core.http import Pool, broken
+from ragc.core.redact import is_context_error, remember, shorten
+from ragc.core.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
+from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.openai_wire import Unreadable, error_message, part, read_json, read_replies, request_body
+from ragc.targets.options import VllmOptions
+from ragc.targets.sample_batching import Draws
+from ragc.targets.sound import token_count
+
+
+def check_room(request: ChatRequest, context: int, endpoint: str) -> None:
+    """Raise TargetError when no prompt could leave room for the longest reply to `request`.
+
+    `context` counts tokens; 0 is unknown. A prompt that is too long itself is found by the server, which
+    has the tokenizer.
+    """
+    most = request.sampling.max_tokens
+    if 0 < context <= most:
+        raise TargetError(
+            f"A reply of up to {most} tokens does not fit the context window of {endpoint}, which holds "
+            f"{context} tokens, prompt included; lower max_tokens or serve the model with a longer context."
+        )
+
+
+def check_logprobs(request: ChatRequest, replies: Iterable[Reply], endpoint: str) -> None:
+    """Raise TargetError when `request` asked for log-probabilities and one of `replies` is without."""
+    for reply in replies:
+        if request.logprobs and reply.text and not reply.logprobs:
+            raise TargetError(f'{endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
+        if request.prompt_logprobs and not reply.prompt_logprobs:
+            raise TargetError(
+                f"{endpoint} sent no prompt_logprobs; vLLM has them, and this server or target may not."
+            )
+
+
+UNKNOWN_CONTEXT = 4096
+CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_cache")
+_DEFAULTS = VllmOptions()
+
+
+class VllmTarget:
+    """Connects to `base_url` (which ends in /v1) and asks for `model`.
+
+    Credentials and query of `base_url` are sent but never shown. All calls must come from one event
+    loop at a time. Tokens are counted as a quarter of the characters; the server's own counts are
+    used where it sends them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        options: VllmOptions = _DEFAULTS,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        url = _url(base_url)
+        if not model:
+            raise UsageError(f"A vllm target needs the name of the model that {url.host} serves.")
+        plain = url.copy_with(username="", password="", query=None, fragment=None)
+        self.endpoint = str(plain).rstrip("/")
+        self.model = model
+        self.options = options
+        self.name = f"vllm {model}"
+        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
+        self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
+        self.capabilities = options.corrected(CAPABILITIES)
+        self.metrics_url = ""  # known once the server says that it is vLLM
+        self._holds = options.context_tokens
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
+        self.concurrency = options.concurrency
+        self._retry = Retry(options.tries, options.total, options.patience)
+        timeout = httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None)
+        most = options.max_reply_bytes
+        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport, most)
+        self._sleep = sleep
+        self._ready = False
+        self._draws = Draws(self.samples)
+
+    def __deepcopy__(self, memo: object) -> VllmTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"VllmTarget({self.endpoint!r}, {self.model!r})"
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Ask the server which models it has; no completion is sent.
+
+        Raises TargetUnavailable when no server answers, UnknownName when it has no such model, and
+        TargetError when it refuses.
+        """
+        if self._ready:
+            return
+
+        async def attempt() -> Any:
+            return await self._send("GET", "/models")
+
+        try:
+            listed = await retried(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
+        except TargetUnavailable as error:
+            text = f"{str(error)[:-1]}; start the server or correct base_url."
+            raise TargetUnavailable(text, endpoint=self.endpoint) from None
+        try:
+            cards = {str(card["id"]): card for card in listed["data"]}
+        except (KeyError, TypeError, RecursionError):
+            raise TargetError(
+                f"{self.endpoint}/models does not list models; base_url usually ends in /v1."
+            ) from None
+        if self.model not in cards:
+            raise UnknownName(f"model at {self.endpoint}", self.model, cards)
+        self._holds = self.options.context_tokens or _context(cards[self.model])
+        self.context_tokens = self._holds or UNKNOWN_CONTEXT
+        if cards[self.model].get("owned_by") == "vllm":
+            self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
+            self.capabilities = self.options.corrected((*CAPABILITIES, "n", "prompt_logprobs"))
+        self._ready = True
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply. Connection errors, 408, 429, 5xx and unreadable bodies are tried again.
+
+        Draws of one request that are asked for together go as one where the server has the capability `n`.
+        """
+        own = {"seed", "temperature"} & self.options.body.keys()  # then draws do not differ by their number
+        if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
+            return await self._draws.reply(request)
+        return (await self.samples(request, 1))[0]
+
+    async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
+        """`n` draws of `request` in one request, with its own number and those that follow."""
+        check_room(request, self._holds, self.endpoint)
+        several = {"n": n, "return_token_ids": True} if n > 1 else {}
+        content = orjson.dumps(request_body(request, self.model, {**self.options.body, **several}))
+
+        async def attempt() -> tuple[Reply, ...]:
+            body = await self._send("POST", "/chat/completions", content)
+            try:
+                return read_replies(body, request, n, self.count_tokens)
+            except Unreadable as error:
+                raise Passing(f"sent a reply that is no chat completion ({error})") from None
+
+        replies = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
+        check_logprobs(request, replies, self.endpoint)
+        return replies
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """The whole body that answers `request` with `extra` in its own; for probes."""
+        content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
+        policy = Retry(2, self._retry.total_s)
+        return await retried(
+            lambda: self._send("POST", "/chat/completions", content),
+            policy,
+            endpoint=self.endpoint,
+            sleep=self._sleep,
+        )
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Close the pooled connections; a later call opens new ones."""
+        self._ready = False
+        await self._pool.aclose()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        if self.options.api_key_env:
+            headers["authorization"] = f"Bearer {key_from(self.options.api_key_env)}"
+        return headers
+
+    async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
+        """The parsed body of a 200; Passing or TargetError otherwise."""
+        try:
+            response = await self._pool.send(method, path, content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise broken(error, self.endpoint, self.options.timeout_s) from None
+        if response.status_code == 200:
+            try:
+                return read_json(response.content)
+            except Unreadable:
+                raise Passing("sent a body that is not JSON") from None
+        said = error_message(response.content)
+        number = shorten(response.headers.get("x-request-id", ""), 80)
+        asked = f" to request {number}" if number else ""
+        answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
+        if response.status_code in PASSING_STATUS and not is_context_error(said):
+            wait = retry_after(response.headers.get("retry-after"))
+            loading = said.startswith("Loading model")  # llama.cpp, begun anew
+            raise Passing(answer, wait, request_id=number, away=loading)
+        hint = ""
+        if response.status_code in (401, 403):
+            where = self.options.api_key_env
+            hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
+        text = f"{self.endpoint} {answer}.{hint}"
+        raise TargetError(text, endpoint=self.endpoint, request_id=number)
+
+
+def key_from(variable: str) -> str:
+    """The key in an environment variable; raises UsageError when there is none or it cannot be sent."""
+    key = remember(os.environ.get(variable, "").strip())
+    if not key:
+        raise UsageError(f"The environment variable {variable}, named by api_key_env, is not set.")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"The environment variable {variable} holds characters that no key has.")
+    return key
+
+
+def _url(base_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(
+            f"base_url must be like http://127.0.0.1:8000/v1, got {shorten(base_url) or 'nothing'!r}."
+        )
+    return url
+
+
+def _context(card: Any) -> int:
+    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 when unsaid."""
+    named = (("max_model_len",), ("meta", "n_ctx"), ("meta", "n_ctx_train"))
+    return next((size for path in named if (size := token_count(part(card, *path)))), 0)
