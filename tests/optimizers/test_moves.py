@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_a_question_needs_no_dev_questions_and_eval_says_which_file_is_gone(
     assert err.startswith(f"ragc: {compiled}/recipe.toml: ")
     assert "data.questions = 'questions.jsonl'" in err
     assert "--base DIR" in err
-    assert "/tmp/tmp" not in err
+    assert f"{tempfile.gettempdir()}/tmp" not in err
 
 
 def test_base_says_where_relative_paths_lead(
