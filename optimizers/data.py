@@ -1,12 +1,12 @@
-"""A recipe's data: the passages of each source, and the questions of each split.
+"""Data of a recipe: the passages of each source, the questions of each split, and those of another domain.
 
 A data set with a name of its own is read from its official files. The passages that come with its
 questions are the corpus where the recipe names none.
 
-Questions of another domain, whose demonstrations a study may show in the place of its own.
-
-RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5). There
-the domain is told of each question; here the other domain is a question file that the recipe names.
+A study may show demonstrations of another domain in the place of its own.
+Paper: RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5).
+Differs: in the paper each question comes with its domain; here the other domain is a question file that the
+recipe names.
 """
 
 from __future__ import annotations

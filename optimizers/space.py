@@ -1,6 +1,7 @@
-"""The search space: declared knobs, demonstrations, instructions, targets and programs, and a point in it.
+"""Search space of a recipe: declared knobs, demonstrations, instructions, targets and programs.
 
-What a recipe lets vary: the search space of each of its programs, on the runtime of a task.
+A candidate is one point of it. The recipe says what varies in each of its programs, on the runtime of a
+task.
 """
 
 from __future__ import annotations

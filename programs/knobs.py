@@ -1,10 +1,9 @@
 """Knobs: the numbers and switches of a program, declared once with range, default and source.
 
-A method's knobs are one frozen dataclass. Each field is declared with `integer`, `real`,
-`switch` or `choice`; study, command line and docs are generated from the declaration. This
-module knows nothing of Optuna and imports no LM library, so listing knobs is quick.
-
-Knobs that several methods share, declared once so that they mean the same everywhere.
+A method's knobs are one frozen dataclass. Each field is declared with `integer`, `real`, `switch` or
+`choice`; study, command line and docs are generated from the declaration. Knobs that several methods share
+are declared here, so that they mean the same everywhere. This module knows nothing of Optuna and imports no
+LM library, so listing knobs is quick.
 """
 
 from __future__ import annotations

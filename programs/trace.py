@@ -1,12 +1,11 @@
-"""The record of one run: typed calls and searches in call-graph order.
+"""Trace of one run: typed calls, searches and gate decisions in call-graph order.
 
-Each event has its place: its number, or the number of its branch and its number there. Concurrent
-branches are numbered before they start, so the order never depends on which of them finishes first.
+Each event has its place: its number, or the number of its branch and its number there. Concurrent branches
+are numbered before they start, so the order never depends on which of them finishes first.
 
-Gates: decisions that compare a score with a threshold knob, recorded so that the knob can be fitted.
-
-A knob declared with `threshold=True` is used in no other way, and every comparison with it passes through
-here: the trace then holds, by the knob's name, what each question's scores were, and which way they went.
+A gate is a decision that compares a score with a threshold knob. A knob declared with `threshold=True` is
+used in no other way, and every comparison with it passes through here. The trace then holds, by the knob's
+name, what each question's scores were and which way they went, so that the knob can be fitted.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Matching the parts of a question with a passage, and writing a passage that would match.
+"""Alignment of a question's grammatical parts with a passage, and pseudo-documents that would match them.
 
-GGatrieval, sections 3.2 and 3.3: one call for one passage and all parts. Parts are named by number, from 1.
-`alignment` leaves out the outputs that a program does not use.
+GGatrieval, sections 3.2 and 3.3. One alignment call covers one passage and all parts; parts are named by
+number, from 1. `alignment` leaves out the outputs that a program does not use.
+
+`SyntacticParse` splits a question into its grammatical parts (section 3.2, equation 1). It has eight slots,
+each copied from the question or empty. The program drops what is not in the question.
+
 Differs: a question word is aligned with what answers it, of which the paper says nothing.
-
-Splitting a question into its grammatical parts (GGatrieval, section 3.2, equation 1).
-
-Eight slots, each copied from the question or empty. The program drops what is not in the question.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
-"""Answering calls: from the passages, or from what the model knows.
+"""Answering calls: from passages or from the model's memory, with citations, refusals, notes or steps.
 
-`ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `worded`, `reasoned` and
-`with_question` make the variants that the knobs `answer_format`, `cot` and `query_pos` ask for.
+Short answers: `ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `worded`, `reasoned`
+and `with_question` build the variants for the knobs `answer_format`, `cot` and `query_pos`.
 
-Answers with citations, as ALCE's metrics want them.
+Citations follow what ALCE's metrics want: a mark `[i]` names the i-th passage, numbered from 1. The program
+drops what a reply cites beyond the passages.
 
-A mark `[i]` names the i-th passage, numbered from 1. What a reply cites beyond that is for the
-program to drop.
+Refusals: `INVALID` stands for a false premise, `UNSURE` for not knowing (RAG-X, prompts of Appendix D).
+`settled` replaces a reply that means one of them by those exact words.
 
-Answers that may refuse: `INVALID` for a false premise, `UNSURE` for not knowing.
+Reading notes: one call writes one short note for each passage, then the answer.
 
-RAG-X, prompts of Appendix D. `settled` gives a reply those exact words where it means them.
-
-Reading notes: one short note for each passage, then the answer, in one call.
-
-The final answer of ReAct and Self-Ask where a step gives it, in a field that may hold any text.
+Steps: `step_answer` reads the final answer of ReAct and Self-Ask where a step gives it, in a field that may
+hold any text.
 """
 
 from __future__ import annotations

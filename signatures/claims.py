@@ -1,12 +1,11 @@
-"""Claims and what to search for (SlimPLM, section 3.3 and Table 8).
+"""Claims, queries that check them, and a small proxy model's judgement of whether to search (SlimPLM).
 
-`ClaimSplit` takes an answer apart into claims with a query each, `ClaimKnown` judges one of them, and
-`QuestionSplit` makes queries from the question alone.
+Claims and queries (section 3.3 and Table 8): `ClaimSplit` takes an answer apart into claims with a query
+each, `ClaimKnown` judges one of them, and `QuestionSplit` writes queries from the question alone.
 
-What a small proxy model decides, and the two answers it decides between (SlimPLM, sections 3.1 and 3.2).
-
-`judged` swaps a judgement's yes or no for a confidence; `reader` gives the main model's calls (Table 9). The
-proxy's answer is called `heuristic_answer`, so that it is never taken for the answer.
+Proxy model (sections 3.1 and 3.2): it decides between two answers of the main model, without passages and
+with them. `reader` gives the main model's calls (Table 9). `judged` swaps a judgement's yes or no for a
+confidence. The proxy's answer has the name `heuristic_answer`, so that it is never taken for the answer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Judging calls: is a passage relevant, is an answer supported and useful, is a search needed at all.
+"""Grading calls: passage relevance, answer support and utility, need for retrieval, gain from a source.
 
-Also the two calls that follow a bad grade: search words for the web, and a better query.
+Two calls follow a bad grade: search words for the web, and a better query.
 
-Asking the model whether a search is needed at all: the gate of Self-Eval.
+`NeedInfo` is the gate of Self-Eval: the model says whether a search is needed at all.
 
-Comparing sources: is what the preferred source found worth keeping, or should another be asked?
+`CompareSources` decides whether the preferred source's passages add anything, or another source is needed.
 """
 
 from __future__ import annotations

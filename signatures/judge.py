@@ -1,14 +1,14 @@
-"""Verdicts on an answer that is compared with gold answers: the calls of a judge.
+"""Judge calls: verdicts on an answer compared with gold answers, and entailment of a statement by a text.
 
-`JudgeAnswer` has the aim of RAG-X's judge (Appendix B), `JudgeAnswerStrictly` that of Meta's for CRAG (Yang
-et al. 2024, arXiv:2406.04744): one gold answer a call, and rules for numbers, lists and contradictions.
-`AnswerMatches` is for any data set. All are in words of ours; figures of different judges or wordings cannot
-be compared. What decides without a judge (exact answers, false premises, "I don't know") is not asked here.
+All are in our own words; figures of different judges or wordings cannot be compared.
 
-Entailment as a call of a judge: does a text say that a statement is true?
+Verdicts: `JudgeAnswer` has the aim of RAG-X's judge (Appendix B). `JudgeAnswerStrictly` has the aim of Meta's
+judge for CRAG (Yang et al. 2024, arXiv:2406.04744): one gold answer a call, and rules for numbers, lists and
+contradictions. `AnswerMatches` is for any data set. What decides without a judge (exact answers, false
+premises, "I don't know") is no part of these calls.
 
-ALCE (Gao et al. 2023, arXiv:2305.14627) asks a model of natural language inference; this asks any language
-model the same, in words of ours.
+Entailment: `TextEntails` decides whether a text says that a statement is true. ALCE (Gao et al. 2023,
+arXiv:2305.14627) uses a model of natural language inference; this call puts the same to any language model.
 """
 
 from __future__ import annotations

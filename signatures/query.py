@@ -1,12 +1,9 @@
-"""The next search query of a path, by kind, and the choice of how to go on.
+"""Calls along a path of searches (RQ-RAG): the next query by kind, the next action, the answer, the score.
 
-RQ-RAG, section 2.3 and appendix B.2, where control tokens ask for them. `trajectory` is one text for
-each earlier search: its kind, its query and the passages it found.
+RQ-RAG, section 2.3, and appendix B.2 for the kinds of query, where control tokens ask for them.
 
-Answering from a path of searches, and scoring the path.
-
-RQ-RAG, section 2.3. `trajectory` is one text for each search: its kind, its query and the passages it
-found; it is empty where nothing was searched. The options of a multiple choice stand in the question.
+`trajectory` is one text for each earlier search: its kind, its query and its passages. It is empty where
+nothing was searched. The options of a multiple choice stand in the question.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Putting documents in order, shortening them, and asking for what they lack.
+"""Document selection: ranking, condensing, choosing, checking sufficiency, and searching for what is missing.
 
-RankGPT ranks a window of passages at a time; LLatrieval condenses each document before it chooses, and asks
-again for what the chosen ones do not say.
+RankGPT: `RankPassages` ranks a window of passages at a time.
 
-Choosing documents and judging whether they suffice.
+LLatrieval: each document is condensed before the choice, and a further search aims at what the chosen ones do
+not say.
 
-GGatrieval, section 3.4, and LLatrieval, on which it builds: `SelectDocuments` runs over a sliding window,
+GGatrieval, section 3.4, which builds on LLatrieval: `SelectDocuments` runs over a sliding window,
 `VerifyDocuments` ends the rounds. Documents are numbered from 1 in the order they are given.
 """
 

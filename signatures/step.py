@@ -1,15 +1,15 @@
-"""Step-by-step calls: what to do or ask next, the answer to one follow-up, the answer at the end.
+"""Step-by-step calls: ReAct, Self-Ask and a graded search agent, and the answer when no step is left.
 
-`ReactStep` and `ReactConcatStep` are the thought and action of ReAct with one tool for each source and
-with one tool for both (PrefRAG, section 5.3). `SelfAskStep` and `IntermediateAnswer` are Self-Ask's two
-calls (SlimPLM, Table 10). `AnswerFromSteps` answers when the steps gave no answer. An intermediate answer
-has a field name of its own: it must never be taken for the answer to the question.
+`ReactStep` and `ReactConcatStep` are the thought and action of ReAct with one tool for each source and with
+one tool for both (PrefRAG, section 5.3). `SelfAskStep` and `IntermediateAnswer` are Self-Ask's two calls
+(SlimPLM, Table 10). `AnswerFromSteps` answers when the steps gave no answer. An intermediate answer has a
+field name of its own: it must never be taken for the answer to the question.
 
-Searching step by step: plan and act, grade the own answer, answer when no step is left.
+`AgentStep` plans and acts, `Reflect` grades the agent's own answer, `ForcedAnswer` answers when no step is
+left. `agent_step` builds the variants that a program's tools ask for.
 
-Names that a reply must choose from stand in the schema of the reply; a reply with another name is still
-read, so that the program decides what an unknown one means. `agent_step` makes the variants that a
-program's tools ask for.
+Names that a reply must choose from stand in the schema of the reply. A reply with another name is still read,
+so that the program decides what an unknown one means.
 """
 
 from __future__ import annotations

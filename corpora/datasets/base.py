@@ -1,6 +1,7 @@
-"""What a data set is to ragc: a card, and a reader of one row of its official files.
+"""Base of the data sets: the card of each, the loader of its official files, and readers of parts of a row.
 
-What stands inside a row: objects in a list, texts in lists of lists, documents.
+A data set consists of a card and a reader of one row. The parts of a row are objects in a list, texts in
+lists of lists, and documents.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
     {"qid": 7, "query": "Who?", "gold": [{"text": "Ada", "page": "p1"}], "level": "hard"}
     fields = {"id": "qid", "question": "query", "answers": "gold.*.text", "gold_ids": "gold.*.page"}
 
-What the map does not name is read from the key of its own name, and what no field is read from goes to
-`extra`. A path that the map names must lead somewhere in at least one row. See `field_path` for paths and
-`field_text` for what numbers, dates and cells of tables become.
-
-Reading the fields of one row after another by a map, and remembering which paths led somewhere.
+A field that the map does not name is read from the key of its own name. Keys that no field is read from go
+to `extra`. A path that the map names must lead somewhere in at least one row: the reader remembers which
+paths did. `values` defines paths, and what numbers, dates and cells of tables become.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rows of a file: one object a line or an item of a list, packed or not, and what is wrong with each.
+"""Rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, with the problems of each row.
 
-JSON lines, JSON, CSV, TSV and Parquet are told by the file's name, gzip and bzip2 by its first bytes, and so
-is a JSON list in a file of JSON lines. A byte-order mark at the beginning is skipped, and so are blank lines.
-Every text is UTF-8, but for tables (`texts`).
-
-Rows of tables: CSV and TSV with a header, and Parquet.
+A row is one object a line, an item of a list, or a record of a table. Tables are CSV and TSV files with a
+header, and Parquet files.
+The name of a file decides its format. Its first bytes decide whether it is gzip or bzip2, and whether a file
+of JSON lines is a JSON list. A byte-order mark at the beginning and blank lines are skipped. Every text is
+UTF-8, but for tables (`decoding`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Dotted paths into a row: `gold.text`, `answers.*.text`, `choices.0`.
+"""Dotted paths into a row, and the conversion of its values to texts, lists of texts and plain JSON.
 
-A step is a key of an object, the number of an item (from 0), or `*` for every item of a list. A key that
-is spelled as the whole rest of the path comes first, so the column `gold.text` of a flat table is found
-too. Null on the way is null; items of a list that lack the rest of a path are passed over.
+Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an
+item (from 0), or `*` for every item of a list. A key that is spelled as the whole rest of the path comes
+first, so a path also reaches the column `gold.text` of a flat table. Null on the way is null. Items of a
+list that lack the rest of a path are passed over.
 
-What the values of a row become: texts, lists of texts, and plain JSON.
-
-Numbers become text as people write them: whole ones without a point (3.0 is "3"), others in their shortest
-exact form. True and false become "yes" and "no", which is how such questions are answered. Dates become
-ISO 8601. Null and NaN say nothing.
+Values: numbers become text as people write them, whole ones without a point (3.0 is "3"), others in their
+shortest exact form. True and false become "yes" and "no", which is how such questions are answered. Dates
+become ISO 8601. Null and NaN count as no value.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""The scores of every term in every passage, computed once, in memory or on disk.
+"""BM25 index: the scores of every term in every passage, computed once, in memory or on disk, and its search.
 
-On disk it is an index of bm25s, beside a vocabulary that is searched where it lies
+On disk it is an index of bm25s, beside a vocabulary that is searched where it lies:
 
     data, indices, indptr.csc.index.npy     score and passage of every posting, and where each term begins
     params.index.json                       the settings of bm25s
     terms.bin, ends.npy                     the terms in their order, UTF-8, and where each ends
 
-The build reads passages one at a time. It holds the terms and one number a passage in memory; postings go
-to the disk at once and are then sorted by term a block at a time.
-
-The few best of many scores, found without putting all of them in order.
+The build reads passages one at a time. Its memory holds the terms and one number a passage. Postings go to
+the disk at once and are then sorted by term, a block at a time. A search selects the few best of many scores
+without sorting all of them.
 """
 
 from __future__ import annotations

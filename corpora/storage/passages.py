@@ -1,4 +1,4 @@
-"""Passages on disk: written once as they stream by, then mapped, so that opening holds nothing.
+"""Passages on disk: written once as a stream, then memory-mapped, so that opening them loads nothing.
 
     passages.bin    id, title and text of every passage, UTF-8, one after the other
     ends.npy        where each of them ends: 3 numbers a passage
@@ -12,7 +12,7 @@ A cut corpus holds only where each chunk lies in its parent:
     titles.bin      the titles of the chunks, UTF-8, and in title_ends.npy where each ends; only where
                     they are not those of the parents
 
-The order of ids, for corpora whose ids are bytes on disk.
+The order of ids is computed from their bytes on disk.
 """
 
 from __future__ import annotations

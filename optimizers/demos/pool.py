@@ -1,11 +1,9 @@
-"""The demonstrations that a study collected, with the scores that earned them, and sets drawn from them.
+"""Pool of the demonstrations that a study collected, with their scores, and sets drawn from it.
 
-One demonstration of a typed call, with what earned it its place.
-
-Demonstrations of judgement calls, as many of each label as there can be.
-
-A judgement call is one with an output that is one of a closed set of labels. What a model mostly answers is
-what its demonstrations mostly show; shown alike, no label is more at hand than another.
+A demonstration is of one typed call; its scores earned it its place. Demonstrations of judgement calls are
+balanced: as many of each label as there can be. A judgement call is one with an output that is one of a
+closed set of labels. What a model mostly answers is what its demonstrations mostly show; shown alike, no
+label is more at hand than another.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a worker does: a trial of a study that another process runs, on what all of them share.
+"""Worker of a distributed study: runs trials for the study's process, or joins its Ray cluster as a node.
 
-Only JSON texts go in and out. What a study needs is opened once a process.
-
-A machine that offers itself to a running study: a Ray node in the foreground.
+A trial uses the store, the budget and the storage that all workers share. Only JSON texts go in and out.
+What a study needs is opened once a process.
+A machine joins a running study as a Ray node in the foreground.
 """
 
 from __future__ import annotations

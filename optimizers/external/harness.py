@@ -1,10 +1,8 @@
-"""What every peer works with: our program, questions as DSPy's examples, our scorer as its metric.
+"""Harness for DSPy's optimizers: our program, questions as DSPy's examples, our scorer as its metric.
 
 DSPy's optimizers are synchronous and bring threads of their own. They run in one thread beside the
-process's loop; every program call, teacher call and score comes back to the loop, and so passes through the
-call store and the ledger.
-
-Keeping DSPy's optimizers quiet: they print, log and draw bars of their own.
+process's loop. Every program call, teacher call and score comes back to the loop, and so passes through the
+call store and the ledger. What they print, log and draw as bars is muted.
 """
 
 from __future__ import annotations

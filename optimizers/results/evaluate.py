@@ -1,6 +1,6 @@
-"""Opening what the command line was pointed at: a compiled program or a recipe, ready to answer.
+"""Opens a compiled program or a recipe from the command line, answers with it, and scores it on a split.
 
-How the score of a compiled program moved, once other targets play its roles than when it was compiled.
+Where other targets play the roles than at the compile, the change of the score since then is reported.
 """
 
 from __future__ import annotations

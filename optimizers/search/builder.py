@@ -1,8 +1,7 @@
-"""Programs of candidates: built, shown their demonstrations, given their instructions and their targets.
+"""Builds the programs of candidates, with their demonstrations, instructions and targets.
 
-What took LM calls to find, demonstrations and instruction candidates, is found once a study and kept with it.
-
-Instruction candidates of one program, as a study keeps them.
+Demonstrations and instruction candidates take LM calls, so each is collected once a study and stored with
+it. A study stores the instruction candidates of each program.
 """
 
 from __future__ import annotations

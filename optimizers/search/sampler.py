@@ -1,13 +1,12 @@
-"""What a study tries next: a rule first, then other demonstrations for the best, and Optuna's sampler.
+"""Chooses the next trials: a rule first, then other demonstrations for the best, and Optuna's sampler.
+
+This is the only module that knows Optuna's distributions: it maps the search space to them, and their values
+back to a candidate.
 
 Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
-study that was killed and resumed asks for what an unbroken one does. A copy of the study in memory is asked,
-for each parameter of a trial is a transaction of the study that is kept; what is tried is then added to that.
-In the copy a trial has the values that the sampler is to learn from (`telling`).
-
-From the search space to Optuna's distributions and back to a candidate.
-
-This is the only file that knows Optuna's distributions.
+study that was killed and resumed asks for what an unbroken one does. The ask goes to a copy of the study in
+memory, because each parameter of a trial is a transaction of the stored study; what is tried is then added
+to the stored one. In the copy a trial has the values that the sampler is to learn from (`tell`).
 """
 
 from __future__ import annotations

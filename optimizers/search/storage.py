@@ -1,9 +1,8 @@
-"""Where a study lives: Optuna's storage, with what ragc keeps beside the trials in its attributes.
+"""Storage of a study: Optuna's, as a journal file or on a server, with ragc's own values in its attributes.
 
-The storage of a study on one machine: Optuna's journal in one file, of which a kill loses nothing.
-
-Each operation is one line of JSON, on disk before the next, with a digest of itself under `ragc.check`, which
-Optuna passes over. Lines that other programs wrote, such as Optuna's dashboard, have none and are read too.
+On one machine the storage is Optuna's journal in one file, of which a kill loses nothing. Each operation is
+one line of JSON, on disk before the next, with a digest of itself under `ragc.check`, which Optuna passes
+over. Lines that other programs wrote, such as Optuna's dashboard, have no digest and are read too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The curve of a threshold: outcomes over its values, and which value is best.
+"""Curve of a threshold: outcomes over its values, the best value, and its cross-validated mean outcome.
 
 A gate compares a score with a threshold; the score does not depend on the threshold. Where a question passes
 one such gate, its outcome is that of the low end of the range below its score and that of the high end above
@@ -8,8 +8,6 @@ thresholds that were tried (`evaluated`), which `spaced` chooses between the sco
 
 Only thresholds between neighbouring scores differ, so those are the points of a curve, with the ends of the
 range and the present value. Outcomes are signed: more is better.
-
-Fitting a threshold on its curve: which one is best, and how good it is beyond the questions that chose it.
 
 The mean outcome over the questions that chose a threshold is too good. The cross-validated mean is not: the
 questions are dealt into folds by their ids, and each fold is judged at the threshold that the others choose.

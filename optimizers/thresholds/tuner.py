@@ -1,19 +1,16 @@
 """Calibration in a study: searched thresholds are fitted to the scores that the leading setting recorded.
 
 When the screening is over, the best setting of each program whose thresholds vary answers the dev questions
-again, with one of them at other values (`calibration_bench`). Calls that do not depend on the threshold are
-replayed, so this sends what trials there would have sent, and those near by replay it later. What is found
-is kept with the study, so a study that was killed goes on with the same.
+again (`Bench`), with one threshold at a time as it is and at both ends of its range. Where each question
+passed the gate once at most, that gives the whole curve. Where some passed it several times, as documents do
+at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
+Calls that do not depend on the threshold are replayed, so calibration sends what trials at those values would
+have sent, and trials near by replay it later. The results are stored with the study, so a study that was
+killed goes on with the same.
 
 The questions are those that trials are compared on. A fitted threshold is only a candidate: it is raced as
 any other trial, and choosing it is no more optimistic than as many trials at other thresholds would be. The
 cross-validated mean says how much to expect of it, and the proof on test stands apart.
-
-What one threshold does to one setting: its scores and outcomes on the dev questions, and the fit to them.
-
-The questions are answered with the threshold as it is and at both ends of its range. Where each of them
-passed the gate once at most, that gives the whole curve. Where some passed it several times, as documents
-do at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""NoRetrieval: the model answers from what it knows.
+"""NoRetrieval and CoT: the model answers from what it knows, at once or after a chain of thought.
 
+NoRetrieval.
 Paper: the no-retrieval rows of RAG-X (Table 1), PrefRAG (section 4.2), RQ-RAG (section 3.2) and SlimPLM
 (Vanilla Chat, section 4.3).
 Differs: one short-answer prompt for all data sets; `cot` turns it into the CoT baseline.
 
-Cot: chain of thought without retrieval.
-
+Cot.
 Paper: the CoT rows of SlimPLM (section 4.3, Table 1) and RQ-RAG (section 3.2, Table 2): one call that
 reasons, then answers.
 Differs: one prompt for all data sets, with as many demonstrations as the compiler gives it, where SlimPLM

@@ -1,19 +1,15 @@
-"""Corrective RAG: grade what was found, and correct it from the web when it is not good enough.
+"""Corrective RAG: grades the retrieved passages, and corrects bad ones from the web.
 
 Paper: Corrective Retrieval Augmented Generation, sections 4.2 (evaluator) to 4.5 (web search), and the
-ablations of its section 5; for `form` = binary LangGraph's example, as in PrefRAG, appendix B.3.
+ablations of its section 5; for `form` = binary LangGraph's example, as in PrefRAG, appendix B.3. Knowledge
+refinement (section 4.4) cuts a passage into strips and joins the good ones again; the three kinds of strips
+are those of the authors' code.
 Differs: a typed grade stands in for the trained evaluator; a grade that cannot be read counts as 0,
-between the thresholds, and a passage too long for the grader is left out; a `crag_lower` above
-`crag_upper` counts as `crag_upper`; kept strips of one passage are joined again under its id, and web
-pages are cut as local passages are. Of cut passages at most `strips_max` strips of one find are
-graded; the others are left out, and counted as `crag_strips_left`.
-
-Strips: a passage cut into short parts, and the parts worth keeping put together again.
-
-Paper: Corrective RAG, section 4.4 (knowledge refinement); the three kinds are those of the authors' code.
-Differs: a sentence ends at a full stop, question mark or exclamation mark, and short ones count as others.
-
-Which passages a judge can be shown: those that fit its context one at a time.
+between the thresholds, and a passage too long for the grader's context on its own is left out; a
+`crag_lower` above `crag_upper` counts as `crag_upper`; chosen strips of one passage are joined again under
+its id, and web pages are cut as local passages are; a sentence ends at a full stop, question mark or
+exclamation mark, and short ones count as others. Of cut passages at most `strips_max` strips of one search
+are graded; the others are left out, and counted as `crag_strips_left`.
 """
 
 from __future__ import annotations

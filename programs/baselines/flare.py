@@ -1,21 +1,17 @@
-"""FLARE: write the answer a sentence at a time, and look up what the model is unsure of.
+"""FLARE: writes the answer a sentence at a time, and looks up what the model is unsure of.
 
-Paper: Active Retrieval Augmented Generation, sections 3.2 and 3.3, FLARE direct: search with the
-question; draft the next sentence; when a token is less likely than theta, look it up and write the
-sentence again from what is found, which takes the place of the earlier passages. Looked up is the
-sentence without its tokens below beta (`queries` = masked), or a question about each run of them
-(`queries` = questions). As in the authors' code later drafts see the passages found last; the paper's
-section 3.2.1 drafts without any (`forget`).
+Paper: Active Retrieval Augmented Generation, sections 3.2 and 3.3, FLARE direct: search with the question;
+draft the next sentence; when a token is less likely than theta, look it up and write the sentence again
+from the new passages, which take the place of the earlier ones. The query (section 3.2.2) is the sentence
+without its tokens below beta (`queries` = masked), or a question about each run of them (`queries` =
+questions). As in the authors' code later drafts see the passages of the last lookup; the paper's section
+3.2.1 drafts without any (`forget`).
 Differs: a last call takes the short answer from the draft (`finish` = short); at most `sentences`
 sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier one ends
-the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains found
+the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains matched
 other things ("etano" of Donizetti); a query left empty by beta becomes the whole sentence; a sentence whose
-probabilities cannot be told (its reply was mended) is looked up whole. With `uncertainty` = spans the
-model names the doubtful words itself and how sure it is of each.
-
-What to look up about a sentence that is not sure: its surer words, or its doubtful ones.
-
-Paper: Active Retrieval Augmented Generation, section 3.2.2.
+probabilities are unknown (its reply was mended) is looked up whole. With `uncertainty` = spans the model
+names the doubtful words itself and how sure it is of each.
 """
 
 from __future__ import annotations

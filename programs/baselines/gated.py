@@ -1,23 +1,22 @@
-"""Gated: an answer from passages or from what the model knows, as the method's gate decides.
+"""Self-Eval and SKR-KNN: a gate decides whether to answer from passages or from what the model knows.
+
+Both answer from passages as in `vanilla`, or from what the model knows as in `no_retrieval`.
 
 Self-Eval: the model says whether it needs additional information; only then is anything retrieved.
-
 Paper: Self-Eval (Kadavath et al. 2022) as SlimPLM compares with it, section 4.3. Two typed calls: the gate,
-then the answer, from passages as in `vanilla` or from what the model knows as in `no_retrieval`.
+then the answer.
 Differs: the three examples of the gate are ours and stand in its instructions, demonstrations are collected
 like any other; a gate that cannot be read counts as a need.
 
 SKR-KNN: train questions like this one say whether retrieval helps.
-
-Paper: SKR (Wang et al. 2023) with nearest neighbours as SlimPLM compares with it, section 4.3. `fit` finds
-out on train questions where retrieval made this program's answer better or worse; ties are left out. A new
-question goes by its `skr_k` most similar ones, and is then answered as in `vanilla` or `no_retrieval`, in
-one call.
+Paper: SKR (Wang et al. 2023) with nearest neighbours as SlimPLM compares with it, section 4.3. `fit`
+determines on train questions where retrieval changed this program's answer for better or worse; ties are
+left out. A new question goes by its `skr_k` most similar ones, and is then answered in one call.
 Differs: questions are compared by BM25 in place of an encoder, which the trace notes and the tally
-`skr_bm25` counts; it finds only questions that share a word, so there may be fewer than `skr_k`. The rule
-`margin` takes the neighbours found for k and the labelled questions for the size of the training set. A
-question is never its own neighbour. Without labels (`skr_unlabelled`) or without a question alike
-(`skr_alone`) it retrieves.
+`skr_bm25` counts; it matches only questions that share a word, so there may be fewer than `skr_k`. The rule
+`margin` takes the number of these neighbours for k, and that of the labelled questions for the size of the
+training set. A question is never its own neighbour. Without labels (`skr_unlabelled`) or without a question
+alike (`skr_alone`) it retrieves.
 """
 
 from __future__ import annotations

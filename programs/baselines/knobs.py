@@ -1,18 +1,13 @@
-"""Knobs of the baselines ReAct, Self-Ask, ITER-RETGEN, CoT and Vanilla over several sources.
+"""Knobs of the baselines, apart from their programs because listing knobs must not import DSPy.
 
-They stand apart from the programs because listing them must not import DSPy. What a shared knob already
-says is taken from it, so that it means the same; `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling,
-which that paper gave to every baseline (PrefRAG, section 4.3), the others SlimPLM's, which is greedy.
-
-Knobs of Corrective RAG, Self-RAG, FLARE and Chain-of-Note; imports no DSPy, so that listing is quick.
-
-Where a knob names a paper its default is from there; ranges, and the other defaults, are ours.
-
-Knobs of LLatrieval, on which GGatrieval builds (its section 3.4).
-
-Knobs of RankGPT, and of every method that narrows a pool of passages to a few.
-
-Knobs of SKR-KNN.
+ReAct, Self-Ask, ITER-RETGEN, CoT and Vanilla over several sources: what a shared knob already says is taken
+from it, so that it means the same. `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling, which that paper
+gave to every baseline (PrefRAG, section 4.3), the others SlimPLM's, which is greedy.
+Corrective RAG, Self-RAG, FLARE and Chain-of-Note: where a knob names a paper its default is from there;
+ranges, and the other defaults, are ours.
+LLatrieval: GGatrieval builds on it (GGatrieval, section 3.4).
+RankGPT: the knobs of its pool serve every method that narrows a pool of passages to a few.
+SKR-KNN: knobs of its gate.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Vanilla RAG: retrieve once, answer once.
+"""Vanilla RAG: retrieves once and answers once, from the local source, the web or both.
 
+Vanilla: one source.
 Paper: the direct-RAG row of every paper; knobs and defaults are RAG-X's base setting (appendix B, Table 9:
 k 3, chunks of 200 tokens, no noise, no reasoning, temperature 0; 100 answer tokens in the authors' code,
 here 512 with reasoning).
 Differs: noise chunks are never among the retrieved ones, and their draw is seeded by the question.
 
-VanillaSources: retrieve once from the local source, the web or both, answer once.
-
+VanillaSources: the local source, the web or both.
 Paper: the Vanilla RAG rows of PrefRAG (sections 4.1 to 4.3, appendices A.3 and A.5): k 5 for each source,
 temperature 0.1, top_p 0.9 (authors' code). With both, the passages of the local source stand before those
 of the web.
-Differs: a passage that both sources find is shown once; what does not fit the context is left out from
+Differs: a passage that both sources return is shown once; what does not fit the context is left out from
 the end, the web's passages first; chunks are cut at 500 tokens, the nearest value of our grid to 512.
 """
 

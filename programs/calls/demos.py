@@ -1,14 +1,12 @@
-"""Demonstrations as values: frozen lists of plain JSON objects.
+"""Demonstrations of typed calls: frozen lists of plain JSON objects, the nearest ones, and teacher forcing.
 
-Demonstrations that are nearest to a call's question, found without a model.
-
-The question of a demonstration is scored by BM25, as a search scores a passage, among the demonstrations of
-its predictor alone. Nothing is random: equal scores keep the order in which the demonstrations are held.
+Nearest demonstrations need no model. The question of a demonstration is scored by BM25, as a search scores a
+passage, among the demonstrations of its predictor alone. Nothing is random: equal scores leave the
+demonstrations in the order in which they are held.
 
 Teacher forcing: a known answer stands in for the model's reply, so that a run can be shown as an example.
-
-Inside `forcing`, a typed call whose outputs are all known gives those and sends nothing; every other
-call is answered as ever. The trace of such a run is what a run with the right answer would have been.
+Inside `forcing`, a typed call whose outputs are all known gives those and sends nothing; every other call is
+answered as ever. The trace of such a run is what a run with the right answer would have been.
 """
 
 from __future__ import annotations

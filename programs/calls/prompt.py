@@ -1,8 +1,7 @@
-"""A typed call before it is made: what it shows a model, and how it reads what comes back.
+"""Prompt of a typed call: the messages that it shows a model, and how its reply is read.
 
-What does not change (instructions, demonstrations, reply schema) is rendered once.
-
-What stays the same between calls of one predictor: the messages before the last one, and their marks.
+What stays the same between calls of one predictor (instructions, demonstrations, reply schema) is rendered
+once: the messages before the last one, and their marks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Typed outputs of a signature: the pydantic model, its strict JSON schema, and reading replies.
+"""Typed outputs of a signature: pydantic model, strict JSON schema, reading of replies, log probabilities.
 
-Log probabilities of one output field: which tokens of a raw reply spell the field's value.
-
-The tokens of a reply spell its frame too (braces, keys, quotes, or an adapter's markers). Only the
-characters of the field itself are kept here.
+Log probabilities belong to one output field: they are those of the tokens of a raw reply that spell the
+field's value. The tokens of a reply spell its frame too (braces, keys, quotes, or an adapter's markers);
+only the characters of the field itself count here.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Checks on what a model says about the parts of a question and where a document speaks of them.
+"""Alignment of documents with the parts of a question: checks of the model's claims, labels, order, choice.
 
-Paper: GGatrieval, section 3.2, equations 1 to 3. A component counts only if it stands in the question, a
-segment only if it stands in the document, both up to case, white space, the shape of quotes and dashes, and
-punctuation around them.
-Differs: both checks are ours, made on the text; an occurrence that begins or ends inside a Latin word or
+Paper: GGatrieval, section 3.1 (the labels), section 3.2 with equations 1 to 3 (alignment), sections 4.3 and
+4.4 with Tables 3 and 4 (documents of a label left out, conversion rates).
+A component counts only if it stands in the question, a segment only if it stands in the document, both up to
+case, white space, the shape of quotes and dashes, and punctuation around them.
+Documents are ordered by how much of the question they align with; the order decides which are chosen in the
+end, and how many of each label those are is counted.
+Differs: both checks are ours, computed on the text; an occurrence that begins or ends inside a Latin word or
 number does not count.
-
-Documents by how much of the question they align with: labels, order, and how many are chosen in the end.
-
-Paper: GGatrieval, section 3.1 (the labels), sections 4.3 and 4.4 with Tables 3 and 4 (documents of a label
-left out, conversion rates).
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""The paths of RQ-RAG's tree: searches one after another, and the answer at the end.
+"""Paths of RQ-RAG's tree and the choice among them: perplexity, confidence, votes, sums over equal answers.
 
-Choosing among finished trajectories: perplexity, confidence, votes, and sums over equal answers.
+A path is searches one after another, and the answer at the end. All functions are pure; no model is called.
 
-Paper: RQ-RAG, section 2.3. Pure functions; no model is called here.
-Where the paper and the authors' code differ the code is followed: the confidence of an answer is the
-mean probability of its tokens. The paper's sum of log probabilities is here a `product` of
-probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
+Paper: RQ-RAG, section 2.3. Where the paper and the authors' code differ the code is followed: the confidence
+of an answer is the mean probability of its tokens. The paper's sum of log probabilities is here a `product`
+of probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
 frequent answers lose.
-Differs: equal answers are told after normalisation, not letter by letter. Perplexity is over what the
-model wrote (the paper), not over prompt and evidence too (its code). The probability of the token that
-was drawn stands for the largest one, which is the same when answers are greedy.
+Differs: answers are compared after normalisation, not letter by letter. Perplexity is over what the model
+wrote (the paper), not over prompt and evidence too (its code). The probability of the token that was drawn
+stands for the largest one, which is the same when answers are greedy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SlimPLM: a small proxy model decides when to search and what for; the main model is asked once.
+"""SlimPLM: a small proxy model decides when to search and what for; the main model is called once.
 
 Paper: SlimPLM, sections 3.1 to 3.3, with the ablations and the costs of 4.6; queries, references and cap are
 those of the authors' code. The proxy answers, its answer is judged, and if the question passes for known
@@ -7,15 +7,12 @@ pass for known are left out, and the rest are searched.
 Differs: the fine-tuned judge and rewriter are prompts, and each of their uses is a call of its own that
 can be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question
 and claims are judged by two. The proxy answers in a few sentences, and five claims and five parts of the
-question count at most. A proxy that says nothing knows nothing, without asking. Claims and parts without
-a word of what they are taken from are dropped, and queries of the same words are one. A score is a stated
-confidence or the probability of the word said, in the place of the difference of two likelihoods. The
-main model answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a
-repetition penalty are not sent. What cannot be read counts as no claims, or as not known.
-
-What counts of the proxy's replies: the probability of a judgement, and which claims, parts and queries.
-
-Differs from SlimPLM's code, which takes over all that it can read: see `usable` and `distinct`.
+question count at most. An empty proxy answer counts as not known, without a judging call. Claims and parts
+without a word of what they are taken from are dropped, and queries of the same words are one, where the
+authors' code takes over all that it can read (`usable`, `distinct`). A score is a stated confidence or the
+probability of the judgement's word, in the place of the difference of two likelihoods. The main model
+answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a repetition
+penalty are not sent. What cannot be read counts as no claims, or as not known.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What looks names up in the API has in common: the call, the fact it makes, and reading of replies.
+"""Facts of the API: the call, the fact it becomes, its short passage of markdown, and open-domain entities.
 
-Replies of the API as short passages of markdown: one title, then lines `- name: value` or a table.
-
-A value that is missing is "Unknown". Text is clipped where it is long, lists say how many more there were.
-
-Open domain: an entity of an encyclopedia by name.
+The domains share the call, the fact and the reading of replies. The open domain looks up an entity of an
+encyclopedia by name.
+A passage is one title, then lines `- name: value` or a table. A missing value is "Unknown". Long text is
+clipped, and lists and tables end with how many more entries there were.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Names of a question matched with names that the API knows.
+"""Matching of the names in a question with the names that the API knows, those of sports teams included.
 
 Two names are compared in plain form: no case, accents, punctuation or leading article, companies without
 their legal form. They score 0 to 100: rapidfuzz's ratio of the two, or of their words in alphabetical
 order. A company or movie whose plain form begins with all words of the name scores at least 90 less one
 for each word more, never below 80: "ford" is "Ford Motor Company", and a namesake without more words goes
 first.
-
-Teams: the exact names that the API goes by, found from what people call them.
+Teams are mapped from what people call them to the exact names that the API goes by.
 """
 
 from __future__ import annotations

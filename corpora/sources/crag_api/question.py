@@ -1,15 +1,14 @@
-"""Which domain a question belongs to, and which facts of a name its words ask for.
+"""Reading of a question for the API: its domain, the facts that its words ask for, and the dates it names.
 
-RAG-X, "Guidelines for Extracting Information from the Mock API Responses". The paper says what is taken of
-each reply and that rules choose the calls; the words below are ours. Its range of years, 1958 to 2019, is
-that of the Grammys; the Oscars of the API are those of 1990 to 2021, and prices, games and releases have no
-range of their own.
+Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses". The paper says what is
+taken of each reply and that rules choose the calls.
+Differs: the words of the rules are ours. The paper's range of years, 1958 to 2019, is that of the Grammys;
+the Oscars of the API are those of 1990 to 2021; prices, games and releases have no range of their own.
 
-Dates that a question names, resolved against the time it was asked.
-
-Weeks run from Monday to Sunday. Times of day and time zones are left alone: "yesterday" is the day before
-the date that the query time shows. "Last" is the nearest one wholly before the query day, "this" the one
-that holds it. A date without a year, and a weekday or month alone, is the latest one up to the query day.
+Dates are resolved against the time of the question. Weeks run from Monday to Sunday. Times of day and time
+zones are ignored: "yesterday" is the day before the date that the query time shows. "Last" is the nearest
+one wholly before the query day, "this" the one that holds it. A date without a year, and a weekday or month
+alone, is the latest one up to the query day.
 """
 
 from __future__ import annotations

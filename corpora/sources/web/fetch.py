@@ -1,11 +1,10 @@
-"""Fetching a page from the web, without trusting whoever named its address.
+"""Fetches a page from the web, without trust in the URL: only addresses open to the internet are reached.
 
 A URL, and every URL that it redirects to, must be http or https and without a password. Its host is
-looked up once, all its addresses are checked (`addresses`), and the connection goes to a checked address,
-so that a second look-up cannot lead elsewhere. Certificates are checked against the host's name. Proxies
-and other settings of the environment are not used.
-
-Which addresses of a host may be reached: those that anyone on the internet could reach, and no others.
+looked up once, all its addresses are checked (`checked`), and the connection goes to a checked address, so
+that a second look-up cannot lead elsewhere. An address may be reached only if anyone on the internet could
+reach it. Certificates are checked against the host's name. Proxies and other settings of the environment
+are not used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What people see of results, on stdout: lines and tables that fit the terminal.
+"""Terminal output of results: lines and tables on stdout that fit the terminal.
 
-What a study found out about its thresholds, in lines: before and after, and the curve in between.
+`calibrated` shows a study's thresholds: the scores before and after, and the curve in between.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The pooled connections to one server.
+"""Connection pool for one server, and the classification of failed exchanges.
 
-Requests go straight to aiohttp: cookies, redirects, the merging of addresses and the models of request and
-response, which httpx sees to, cost more than the exchange itself and are nothing that an API needs. Where
-the environment names a proxy, or a transport is given, httpx's own client is used.
+Requests go straight to aiohttp. Cookies, redirects, the merging of addresses and the models of request and
+response, which httpx sees to, cost more than the exchange itself, and an API needs none of them. httpx's own
+client is used where the environment names a proxy, or a transport is given.
 
-What a failed exchange says of the connection it was to go over.
+`refused` and `broken` say what a failed exchange means for its connection.
 """
 
 from __future__ import annotations

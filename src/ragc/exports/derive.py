@@ -1,9 +1,10 @@
-"""From a program to what an export is made of, without a model, a source or a network.
+"""Deriving an export from a program: prompts as templates, without a model, a source or a network.
 
-A prompt's text is taken from what its predictor renders: every input is given as a mark, and where the
-mark comes out is the slot. So a template says what the predictor says, whatever its layout.
+A prompt's text is taken from what its predictor renders: every input is given as a mark, and where the mark
+comes out is the slot. So a template says what the predictor says, whatever its layout.
 
-A runtime that answers nothing: enough to build a program and read its prompts, never to run it.
+The targets and sources of `runtime` answer nothing: they suffice to build a program and read its prompts,
+never to run it.
 """
 
 from __future__ import annotations

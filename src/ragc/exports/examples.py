@@ -1,6 +1,6 @@
-"""From a compiled program on disk to what is exported: its prompts, and dev questions as cases.
+"""Reading a compiled program from disk for export: its prompts, dev questions as cases, a worked example.
 
-A worked example: one traced question, each call with its messages, checked against the prompts.
+A worked example is one traced question: each call with its messages, checked against the prompts.
 """
 
 from __future__ import annotations

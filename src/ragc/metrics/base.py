@@ -1,11 +1,11 @@
-"""What is scored, and what scores it: `Outcome` and `Metric`.
+"""Interfaces of scoring: `Outcome`, `Metric`, and the `Finding` that an assessor gives to metrics.
 
-Findings: what must be asked of a judge, a model or a rule before some metrics can score.
+A finding is what a judge, a model or a rule must say before some metrics can score.
 
     Outcome ──► Assessor of each family that a metric reads ──► Finding(value, backend) ──► Metric.score
 
 An assessor runs once a question, however many metrics read its family. It lives outside the program that
-is scored: what it costs is counted apart, and never as the program's.
+is scored: its cost is counted apart, and never as the program's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""CRAG's balance of right, missing and made-up answers (Yang et al. 2024, arXiv:2406.04744; RAG-X).
+"""CRAG metrics: the share of correct, missing and hallucinated answers, their balance, and the verdict.
 
+CRAG is Yang et al. 2024, arXiv:2406.04744. The verdict follows the rule of RAG-X or that of Meta's script.
 Each question has one verdict, the finding of the family `crag` (`ragc.metrics.crag`):
 
     {"verdict": "correct" | "missing" | "hallucination", "by": what decided}
@@ -7,9 +8,7 @@ Each question has one verdict, the finding of the family `crag` (`ragc.metrics.c
 so that `crag_acc` + `crag_halluc` + `crag_miss` = 1 and `crag_score` = `crag_acc` - `crag_halluc`, a question
 and on average.
 
-CRAG's verdict on an answer, by the rule of RAG-X or by that of Meta's script.
-
-In this order; `by` is what the finding says decided:
+The checks run in this order; `by` names the one that decided:
 
     no prediction, or a blank one                       missing         by "empty"
     "i don't know" anywhere in it                       missing         by "missing"
@@ -17,14 +16,15 @@ In this order; `by` is what the finding says decided:
     equal to a gold answer, but for case                correct         by "exact"
     a false premise on one side or both, see below                      by "invalid"
     the judge says true, or false                       correct, or hallucination   by "judge"
-    no reply said true, and one could not be read       hallucination   by "unreadable"
+    no reply says true, and one could not be read       hallucination   by "unreadable"
 
 `ragx`: the judge sees all gold answers in one call. Where one is "invalid question", only a prediction of
-just these words agrees with it, as RAG-X's prompt demands of its judge; that is decided here, and the judge
-sees the other gold answers.
+just these words agrees with it, as RAG-X's prompt demands of its judge; this module decides that, and the
+judge sees the other gold answers.
 `meta`: the prediction is cut to 75 tokens first. The word "invalid" on both sides is right, on one side
 wrong. The judge sees one gold answer a call, until one is right.
-`none`: nobody is asked, and what is not exact is a hallucination, so `crag_acc` is its least possible value.
+`none`: no judge is called, and what is not exact is a hallucination, so `crag_acc` is its least possible
+value.
 
 The first gold answer alone counts, or every one with `alternatives`.
 

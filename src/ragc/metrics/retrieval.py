@@ -1,18 +1,17 @@
-"""Metrics of ranked passages: recall@k, precision@k, nDCG@k and the reciprocal rank, by trec_eval.
+"""Retrieval metrics: recall@k, precision@k, nDCG@k and reciprocal rank by trec_eval; HotpotQA's set scores.
 
-They see the outcome's `retrieved`, parent passage ids best first. A repeated id counts once, at its
-first rank, and those behind it move up: `k` counts different passages. Gold passages are equally
-relevant. A question without gold passages is not scored (None), rather than scored 0. There are no
-ties: the order of `retrieved` decides.
+All read the outcome's `retrieved`, ids of parent passages. A repeated id counts once. A question without gold
+passages is not scored (None), rather than scored 0.
 
-trec_eval's code does the counting (pytrec_eval, Van Gysel and de Rijke 2018, doi:10.1145/3209978.3210065);
-it is imported when first needed.
+Ranked passages: ids come best first. A repeated id counts at its first rank, and those behind it move up: `k`
+counts different passages. Gold passages are equally relevant. There are no ties: the order of `retrieved`
+decides. trec_eval's code does the counting (pytrec_eval, Van Gysel and de Rijke 2018,
+doi:10.1145/3209978.3210065); it is imported when first needed.
 
-Metrics of the set of passages, order aside: does it hold all that supports the answer, and nothing else?
-
+Set of passages, order aside: the metrics say whether it holds all that supports the answer, and nothing else.
 They are HotpotQA's scores of supporting facts (Yang et al. 2018, arXiv:1809.09600) with passages in place of
-sentences, as RQ-RAG reports them (Chan et al. 2024, arXiv:2404.00610). A passage retrieved twice counts
-once. A question without gold passages is not scored (None); one for which nothing was retrieved scores 0.
+sentences, as RQ-RAG reports them (Chan et al. 2024, arXiv:2404.00610). A question for which nothing was
+retrieved scores 0.
 """
 
 from __future__ import annotations

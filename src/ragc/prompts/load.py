@@ -1,8 +1,8 @@
-"""Import: a prompt that a team has, exported or hand-written, as a signature with demonstrations.
+"""Prompt import: a team's exported or hand-written prompt as a signature with demonstrations.
 
 Files are read, never run: templates are parsed and nothing in them is rendered.
 
-From the messages of a file to an imported prompt.
+`imported` reads the messages of a file into an `ImportedPrompt`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""What an export is made of: prompts as fixed text with slots for inputs, and what goes with them.
+"""Data model of an export: prompts as fixed text with slots for inputs, and what goes with them.
 
-Plain data: a format needs nothing else, and nothing here imports an LM library. `ragc.exports.derive`
-makes it from a compiled program.
+The records are plain data: a format needs nothing else, and nothing here imports an LM library.
+`ragc.exports.derive` builds them from a compiled program.
 
-How replies are read, as data: what a consumer has to do to get a prompt's outputs from a reply's text.
+`reading` describes as data how replies are read: what a consumer has to do to get a prompt's outputs from a
+reply's text.
 
-What an export tells of its prompt so that it can be read back: the parts that its messages are made of.
+`source` lists the parts that a prompt's messages consist of, so that an export can be read back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A message's template as fixed text and slots: Jinja2 is parsed, never run.
+"""Message templates as fixed text and slots: Jinja2 is parsed, never run.
 
 Only what a prompt of ragc can say is taken: names, lists written item by item, and flags.
 
-What of hand-written messages is instructions: their wording without the labels of the inputs.
+`wording` extracts the instructions of hand-written messages: their text without the labels of the inputs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The records of a recipe: what to compile, from what data, on which models, within which budget.
 
-`ragc.recipe` reads them from TOML; they are plain values and check nothing themselves.
+`ragc.recipe` reads them from TOML; the records are plain values and check nothing themselves.
 
-The `[study]` table of a recipe: where a study's state is kept, if at all, and who runs its trials.
+`StudySpec` is the table `[study]`: where a study's state is stored, if at all, and who runs its trials.
 
-The part of a recipe that limits what a study may spend.
+`Budget` limits what a study may spend.
 """
 
 from __future__ import annotations

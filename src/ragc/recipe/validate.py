@@ -1,11 +1,11 @@
-"""From the tables of a recipe to its records, section by section.
+"""Validation of a recipe: from its tables to its records, section by section.
 
-Every check that needs no network stands here or in the room that owns the thing: knobs check their own
+Every check that needs no network stands here or in the module that owns the thing: knobs check their own
 values, targets their own options. What is wrong is noted, never raised.
 
-The part of a recipe that names knobs: which are fixed, which are searched, and to what end.
+Knobs: which are fixed, which are searched, and to what end.
 
-The targets of a recipe: each by its role or name, checked by the target itself, and its fallbacks.
+Targets: each by its role or name, checked by the target itself, and its fallbacks.
 """
 
 from __future__ import annotations

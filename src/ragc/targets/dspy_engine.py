@@ -1,10 +1,10 @@
 """Targets as DSPy language models, so that DSPy's own optimizers and modules can use them.
 
 DSPy 3.4.1 drives a custom engine with one canonical request for one response
-(`dspy/clients/engines/base.py`). Its cache and its retries stay off here: the call store and the
-target have better ones.
+(`dspy/clients/engines/base.py`). Its cache and its retries stay off here: the call store and the target have
+better ones.
 
-The draws of one call of DSPy's, which asks an engine for one after another and does not number them.
+`RagLM` numbers the draws of one DSPy call; DSPy requests them from an engine one after another, unnumbered.
 """
 
 from __future__ import annotations

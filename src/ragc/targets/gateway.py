@@ -1,6 +1,6 @@
-"""The one way to a target: through the store, the ledger and the limit of requests in flight.
+"""The gateway: the one way to a target, through the store, the ledger and the limit of requests in flight.
 
-Who answers in the place of a target that is not available.
+Fallbacks answer in the place of a target that is not available.
 """
 
 from __future__ import annotations

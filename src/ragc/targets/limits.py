@@ -1,6 +1,6 @@
-"""What stands between the gateway and a server: its breaker and its rates.
+"""Circuit breaker and rate limits between the gateway and a server.
 
-Leaving a dead endpoint alone: after several failures in a row calls fail at once, for a while.
+The breaker leaves a dead endpoint alone: after several failures in a row calls fail at once, for a while.
 """
 
 from __future__ import annotations

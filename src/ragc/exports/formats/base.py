@@ -1,8 +1,8 @@
-"""FORMATS: the ids of all export formats, and the record of one.
+"""Registry of export formats: `FORMATS`, the ids of all, and `Format`, the record of one.
 
-A format is one module of this package with a `FORMAT`. It is imported when it is asked for.
+A format is one module of this package with a `FORMAT`. It is imported on first use.
 
-What files of several formats say beside the messages, and which names of inputs they refuse.
+Formats share the JSON values that go beside the messages, and the check for names of inputs they refuse.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Comparing two runs, question by question: `ragc eval A B`.
+"""Comparison of two runs, question by question, for `ragc eval A B`.
 
-What two runs say of each other: rows of metrics, changed questions, JSON and tables of text.
+The report has rows of metrics and the changed questions, as JSON and as tables of text.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""p values of many comparisons at once, so that one false claim among all of them stays as rare as one.
+"""Multiple comparisons: adjusted p values that control the family-wise error, and contrasts of systems.
 
-`max_t` is the step-down maximum of Westfall and Young (1993): all comparisons are flipped by the same sign
+One false claim among all comparisons stays as rare as in a single one. `max_t` and `holm` control the
+family-wise error strongly: whichever of the differences are real.
+
+`max_t` is the step-down maximum of Westfall and Young (1993). All comparisons are flipped by the same sign
 a question, so strongly correlated ones (20 variants of one program, or EM beside F1) cost little. Each sum is
 divided by the root of its sum of squares, which no flip changes, so that noisy comparisons do not drown
 quiet ones. For two systems and many metrics the flips are exact when the systems are exchangeable. For more
-than two systems each single p is, and the joint distribution is right in its variances and correlations,
-hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468-0262.2005.00615.x).
+than two systems each single p is exact too, and the joint distribution is right in its variances and
+correlations, hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468-0262.2005.00615.x).
 
-`holm` needs the p values alone, holds under any dependence, and shows less. Both control the family-wise
-error strongly: whichever of the differences are real.
+`holm` needs the p values alone, holds under any dependence, and shows less.
 
-Contrasts: pairs of score columns judged as one family, each question matched by its id.
+Contrasts are pairs of score columns judged as one family, each question matched by its id.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""llama.cpp in this process: loading a model once, and asking it without blocking anybody.
+"""llama.cpp in this process: a model is loaded once and called without blocking anybody.
 
-Requests are streamed, not for the stream's sake but because its callback is the one place where a
-request can be given up: when its caller is cancelled, when it takes too long, and when the program ends.
+Requests are streamed, not for the stream's sake but because its callback is the one place where a request can
+be given up: when its caller is cancelled, when it takes too long, and when the program ends.
 
-What this machine offers the embedded model: weights that can be read, memory and processors.
+`check_file`, `available` and `cores` check what this machine offers: readable weights, memory, processors.
 """
 
 from __future__ import annotations

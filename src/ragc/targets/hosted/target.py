@@ -85,9 +85,13 @@ class HostedTarget:
     def __repr__(self) -> str:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
-    @cached_property
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What the model takes, corrected by what the recipe says; the first look imports LiteLLM."""
+        return self._capabilities
+
+    @cached_property
+    def _capabilities(self) -> frozenset[Capability]:
         return self.options.corrected(self._table.capabilities)
 
     @property

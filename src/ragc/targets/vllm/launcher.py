@@ -1,8 +1,9 @@
-"""A vLLM server that ragc starts: found when it runs, started when it does not, stopped by who started it.
+"""Lifecycle of a vLLM server: reused when it runs, started when it does not, stopped by who started it.
 
-What tells one server from another names a folder of the cache, which holds a lock, the address and the log.
+The settings that tell one server from another name a folder of the cache. The folder holds a lock, the
+address and the log.
 
-What vLLM's log says last, in words for people.
+`last_error` and `last_line` put the end of vLLM's log into words for people.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The target of a vLLM server that ragc starts itself, or finds running where it started one before.
+"""The target of a vLLM server that ragc starts itself, or that already runs where ragc started it before.
 
-What a model that vLLM loads is known by: its id, or the content of its folder, and how it is run.
+`identity` names a model that vLLM loads: its id, or the content of its folder, and how it is run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server.
+"""Target for a running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server.
 
-What can be said against a request before it is sent to a server, and against a reply that came.
+`check_room` refuses a request before it is sent where the context cannot hold its longest reply.
+`check_logprobs` refuses a reply without the log-probabilities that its request wanted.
 """
 
 from __future__ import annotations

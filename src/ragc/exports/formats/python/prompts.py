@@ -1,6 +1,7 @@
-"""The prompts in a generated Python file: a function for the messages of each, and a table of all.
+"""Code generation of a Python file's prompts, and of the whole program where that is one call.
 
-The part of a generated Python file that is the whole program, for the methods where that is one call.
+Each prompt has a function for its messages; a table lists all prompts. The function `answer` is the whole
+program, for the methods where that is one call.
 """
 
 from __future__ import annotations
