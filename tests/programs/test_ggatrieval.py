@@ -592,7 +592,7 @@ def test_every_stage_takes_demonstrations_from_a_run() -> None:
     assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
     shown = {stage(request): request.messages[2].content for request in model.requests}
     assert set(shown) == set(HONEST)
-    assert '"segment": ' in shown["align"]
+    assert '"aligned": ' in shown["align"]  # of several documents, whichever DSPy draws
 
 
 def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> None:
