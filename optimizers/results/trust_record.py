@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.core.digest import digest, pretty
+from ragc.core.inputs import LARGEST
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, UsageError
 
@@ -30,9 +31,6 @@ DIGESTED = ("program.json", "provenance.json", "recipe.toml")
 
 TRUST_ENV = "RAGC_TRUST"
 """The variable of the environment that may name one digest, `sha256:` and 64 hexadecimal digits."""
-
-LARGEST = 256 << 20
-"""Bytes of one file of a compiled directory."""
 
 FORMAT = "ragc.trusted/1"
 # A pipe in the place of a file would be waited for, a link would lead elsewhere.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,9 @@ from ragc.programs.base import RagProgram
 
 BEST = "best"
 """The name of the compiled program in the study's directory."""
+
+TRIES = 20
+"""Folders that are tried for one program, where those before were damaged."""
 
 
 class BestSoFar:
@@ -73,11 +75,14 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     """Write `compiled` beside what is there, lead `best` to it at once, then drop the older one."""
     home = directory / f".{BEST}"
     name = digest([compiled.fingerprint, dict(compiled.provenance)])[:16]
-    for place in count():
+    for place in range(TRIES):
         folder = home / (f"{name}-{place}" if place else name)
-        with suppress(ArtefactError):  # one that was damaged meanwhile stays as it is
+        try:
             compiled.save(folder, program)
             break
+        except ArtefactError:  # one that was damaged meanwhile stays as it is
+            if place == TRIES - 1:
+                raise
     link = directory / f".{BEST}-{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(folder.relative_to(directory))
