@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.sources.base import Source
 from ragc.errors import SourceError, UnknownName, UsageError
@@ -67,6 +68,11 @@ class RerankedSource:
 
     def __deepcopy__(self, memo: object) -> RerankedSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(
+            type(self).__name__, self.inner, reranker=type(self.reranker).__name__, pool=self.pool
+        )
 
     def scope(self) -> str:
         """What a search depends on beside its query: what `inner` says, else nothing."""

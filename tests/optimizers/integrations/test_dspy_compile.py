@@ -65,7 +65,7 @@ def test_the_example_of_its_own_page_runs(tmp_path: Path) -> None:
     finally:
         os.chdir(before)
     assert names["compiled"](question="Capital of France?").answer == "Paris"
-    again = ragc.load(tmp_path / "compiled" / "france").build(names["runtime"])
+    again = ragc.load(tmp_path / "compiled" / "france").build(names["program"].runtime)
     assert again(question="Capital of France?").answer == "Paris"
 
 

@@ -87,7 +87,7 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
 
     @property
     def identity(self) -> str:
