@@ -52,30 +52,6 @@ KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset(
 KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     frozenset(
         {
-            "ragc.corpora.embed.base",
-            "ragc.corpora.embed.minilm",
-            "ragc.corpora.embed.onnx",
-            "ragc.corpora.embed.sentence_transformers",
-        }
-    ),
-    frozenset(
-        {
-            "ragc.corpora.rerank.base",
-            "ragc.corpora.rerank.cross_encoder",
-            "ragc.corpora.rerank.embedding",
-        }
-    ),
-    frozenset(
-        {
-            "ragc.metrics.entailment.base",
-            "ragc.metrics.entailment.judge",
-            "ragc.metrics.entailment.nli",
-            "ragc.metrics.entailment.onnx",
-            "ragc.metrics.entailment.transformers",
-        }
-    ),
-    frozenset(
-        {
             "ragc.optimizers.demos.fit",
             "ragc.optimizers.distributed.study_address",
             "ragc.optimizers.plan.speed",

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank import make
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Hit, Passage
 from tests.paths import SRC

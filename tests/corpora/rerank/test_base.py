@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.embed.base import DEFAULT, Vectors
-from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank import make
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker, bi_encoder
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source, lucene

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank import make
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder, TransformersCrossEncoder
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.errors import SourceError, UsageError

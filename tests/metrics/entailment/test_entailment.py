@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
-from ragc.metrics.entailment.base import Entailer, LexicalEntailer, Pair, Remembered, make
+from ragc.metrics.entailment import make
+from ragc.metrics.entailment.base import Entailer, LexicalEntailer, Pair, Remembered, longest
 from ragc.metrics.entailment.judge import JudgeEntailer, shortened
-from ragc.metrics.entailment.nli import entailment_label, longest
+from ragc.metrics.entailment.nli import entailment_label
 from ragc.signatures.judge import TextEntails
 from ragc.store.call_store import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
@@ -242,7 +243,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 
 def test_the_quick_backends_import_nothing_heavy() -> None:
     code = (
-        "import sys, ragc.metrics.citations, ragc.metrics.entailment.base as e; e.make('lexical')\n"
+        "import sys, ragc.metrics.citations, ragc.metrics.entailment as e; e.make('lexical')\n"
         "heavy = {'torch', 'transformers', 'numpy', 'onnxruntime', 'dspy', 'nltk', 'punkt', 'diskcache'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
     )

