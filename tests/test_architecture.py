@@ -73,20 +73,6 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
             "ragc.metrics.entailment.transformers",
         }
     ),
-    frozenset(
-        {
-            "ragc.optimizers.demos.fit",
-            "ragc.optimizers.distributed.study_address",
-            "ragc.optimizers.plan.speed",
-            "ragc.optimizers.requirements",
-            "ragc.optimizers.results.compiled",
-            "ragc.optimizers.results.evaluate",
-            "ragc.optimizers.results.resolve",
-            "ragc.optimizers.results.session",
-            "ragc.optimizers.results.verdict",
-            "ragc.optimizers.task",
-        }
-    ),
 )
 """Modules that still import each other in a circle."""
 
