@@ -26,7 +26,7 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.data import RecipeData
-from ragc.optimizers.distributed.study_address import open_store, store_address
+from ragc.optimizers.distributed.addresses import open_store, store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
