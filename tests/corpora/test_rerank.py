@@ -8,6 +8,7 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_the_source_shows_through() -> None:
 
 def test_a_source_that_is_not_to_be_cut_stays() -> None:
     class Whole(Bm25Source):
-        def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
+        def rechunked(self, chunk_size: int, overlap: float) -> Self:
             return self
 
     source = RerankedSource(Whole(corpus([1])), Longest())
