@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import ragc
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "experiments/benchmarks"
 LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 """Folders at the top that are packages of ragc, by way of links in src/ragc."""
 
@@ -41,11 +42,7 @@ LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store"), ("signatures", "downloads")}
 """Pairs that do not import each other, whatever their order."""
 
-KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("ragc.corpora.sources.build", "ragc.recipe"),
-    }
-)
+KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset()
 """Imports against the order that are still there: importer and imported."""
 
 KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
@@ -78,10 +75,10 @@ def module_of(path: Path) -> str:
 
 
 def library() -> Iterator[Path]:
-    """Every Python file of the package, where it really stands."""
+    """Every Python file of the package, where it really stands; benchmarks are no part of it."""
     for folder in (ROOT / "src/ragc", *(ROOT / name for name in LINKED)):
         for path in sorted(folder.rglob("*.py")):
-            if not any(parent.is_symlink() for parent in path.parents):
+            if not any(parent.is_symlink() or parent == BENCHMARKS for parent in path.parents):
                 yield path
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -60,6 +61,11 @@ class RerankedSource:
 
     def __deepcopy__(self, memo: object) -> RerankedSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(
+            type(self).__name__, self.inner, reranker=type(self.reranker).__name__, pool=self.pool
+        )
 
     def scope(self) -> str:
         """What a search depends on beside its query: what `inner` says, else nothing."""

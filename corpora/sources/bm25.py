@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -89,6 +90,10 @@ class Bm25Source(ChunkedSource):
         super().__init__(passages, chunk_size, overlap, chunk_by)
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._shape())
         self._index: Bm25Index | None = None
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id.

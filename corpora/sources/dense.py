@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -66,6 +67,10 @@ class DenseSource(ChunkedSource):
         self._made_of = {"embedder": embedder.fingerprint, "cut": self.cutting, "version": VERSION}
         self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
         self._opened: tuple[_Rows, DenseIndex] | None = None
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id; `()` for a blank query.

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25 import K1, B, lucene, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -48,6 +49,10 @@ class GivenSource(ChunkedSource):
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self._parts: dict[str, tuple[Passage, ...]] = {}
         self._terms: dict[Passage, list[str]] = {}
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def scope(self) -> str:
         """What a search depends on beside its query: a digest of the current question's context ids.

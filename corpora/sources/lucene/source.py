@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.sources.bm25 import K1, B, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -62,6 +63,10 @@ class LuceneSource(ChunkedSource):
         scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self.fingerprint = digest([scored, float(title_boost), self._written()])
         self._index: LuceneIndex | None = None
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
         """The index on disk, built now unless it is there; raises SourceError when it cannot be written."""

@@ -18,6 +18,7 @@ from dataclasses import astuple
 from typing import Any
 
 from ragc.core.digest import canonical, digest
+from ragc.core.display import describe
 from ragc.core.rate_limit import Spacing
 from ragc.core.retry import GivenUp, Passing, Retry, retried
 from ragc.corpora.chunking import chunk
@@ -99,6 +100,9 @@ class WebSource:
 
     def __deepcopy__(self, memo: object) -> WebSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, results=self.results, pages=self.pages)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first. A blank query finds nothing and is not sent.

@@ -25,6 +25,7 @@ from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
+from ragc.targets.options import EmbeddedOptions
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
@@ -50,17 +51,9 @@ class EmbeddedTarget:
         timeout_s: float = 600.0,
         quiet: bool = True,
     ) -> None:
-        for name, value, least in (
-            ("context", context, 64),
-            ("parallel", parallel, 1),
-            ("threads", threads, 0),
-        ):
-            if type(value) is not int or value < least:
-                raise UsageError(
-                    f"Option {name} of an embedded target must be a whole number from {least}, got {value!r}."
-                )
-        if type(timeout_s) not in (int, float) or timeout_s <= 0:
-            raise UsageError(f"Option timeout_s of an embedded target must be above 0, got {timeout_s!r}.")
+        EmbeddedOptions.of({
+            "context": context, "parallel": parallel, "threads": threads, "timeout_s": timeout_s, "quiet": quiet,
+        })  # fmt: skip
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -88,7 +81,7 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
 
     @property
     def identity(self) -> str:
