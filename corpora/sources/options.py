@@ -29,8 +29,7 @@ class SourceOptions(Options):
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
         """Say of which option."""
-        name = f"The option {dotted(key.own)!r}" if key.own else f"The option {key.whole[-1]!r}"
-        return UsageError(f"{name} of a source is {wanted}, found {shown(value)}.")
+        return UsageError(f"The option {dotted(key.own)!r} of a source is {wanted}, found {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:

@@ -23,7 +23,7 @@ from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
 from ragc.metrics.base import Assessing
 from ragc.optimizers.results import trust
-from ragc.recipe.models import Data, Recipe, SourceSpec, StudySpec
+from ragc.recipe.resolved import Data, Recipe, SourceSpec, StudySpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetSpec
 from ragc.targets.embedded.target import EmbeddedTarget

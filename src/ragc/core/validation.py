@@ -101,7 +101,7 @@ class Options(Model):
         return options
 
 
-class _Checked:
+class Checked:
     """Wraps pydantic's own check of a type: whatever fails there becomes one error in our words."""
 
     wanted: str
@@ -125,7 +125,7 @@ class _Checked:
         return self.accept(valid)
 
 
-class Whole(_Checked):
+class Whole(Checked):
     """An integer from `low` to `high`."""
 
     def __init__(self, low: int, high: int | None = None, *, wanted: str = "") -> None:
@@ -137,7 +137,7 @@ class Whole(_Checked):
         return core_schema.int_schema(strict=True, ge=self.low, le=self.high)
 
 
-class Number(_Checked):
+class Number(Checked):
     """A finite number: above `above`, from `low`, to `high`, below `below`."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Number(_Checked):
         return value
 
 
-class Switch(_Checked):
+class Switch(Checked):
     """True or false."""
 
     wanted = "true or false"
@@ -174,7 +174,7 @@ class Switch(_Checked):
         return core_schema.bool_schema(strict=True)
 
 
-class Text(_Checked):
+class Text(Checked):
     """A text that is not empty, or any text with `empty`."""
 
     def __init__(self, *, empty: bool = False, wanted: str = "", pattern: str = "") -> None:
@@ -186,7 +186,7 @@ class Text(_Checked):
         return core_schema.str_schema(strict=True, pattern=pattern, regex_engine="python-re")
 
 
-class Choice(_Checked):
+class Choice(Checked):
     """One of the ids `known` of a `kind` of thing; another is answered with the nearest."""
 
     wanted = "a text that is not empty"
@@ -346,14 +346,16 @@ def _repair(
     if kind == "missing":
         field = at.owner.model_fields[str(at.keys[-1])]
         _put(values, at.keys, deepcopy((field.examples or [{}])[0]))
-        return [] if keys in seen else [Problem(keys, at.owner.missing_key(key), named)]
+        if not field.examples or keys in seen:  # a table, whose own keys are missing next; or reported before
+            return []
+        return [Problem(keys, at.owner.missing_key(key), named)]
     value = _take(values, at.keys)
     if at.kinds is not None and kind.startswith("union_tag"):
         return _without_kind(at.kinds, at.members, value, keys)
     if kind == "extra_forbidden":
         return [Problem(keys, at.owner.unknown_key(key), named)]
     if kind == _SENTENCE:
-        return [Problem(keys, context["error"], named)]
+        return [Problem(keys, context["error"], named and isinstance(context["error"], UnknownName))]
     wanted = str(context["wanted"]) if kind == _WANTED else "a table"
     return [Problem(keys, at.owner.wrong_value(key, wanted, detail["input"]), named)]
 
@@ -399,8 +401,6 @@ def _resolve(model: type[Model], loc: Location) -> _Resolved:
             keys.append(item)
             arguments = get_args(at)
             at = arguments[1] if len(arguments) == 2 and get_origin(at) is not Annotated else None
-    if isinstance(at, type) and issubclass(at, Options):  # an error of the table as a whole
-        owner, start = at, len(keys)
     kinds = next((mark for mark in get_args(at)[1:] if isinstance(mark, Kinds)), None)
     return _Resolved(tuple(keys), tuple(keys[start:]), owner, kinds, tuple(_members(at)))
 

@@ -89,8 +89,8 @@ class TargetOptions(Options):
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
         article = "an" if cls.kind[0] in "aeiou" else "a"
-        name = f"Option {dotted(key.own)}" if key.own else "The table of options"
-        return UsageError(f"{name} of {article} {cls.kind} target must be {wanted}, got {shown(value)}.")
+        name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
+        return UsageError(f"{name} must be {wanted}, got {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
