@@ -1,4 +1,4 @@
-"""Paths: the cache of what can be computed again (call store, studies, indexes, weights), and missing files."""
+"""Paths: the cache of what can be computed again (store, studies, indexes, weights), and missing files."""
 
 from __future__ import annotations
 

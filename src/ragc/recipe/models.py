@@ -2,7 +2,7 @@
 
 `RecipeTables` is the whole file. `targets.*` and `sources.*` are unions told apart by `kind`; the models of
 their `options` stand in the packages that own them. A field's type says what its value must be, and its
-description is one line with unit, range and default: the JSON Schema and the documentation are made from them.
+description is one line with unit, range and default: the JSON Schema and the documentation use them.
 `ragc.recipe.validate` makes the `Recipe` of it and checks what spans tables.
 """
 
@@ -32,6 +32,7 @@ from ragc.core.validation import (
 )
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
+from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.corpora.sources.options import (
     ApiOptions,
     Bm25Options,
@@ -121,41 +122,8 @@ class _Split:
         return value
 
 
-class _Delimiter(Checked):
-    """The character between the columns of a table."""
-
-    wanted = 'one character, or "tab"'
-
-    def schema(self) -> CoreSchema:
-        """A text."""
-        return core_schema.str_schema(strict=True, pattern=r"^(.|\t|tab)$", regex_engine="python-re")
-
-    def accept(self, value: object) -> object:
-        """A tab is spelt out; another blank is none."""
-        if value != "\t" and not str(value).strip():
-            raise wrong("a text that is not empty")
-        return "tab" if value == "\t" else value
-
-
-class _FieldPath(Checked):
-    """The dotted path of a field that is no id."""
-
-    wanted = "a text that is not empty"
-
-    def schema(self) -> CoreSchema:
-        """A text."""
-        return core_schema.str_schema(strict=True, pattern=r"\S")
-
-    def accept(self, value: object) -> object:
-        """Any path but the number of a row."""
-        if value == "#":
-            raise sentence(UsageError('only an id can be "#", the number of its row'))
-        return value
-
-
 Words = Annotated[str, Text()]
 Path = Annotated[str, Text()]
-FieldPath = Annotated[str, _FieldPath()]
 Split = Annotated[int | str | None, _Split()]
 Count = Annotated[int, Whole(0)]
 Positive = Annotated[int, Whole(1)]
@@ -166,81 +134,56 @@ Table = Mapping[str, Any]
 """A table whose keys are checked with others: knobs against programs, filters by their own reader."""
 
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
+_KIND = "Kind, which says what options there are."
+_OPTIONS = "What only this kind understands."
 _METRICS = "ids of ragc list metrics, with a number for @k, such as recall@5"
 
 
 class SearchTable(Model):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
-    knobs: Annotated[
-        tuple[str, ...], Names('"all" or a list of knob names', empty=True, word="all")
-    ] = Field((), description='Knobs to vary: their names, or "all" for all that are searched by default.')
+    knobs: Annotated[tuple[str, ...], Names('"all" or a list of knob names', empty=True, word="all")] = Field(
+        default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
+    )
     ranges: Table = Field(
         default_factory=dict,
-        description="Own ranges by knob: [low, high] of a number, else a list of values. Such a knob is searched.",
+        description="Own ranges by knob: [low, high] of a number, else its values. It is then searched.",
     )
-    demos: Count = Field(0, description="Demonstrations a predictor shows at most. From 0.")
+    demos: Count = Field(default=0, description="Demonstrations a predictor shows at most. From 0.")
     instructions: Count = Field(
-        0, description="Instructions that are proposed for each predictor at most. From 0."
+        default=0, description="Instructions that are proposed for each predictor at most. From 0."
     )
-    trials: Positive = Field(30, description="Trials of the search. From 1.")
-    batch: Positive = Field(4, description="Trials that are drawn together. From 1.")
+    trials: Positive = Field(default=30, description="Trials of the search. From 1.")
+    batch: Positive = Field(default=4, description="Trials that are drawn together. From 1.")
     objectives: Annotated[tuple[str, ...], Names(check=_check_objective)] = Field(
-        (),
+        default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
     optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
-        "ragc", description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor."
+        default="ragc", description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor."
     )
     pick: Words = Field(
-        "", description="Objective that decides among equally good programs. By default the first."
+        default="", description="Objective that decides among equally good programs. By default the first."
     )
     programs: Annotated[
         tuple[str, ...],
         Names(empty=True, check=_check_program, items={"type": "string", "enum": list(PROGRAMS)}),
-    ] = Field((), description="Further programs that are compared with the recipe's own.")
+    ] = Field(default=(), description="Further programs that are compared with the recipe's own.")
     targets: Mapping[str, Annotated[tuple[str, ...], Names("a list of names of [targets.NAME]")]] = Field(
-        default_factory=dict, description="Names of targets that may play each role, the role's own among them."
+        default_factory=dict,
+        description="Names of targets that may play each role, the role's own among them.",
     )
-    calibrate: Flag = Field(True, description="Whether searched thresholds are also fitted to recorded scores.")
+    calibrate: Flag = Field(
+        default=True, description="Whether searched thresholds are also fitted to recorded scores."
+    )
     demo_kinds: Annotated[
         tuple[str, ...],
         Names(check=_check_demo_kind, items={"type": "string", "enum": list(DEMO_KINDS)}),
     ] = Field(
-        (FILLED,),
-        description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), bootstrapped, "
-        "labelled, nearest (to the question), balanced (by class) or cross-domain.",
-    )
-
-
-class PassageFields(Model):
-    """A map of passages: where a file holds each field, as a dotted path. A field is else read by its name."""
-
-    id: Path = Field("", description='Path of the id; "#" makes one of the number of the row.')
-    title: FieldPath = Field("", description="Path of the title.")
-    text: FieldPath = Field("", description="Path of the text.")
-    under: FieldPath = Field("", description="Key of a JSON file that holds the list of rows.")
-    delimiter: Annotated[str, _Delimiter()] = Field(
-        "", description='Character between the columns of a table, or "tab". By default it is detected.'
-    )
-    encoding: FieldPath = Field("", description="Encoding of a table. By default it is detected.")
-
-
-class QuestionFields(PassageFields):
-    """A map of questions: where a file holds each field, as a dotted path. A field is else read by its name."""
-
-    question: FieldPath = Field("", description="Path of the question.")
-    answers: FieldPath = Field("", description="Path of the gold answers.")
-    gold_ids: FieldPath = Field("", description="Path of the ids of the passages that support the answer.")
-    context_ids: FieldPath = Field("", description="Path of the ids of the passages that come along.")
-    split: FieldPath = Field("", description="Path of the name of the split.")
-    query_time: FieldPath = Field("", description="Path of the time when the question was asked.")
-    split_answers: FieldPath = Field(
-        "", description='Text between answers in one cell; "json" where the cell spells a list.'
-    )
-    split_ids: FieldPath = Field(
-        "", description='Text between ids in one cell; "json" where the cell spells a list.'
+        default=(FILLED,),
+        description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
+        "bootstrapped, labelled, nearest (to the question), balanced (by class) or cross-domain.",
     )
 
 
@@ -248,24 +191,32 @@ class DataTable(Model):
     """The table `[data]`: where questions and passages come from."""
 
     dataset: Annotated[str, _DatasetName()] = Field(
-        "jsonl", description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl."
+        default="jsonl",
+        description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
     )
-    questions: Path = Field("", description=f"Questions that the splits are drawn from. {_PATH}")
-    corpus: Path = Field("", description=f"Passages for every source that names no corpus. {_PATH}")
-    train: Split = Field(None, description="Train questions: how many to draw (from 0), or a file.")
-    dev: Split = Field(None, description="Dev questions, which compare programs: how many to draw, or a file.")
-    test: Split = Field(None, description="Test questions, which prove the winner: how many to draw, or a file.")
+    questions: Path = Field(default="", description=f"Questions that the splits are drawn from. {_PATH}")
+    corpus: Path = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
+    train: Split = Field(default=None, description="Train questions: how many to draw (from 0), or a file.")
+    dev: Split = Field(
+        default=None, description="Dev questions, which compare programs: how many to draw, or a file."
+    )
+    test: Split = Field(
+        default=None, description="Test questions, which prove the winner: how many to draw, or a file."
+    )
     fields: QuestionFields = Field(default_factory=QuestionFields, description="Map of the question files.")
-    corpus_fields: PassageFields = Field(default_factory=PassageFields, description="Map of the corpus files.")
+    corpus_fields: PassageFields = Field(
+        default_factory=PassageFields, description="Map of the corpus files."
+    )
     where: Table = Field(
         default_factory=dict,
         description="Filter on questions: a value, or a list of values, for every dotted path.",
     )
     cross_domain: Path = Field(
-        "", description=f"Questions of another domain, for demonstrations of that kind. {_PATH}"
+        default="", description=f"Questions of another domain, for demonstrations of that kind. {_PATH}"
     )
     cross_domain_corpus: Path = Field(
-        "", description=f"Passages that these are searched in; by default the recipe's sources. {_PATH}"
+        default="",
+        description=f"Passages that these are searched in; by default the recipe's sources. {_PATH}",
     )
 
 
@@ -274,7 +225,8 @@ class SourceTable(Model):
 
     unknown_hint = " What one kind understands goes into an `options` table."
 
-    corpus: Path = Field("", description=f"Passages to search; by default data.corpus. {_PATH}")
+    kind: str = Field(default="", description="Kind of the source.")
+    corpus: Path = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )
@@ -289,57 +241,57 @@ class AnySource(SourceTable):
 class Bm25Table(SourceTable):
     """Keyword search over a corpus."""
 
-    kind: Literal["bm25"]
-    options: Bm25Options = Field(default_factory=Bm25Options, description="Options of this kind.")
+    kind: Literal["bm25"] = Field(description=_KIND)
+    options: Bm25Options = Field(default_factory=Bm25Options, description=_OPTIONS)
 
 
 class GivenTable(SourceTable):
     """The passages that come with each question, ranked by BM25."""
 
-    kind: Literal["given"]
-    options: GivenOptions = Field(default_factory=GivenOptions, description="Options of this kind.")
+    kind: Literal["given"] = Field(description=_KIND)
+    options: GivenOptions = Field(default_factory=GivenOptions, description=_OPTIONS)
 
 
 class LuceneTable(SourceTable):
     """Keyword search by Lucene (extra `lucene`)."""
 
-    kind: Literal["lucene"]
-    options: LuceneOptions = Field(default_factory=LuceneOptions, description="Options of this kind.")
+    kind: Literal["lucene"] = Field(description=_KIND)
+    options: LuceneOptions = Field(default_factory=LuceneOptions, description=_OPTIONS)
 
 
 class DenseTable(SourceTable):
     """Search by meaning with an embedding model (extra `dense`)."""
 
-    kind: Literal["dense"]
-    options: DenseOptions = Field(default_factory=DenseOptions, description="Options of this kind.")
+    kind: Literal["dense"] = Field(description=_KIND)
+    options: DenseOptions = Field(default_factory=DenseOptions, description=_OPTIONS)
 
 
 class HybridTable(SourceTable):
     """`dense` and `bm25` over one corpus, fused."""
 
-    kind: Literal["hybrid"]
-    options: HybridOptions = Field(default_factory=HybridOptions, description="Options of this kind.")
+    kind: Literal["hybrid"] = Field(description=_KIND)
+    options: HybridOptions = Field(default_factory=HybridOptions, description=_OPTIONS)
 
 
 class WebTable(SourceTable):
     """Search engines of the web (extra `web`)."""
 
-    kind: Literal["web"]
-    options: WebOptions = Field(default_factory=WebOptions, description="Options of this kind.")
+    kind: Literal["web"] = Field(description=_KIND)
+    options: WebOptions = Field(default_factory=WebOptions, description=_OPTIONS)
 
 
 class RecordedTable(SourceTable):
     """Results recorded in a file, which `corpus` names."""
 
-    kind: Literal["recorded"]
-    options: RecordedOptions = Field(default_factory=RecordedOptions, description="Options of this kind.")
+    kind: Literal["recorded"] = Field(description=_KIND)
+    options: RecordedOptions = Field(default_factory=RecordedOptions, description=_OPTIONS)
 
 
 class ApiTable(SourceTable):
     """The CRAG mock API (extra `api`)."""
 
-    kind: Literal["api"]
-    options: ApiOptions = Field(description="Options of this kind.")
+    kind: Literal["api"] = Field(description=_KIND)
+    options: ApiOptions = Field(description=_OPTIONS)
 
 
 Source = Annotated[
@@ -356,8 +308,11 @@ class TargetTable(Model):
         " What only one kind understands goes into an `options` table; keys come from the environment."
     )
 
-    model: Words = Field("", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id.")
-    base_url: Words = Field("", description="Address of the server; without name, password or key.")
+    kind: str = Field(default="", description="Kind of the target.")
+    model: Words = Field(
+        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
+    )
+    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
 
 
 class AnyTarget(TargetTable):
@@ -369,22 +324,22 @@ class AnyTarget(TargetTable):
 class EmbeddedTable(TargetTable):
     """A GGUF model inside the process."""
 
-    kind: Literal["embedded"]
-    options: EmbeddedOptions = Field(default_factory=EmbeddedOptions, description="Options of this kind.")
+    kind: Literal["embedded"] = Field(description=_KIND)
+    options: EmbeddedOptions = Field(default_factory=EmbeddedOptions, description=_OPTIONS)
 
 
 class VllmTable(TargetTable):
     """A server that speaks OpenAI's chat API, running or started by ragc."""
 
-    kind: Literal["vllm"]
-    options: VllmOptions = Field(default_factory=VllmOptions, description="Options of this kind.")
+    kind: Literal["vllm"] = Field(description=_KIND)
+    options: VllmOptions = Field(default_factory=VllmOptions, description=_OPTIONS)
 
 
 class HostedTable(TargetTable):
     """A model that LiteLLM reaches."""
 
-    kind: Literal["hosted"]
-    options: HostedOptions = Field(default_factory=HostedOptions, description="Options of this kind.")
+    kind: Literal["hosted"] = Field(description=_KIND)
+    options: HostedOptions = Field(default_factory=HostedOptions, description=_OPTIONS)
 
 
 Target = Annotated[
@@ -396,33 +351,34 @@ class MetricsTable(Model):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
     report: Annotated[tuple[str, ...], Names(check=check_metric)] = Field(
-        ("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
+        default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
     entailment: Annotated[
         str, Text(wanted='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
     ] = Field(
-        "lexical",
-        description="What decides whether a text supports a claim: lexical (shared words), judge (the target judge) "
-        "or nli:PATH_OR_ID (an NLI model).",
+        default="lexical",
+        description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
+        "judge) or nli:PATH_OR_ID (an NLI model).",
     )
     crag_judge: Annotated[str, Choice("way to judge CRAG", CRAG_JUDGES)] = Field(
-        "auto",
-        description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx where "
-        "there is a judge.",
+        default="auto",
+        description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx "
+        "where there is a judge.",
     )
     alternatives: Flag = Field(
-        False, description="Whether every gold answer of a CRAG question counts, instead of the first."
+        default=False,
+        description="Whether every gold answer of a CRAG question counts, instead of the first.",
     )
 
 
 class BudgetTable(Model):
     """The table `[budget]`: hard limits of a study. A limit that is left out does not apply."""
 
-    lm_calls: Limit = Field(None, description="Requests to language models at most. From 1.")
-    tokens: Limit = Field(None, description="Tokens of prompts and replies at most. From 1.")
-    usd: Amount = Field(None, description="US dollars at most. Above 0.")
-    minutes: Amount = Field(None, description="Minutes at most. Above 0.")
-    trials: Limit = Field(None, description="Trials at most. From 1.")
+    lm_calls: Limit = Field(default=None, description="Requests to language models at most. From 1.")
+    tokens: Limit = Field(default=None, description="Tokens of prompts and replies at most. From 1.")
+    usd: Amount = Field(default=None, description="US dollars at most. Above 0.")
+    minutes: Amount = Field(default=None, description="Minutes at most. Above 0.")
+    trials: Limit = Field(default=None, description="Trials at most. From 1.")
 
 
 class StudyTable(Model):
@@ -435,11 +391,15 @@ class StudyTable(Model):
             pattern=r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$",
         ),
     ] = Field(
-        "", description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file."
+        default="",
+        description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
     store: Annotated[
         str, Text(wanted="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
-    ] = Field("", description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.")
+    ] = Field(
+        default="",
+        description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.",
+    )
     workers: Annotated[
         str,
         Text(
@@ -447,10 +407,12 @@ class StudyTable(Model):
             pattern=r"^(ray|[^\s/@:]+:[0-9]{1,5})$",
         ),
     ] = Field(
-        "", description='Ray cluster that runs trials: HOST:PORT, or "ray" to use or start one. By default none.'
+        default="",
+        description='Ray cluster that runs trials: HOST:PORT, or "ray" to use or start one. By default none.',
     )
     keep: Flag = Field(
-        True, description="Whether prompts, replies and the study's folder stay. false excludes all addresses."
+        default=True,
+        description="Whether prompts, replies and the study's folder stay. false excludes all addresses.",
     )
 
 
@@ -461,10 +423,11 @@ class RecipeTables(Model):
         description="Program to compile: an id of ragc list programs.", examples=["vanilla"]
     )
     seed: Annotated[int, Whole(0, _MAX_SEED)] = Field(
-        0, description="Seed of every random choice. From 0 to 4294967295."
+        default=0, description="Seed of every random choice. From 0 to 4294967295."
     )
     concurrency: Limit = Field(
-        None, description="Questions in flight at once. From 1; by default what the targets answer at once."
+        default=None,
+        description="Questions in flight at once. From 1; by default what the targets answer at once.",
     )
     knobs: Table = Field(
         default_factory=dict, description="Knobs with fixed values; see ragc list knobs PROGRAM."
@@ -478,7 +441,8 @@ class RecipeTables(Model):
         default_factory=dict, description="What the program searches, by name."
     )
     targets: Mapping[str, Target] = Field(
-        default_factory=dict, description="Language models by role: main, proxy, judge or teacher; or by name."
+        default_factory=dict,
+        description="Language models by role: main, proxy, judge or teacher; or by name.",
     )
     metrics: MetricsTable = Field(default_factory=MetricsTable, description="What is reported.")
     budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")

@@ -10,19 +10,19 @@ from ragc.core.validation import Location
 
 
 class Problems:
-    """The problems of a recipe so far. `lines` and `sets` say where each key was written."""
+    """The problems of a recipe and what `keys` they are about; `lines` and `sets` say where a key is."""
 
     def __init__(self, lines: Mapping[Location, int], sets: Mapping[Location, str]) -> None:
         self._lines, self._sets = lines, sets
         self._texts: list[tuple[float, str]] = []
-        self._keys: list[Location] = []
+        self.keys: list[Location] = []
 
     def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
-        """Add a problem of what `keys` name, with the line where they, their table or what is inside was written.
+        """Add a problem of `keys`, with the line of them, of their table, or else of what is inside.
 
         With `hidden` the value of an override is not repeated.
         """
-        self._keys.append(keys)
+        self.keys.append(keys)
         for end in range(len(keys), 0, -1):
             if keys[:end] in self._sets:
                 return self.add_set(_expression(self._sets[keys[:end]], hidden), text)
@@ -42,7 +42,7 @@ class Problems:
 
     def inside(self, keys: Location) -> bool:
         """Whether anything is wrong with what `keys` name, or inside it."""
-        return any(wrong[: len(keys)] == keys for wrong in self._keys)
+        return any(wrong[: len(keys)] == keys for wrong in self.keys)
 
     def texts(self) -> tuple[str, ...]:
         """All problems in the order of their lines, those of overrides last."""

@@ -21,7 +21,6 @@ STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
 """Variables of the environment that hold whole addresses, with a password where one is needed."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class StudySpec:
     """Where a study is; "" for the folders of this machine and for this process.

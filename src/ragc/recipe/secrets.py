@@ -59,7 +59,7 @@ def holds_key(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret in a recipe: where it is, the sentence that refuses it, and whether its value must not be shown.
+    """A secret in a recipe: where it is, the sentence that refuses it, and whether to hide its value.
 
     `spoils` are the keys whose other problems are not reported, because they would repeat the value.
     """
@@ -108,8 +108,8 @@ def _of_target(keys: Location, target: Mapping[str, object]) -> Iterator[Secret]
     variable = options.get("api_key_env", "")
     if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
         where = (*keys, "options", "api_key_env")
-        text = f"{dotted(where)} must name an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-        yield Secret(where, text, where)
+        wanted = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+        yield Secret(where, f"{dotted(where)} must name {wanted}", where)
 
 
 def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:

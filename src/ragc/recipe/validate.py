@@ -1,12 +1,11 @@
 """From the tables of a recipe to its records, and what spans tables: knobs against programs, roles, files.
 
 What one table may hold is checked by its model (`ragc.recipe.models`); knobs check their own values, and
-targets what only they know. Every problem is added to the list, never raised, so that all are reported at once.
+targets what only they know. Every problem is added to a list, so that all are reported at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +16,17 @@ from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, dotted, validate
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
+from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import Assessing
 from ragc.programs import Method, method
-from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import PROGRAMS, BudgetTable, PassageFields, RecipeTables, SearchTable, check_metric
+from ragc.programs.knobs import Value
+from ragc.recipe.knobs import KnobChecks, Methods
+from ragc.recipe.models import PROGRAMS, BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import CROSS, Budget, Data, Recipe, Search, SourceSpec, StudySpec
+from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec
 from ragc.recipe.secrets import find_secrets
 from ragc.targets.base import ROLES, TargetSpec
 
@@ -37,9 +38,6 @@ BUILT_IN = frozenset({"pydocs"})
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 _QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
 _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
-
-Methods = tuple[Method, ...]
-"""The programs of a recipe, its own first; empty when that is wrong."""
 
 
 def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool) -> Recipe:
@@ -55,178 +53,32 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
-    return _Reader(values, tables, problems, base, files).recipe()
+    return _Reader(values, tables, problems, tuple(spoiled), base, files).recipe()
 
 
 def read_settings(
     program: Method, search: Mapping[str, object], budget: Mapping[str, object], problems: Problems
 ) -> tuple[Search, Budget]:
-    """The tables `[search]` and `[budget]` for `program`, whose knobs are all free, without a recipe around."""
+    """The tables `[search]` and `[budget]` for `program`, whose knobs are all free, without a recipe."""
     search_table, wrong_search = validate(SearchTable, search, ("search",))
     budget_table, wrong_budget = validate(BudgetTable, budget, ("budget",))
     for problem in (*wrong_search, *wrong_budget):
         problems.add(problem.keys, str(problem))
-    settings = _Knobs((program,), problems).search(search_table, {}, ("em",))
+    settings = KnobChecks((program,), problems).search(search_table, {}, ("em",))
     return settings, Budget(**dict(budget_table))
 
 
 @dataclass(frozen=True, slots=True)
-class _Knobs:
-    """Checks what a recipe says of the knobs of its programs."""
-
-    methods: Methods
-    problems: Problems
-
-    def fixed(self, values: Mapping[str, object]) -> dict[str, Value]:
-        """The fixed knobs, in the order of declaration."""
-        if not self.methods:
-            return {}
-        fixed = self._checked("knobs", values, _value)
-        for program in self.methods:
-            own = {knob.name for knob in program.knobs.declared()}
-            try:
-                program.knobs.of({name: value for name, value in fixed.items() if name in own})
-            except UsageError as error:  # values that cannot hold together
-                self.problems.add(("knobs",), str(error))
-        return {name: fixed[name] for name in self._declared() if name in fixed}
-
-    def search(
-        self,
-        table: SearchTable,
-        fixed: Mapping[str, Value],
-        report: tuple[str, ...],
-        *,
-        crossed: bool = False,
-    ) -> Search:
-        """What may vary. A knob with a range of its own is searched whether it is listed or not.
-
-        `crossed` tells whether the recipe names questions of another domain.
-        """
-        ranges = self._checked("search.ranges", table.ranges, _range) if self.methods else {}
-        names = self._searched(table, fixed, ranges)
-        objectives = table.objectives or (_signed(report[0]),)
-        if table.pick and table.pick not in objectives:
-            error = UnknownName("objective of this recipe", table.pick, objectives)
-            self.problems.add(("search", "pick"), str(error))
-        if CROSS in table.demo_kinds and not crossed:
-            text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
-            self.problems.add(("search", "demo_kinds"), text)
-        return Search(
-            **dict(table)
-            | {
-                "knobs": names,
-                "ranges": {name: ranges[name] for name in names if name in ranges},
-                "objectives": objectives,
-                "pick": table.pick or objectives[0],
-                "programs": tuple(program.id for program in self.methods[1:]),
-                "targets": self._players(table.targets),
-            }
-        )
-
-    def _checked(self, table: str, values: Mapping[str, object], check: Any) -> dict[str, Any]:
-        """The values of `table` by knob, as `check` reads them for every program that has the knob."""
-        valid: dict[str, Any] = {}
-        for name, value in values.items():
-            keys = (*table.split("."), name)
-            for knob in self._find(name, keys):
-                try:
-                    valid[name] = check(knob, value)
-                except UsageError as error:
-                    self.problems.add(keys, str(error))
-                    break
-        return valid
-
-    def _declared(self) -> tuple[str, ...]:
-        """The names of all knobs, each once, in the order of declaration."""
-        every = (knob.name for program in self.methods for knob in program.knobs.declared())
-        return tuple(dict.fromkeys(every))
-
-    def _find(self, name: str, keys: Location) -> list[Knob]:
-        """The knob called `name` in every program that has it; a problem at `keys` if none has."""
-        every = (knob for program in self.methods for knob in program.knobs.declared())
-        knobs = [knob for knob in every if knob.name == name]
-        if not knobs:
-            kind = f"knob of {' or '.join(program.id for program in self.methods)}"
-            self.problems.add(keys, str(UnknownName(kind, name, self._declared())))
-        return knobs
-
-    def _searched(
-        self, table: SearchTable, fixed: Mapping[str, Value], ranges: Mapping[str, object]
-    ) -> tuple[str, ...]:
-        """The names of the knobs to vary, in the order of declaration."""
-        if table.knobs == ("all",):
-            every = (knob for program in self.methods for knob in program.knobs.declared())
-            names = {knob.name for knob in every if knob.searched and knob.name not in fixed}
-        else:
-            names = set(table.knobs)
-            for index, name in enumerate(table.knobs if self.methods else ()):
-                keys = ("search", "knobs", index)
-                if self._find(name, keys) and name in fixed:
-                    text = f"knob {name} is fixed in [knobs] and searched here; keep one"
-                    self.problems.add(keys, text)
-        for name in ranges:
-            if name in fixed and name not in names:
-                text = f"knob {name} is fixed in [knobs] and has a range here; keep one"
-                self.problems.add(("search", "ranges", name), text)
-        return tuple(name for name in self._declared() if name in names or name in ranges)
-
-    def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The targets that may play each role, its own first."""
-        players: dict[str, tuple[str, ...]] = {}
-        for role, names in listed.items():
-            keys = ("search", "targets", role)
-            if role not in ROLES:
-                self.problems.add(keys, str(UnknownName("target role", role, ROLES)))
-            elif role not in names:
-                text = f"{dotted(keys)} must list {role!r}, the target that plays it at first"
-                self.problems.add(keys, text)
-            else:
-                players[role] = (role, *(name for name in names if name != role))
-        return players
-
-
-def _value(knob: Knob, value: object) -> Value:
-    """`value` as the knob's type; raises UsageError."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
-    return knob.check(value)
-
-
-def _range(knob: Knob, value: object) -> tuple[Value, ...]:
-    """The range that `value` gives to `knob`; raises UsageError when it cannot hold."""
-    numeric = knob.kind in ("int", "float")
-    if not isinstance(value, list) or not value or (numeric and len(value) != 2):
-        wanted = "[low, high]" if numeric else "a list of options"
-        raise UsageError(f"the range of knob {knob.name} must be {wanted}, found {value!r}")
-    limits = tuple(_value(knob, item) for item in value)
-    if len(set(limits)) < len(limits) and not numeric:
-        raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
-    if numeric and float(limits[0]) > float(limits[1]):
-        raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
-    if numeric and knob.step and knob.low is not None:
-        for limit in limits:
-            steps = (float(limit) - knob.low) / knob.step
-            if abs(steps - round(steps)) > 1e-6:
-                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
-                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
-    return limits
-
-
-def _signed(name: str) -> str:
-    """The metric `name` as an objective, or as it is where nothing answers to it."""
-    try:
-        return check_metric(name)
-    except UsageError:
-        return name
-
-
-@dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes a recipe of `tables`; `values` is the same as written, wrong parts included."""
+    """Makes a recipe of `tables`; `values` is the same as written, wrong parts included.
+
+    `spoiled` are the keys that hold secrets.
+    """
 
     values: Mapping[str, object]
     tables: RecipeTables
     problems: Problems
+    spoiled: tuple[Location, ...]
     base: Path
     files: bool
 
@@ -234,7 +86,7 @@ class _Reader:
         """The recipe, and every problem that spans tables."""
         tables = self.tables
         methods = self._methods()
-        knobs = _Knobs(methods, self.problems)
+        knobs = KnobChecks(methods, self.problems)
         fixed = knobs.fixed(tables.knobs)
         data = self._data()
         graders = dict(tables.metrics)
@@ -287,7 +139,8 @@ class _Reader:
         if data.fields and not hosted and data.dataset != "jsonl":
             text = f"data set {data.dataset!r} knows its own fields; leave data.fields out"
             self.problems.add(("data", "fields"), text)
-        if not hosted and data.dataset not in BUILT_IN and "questions" not in written:
+        brings = hosted or data.dataset in BUILT_IN or self.problems.inside(("data", "dataset"))
+        if not brings and "questions" not in written:
             sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
             if sizes:
                 keys = ("data", sizes[0])
@@ -355,16 +208,22 @@ class _Reader:
         written = self._written("targets", name, "options").items()
         options = {option: value for option, value in written if (option, value) != ("api_key_env", "")}
         spec = TargetSpec(table.kind, table.model, table.base_url, options)
-        if not self.problems.inside(keys):
-            try:  # what only the target knows; nothing is opened, and weights are looked for apart
-                targets.build(replace(spec, model="") if spec.kind == "embedded" else spec)
-            except UsageError as error:
-                self.problems.add(keys, f"[{dotted(keys)}]: {error}")
-            except ModuleNotFoundError as error:
-                if (error.name or "").startswith("ragc"):
-                    raise
-                # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
+        secret = any(spoiled[:2] == keys for spoiled in self.spoiled)  # an error may repeat a value
+        judged = [(*keys, "model"), (*keys, "base_url")]
+        if not (secret or (*keys, "options") in self.problems.keys or any(map(self.problems.inside, judged))):
+            self._try_build(keys, replace(spec, options=table.options.model_dump(exclude_unset=True)))
         return spec
+
+    def _try_build(self, keys: Location, spec: TargetSpec) -> None:
+        """Report what only the target knows against `spec`; no weights are looked for, nothing is opened."""
+        try:
+            targets.build(replace(spec, model="") if spec.kind == "embedded" else spec)
+        except UsageError as error:
+            self.problems.add(keys, f"[{dotted(keys)}]: {error}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("ragc"):
+                raise
+            # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
 
     def _study(self) -> StudySpec:
         study = StudySpec(**dict(self.tables.study))
