@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ragc.core.masking import MASK, secrets
+from ragc.core.redact import MASK, secrets
 from ragc.core.validation import Location
 
 

@@ -18,11 +18,12 @@ from typing import Any, NoReturn, TypeVar
 
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
+from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
-from ragc.targets.embedded.weights import SMOLLM2, default_weights, file_sha256
+from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.options import EmbeddedOptions
 
@@ -79,7 +80,7 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
 
     @property
     def identity(self) -> str:
@@ -87,7 +88,7 @@ class EmbeddedTarget:
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
-            self._sha256 = file_sha256(self.path, note)
+            self._sha256 = noted_digest(self.path, note)
         return f"{self.model}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
