@@ -4,8 +4,8 @@
     python docs/generate.py --check     exit 1 and name the pages that are not what the code says
 
 A page of `methods/` begins with text written by hand; everything below MARK is generated. Most pages of
-`reference/` are generated whole. Run it with the Python of `make env` after a change of a record, a knob, a key of
-the recipe, or a command. `make docs` runs it, and a test fails when a page is out of date.
+`reference/` are generated whole. Run it with the Python of `make env` after a change of a record, a
+knob, a key of the recipe, or a command. `make docs` runs it, and a test fails when a page is out of date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write constraints.txt and docs/requirements.txt anew: the versions they name, with the SHA-256 of their files.
+"""Write constraints.txt and docs/requirements.txt anew: their versions, with the SHA-256 of their files.
 
     make lock                        the same versions, new hashes; what is new in pyproject.toml is added
     make lock UPGRADE="numpy scipy"  these at the newest versions that fit; UPGRADE=all lets all of them go
@@ -44,7 +44,7 @@ HEAD = """\
 # Installed by `make env`:
 """
 DOCS_HEAD = """\
-# The tools that build the documentation, and what they need; written by `make lock`, installed by `make docs`.
+# What builds the documentation, and what that needs; written by `make lock`, installed by `make docs`.
 """
 MARKS = ("# Added by `make exports`:\n", "# In no environment of make:\n")
 

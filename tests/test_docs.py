@@ -1,4 +1,4 @@
-"""The documentation says what the code says: its blocks run, its lists are whole, its names and links exist."""
+"""The documentation says what the code says: blocks run, lists are whole, names and links exist."""
 
 from __future__ import annotations
 
@@ -112,13 +112,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("docs") / "page"
     folder.mkdir()
     answer = "StopIteration"
-    for name, rows in {
+    data: dict[str, list[dict[str, Any]]] = {
         "questions.jsonl": [
             {"id": f"q{n}", "question": f"Which exception ends iterator {n}?", "answers": [answer]}
             for n in range(30)
         ],
         "corpus.jsonl": [{"id": "iter", "title": "Iterators", "text": f"{answer} ends an iterator."}],
-    }.items():
+    }
+    for name, rows in data.items():
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (folder / "handbook.jsonl").write_text((folder / "corpus.jsonl").read_text("utf-8"), "utf-8")
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
