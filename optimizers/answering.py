@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragc.core.counters import Counters
+from ragc.core.display import describe
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
 from ragc.metrics.base import Finding
@@ -41,6 +42,17 @@ class Row:
     failure: str = ""
     found: Mapping[str, Finding] = field(default_factory=dict)
     judging: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        scores = {name: score for name, score in self.scores.items() if score is not None}
+        return describe(
+            "Row",
+            repr(self.question.question),
+            prediction=repr(self.prediction),
+            passages=len(self.passages),
+            **scores,
+            failure=self.failure,
+        )
 
     @property
     def spent(self) -> Counters:

@@ -21,6 +21,7 @@ from ragc.core import event_loop, garbage, inputs
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
+from ragc.core.display import describe
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, RecipeError, UsageError
 from ragc.metrics.failures import Failures
@@ -74,6 +75,13 @@ class Compiled:
     counters: Mapping[str, float]
     example: Row | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        means = {
+            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}" for name, after in self.test.items()
+        }
+        shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
+        return describe("Compiled", repr(str(self.path)), **shown)
 
     @property
     def failure_lines(self) -> list[str]:

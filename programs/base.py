@@ -15,6 +15,7 @@ import dspy
 
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
+from ragc.core.display import describe
 from ragc.core.text import neutral
 from ragc.corpora.sources.given import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
@@ -65,6 +66,23 @@ class RagProgram(dspy.Module):
         super().__init__()
         self.runtime = runtime
         self.knobs: Any = knobs
+
+    def __repr__(self) -> str:
+        method = getattr(self, "method", None)
+        runtime, declared = self.runtime, type(self.knobs).declared()
+        targets = {role: runtime.target(role).name for role in (*runtime.targets, *runtime.players)}
+        changed = {
+            k.name: getattr(self.knobs, k.name) for k in declared if getattr(self.knobs, k.name) != k.default
+        }
+        demos = sum(len(predictor.demos) for predictor in self.predictors())
+        return describe(
+            "RagProgram",
+            repr(method.id if method else type(self).__name__),
+            **targets,
+            **runtime.sources,
+            **changed,
+            demos=demos or None,
+        )
 
     @property
     def chooses_demos(self) -> bool:
@@ -183,6 +201,7 @@ class RagProgram(dspy.Module):
             query_time=str(inputs.get("query_time") or ""),
             extra={"domain": inputs["domain"]} if inputs.get("domain") else {},
         )
+        await self.runtime.ready()
         started = time.monotonic()
         token = current_question.set(asked)
         try:

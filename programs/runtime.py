@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 class Runtime:
     """Targets and sources by role. Copying a program shares its runtime.
 
-    `players` says which of the targets plays a role where it is not the role's own. Raises UsageError when
-    a target names a fallback that is not among them.
+    `players` says which of the targets plays a role where it is not the role's own. `advice` says what to do
+    about a target or source that is missing; `{kind}` and `{name}` are filled in. A runtime that
+    `opens_itself` opens its targets at the first question, for programs that nobody opens. Raises UsageError
+    when a target names a fallback that is not among them.
     """
 
     def __init__(
@@ -30,12 +33,17 @@ class Runtime:
         *,
         store: CallStore | None = None,
         ledger: Ledger | None = None,
+        advice: str = "add [{kind}s.{name}]",
+        opens_itself: bool = False,
     ) -> None:
         self.targets = dict(targets)
         self.players: dict[str, str] = {}
         self.sources = dict(sources or {})
         self.gateway = Gateway(store or CallStore(None), ledger)
         self.gateway.fallbacks = chains(self.targets)
+        self._advice = advice
+        self._first_use = asyncio.Lock() if opens_itself else None
+        self._is_open = False
 
     def __deepcopy__(self, memo: object) -> Runtime:
         return self
@@ -68,21 +76,29 @@ class Runtime:
             await target.open(watch)
         check_contexts(self.gateway.fallbacks)
 
+    async def ready(self) -> None:
+        """Open every target at the first call, where the runtime opens itself. Raises as `open`."""
+        if self._first_use is not None and not self._is_open:
+            async with self._first_use:
+                if not self._is_open:
+                    await self.open()
+                    self._is_open = True
+
     def target(self, role: str) -> Target:
         """The target that plays `role`; raises UsageError naming the targets that are configured."""
         name = self.players.get(role, role)
         if name not in self.targets:
             found = ", ".join(self.targets) or "none"
-            raise UsageError(
-                f"A target with the role {name!r} is needed, found {found}; add [targets.{name}]."
-            )
+            advice = self._advice.format(kind="target", name=name)
+            raise UsageError(f"A target with the role {name!r} is needed, found {found}; {advice}.")
         return self.targets[name]
 
     def source(self, name: str) -> Source:
         """The source called `name`; raises UsageError naming the sources that are configured."""
         if name not in self.sources:
             found = ", ".join(self.sources) or "none"
-            raise UsageError(f"A source named {name!r} is needed, found {found}; add [sources.{name}].")
+            advice = self._advice.format(kind="source", name=name)
+            raise UsageError(f"A source named {name!r} is needed, found {found}; {advice}.")
         return self.sources[name]
 
     def require(self, method: Method) -> None:

@@ -33,9 +33,14 @@ def main() -> int:
         out, installed = Path(folder, "dist"), Path(folder, "installed")
         python("-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT))
         (wheel,) = out.glob("*.whl")
-        missing = sorted(expected(settings) - set(zipfile.ZipFile(wheel).namelist()))
+        names = set(zipfile.ZipFile(wheel).namelist())
+        missing = sorted(expected(settings) - names)
         if missing:
             sys.stderr.write(f"{wheel.name} lacks {', '.join(missing)}\n")
+            return 1
+        unwanted = sorted(name for name in names if name.startswith("ragc/experiments/benchmarks/"))
+        if unwanted:  # they need the repository around them and libraries that no extra brings
+            sys.stderr.write(f"{wheel.name} holds {', '.join(unwanted)}\n")
             return 1
         python("-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed), str(wheel))
         python("-c", IMPORT_ALL, str(installed), *settings["packages"], path=str(installed), cwd=folder)

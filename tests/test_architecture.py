@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import ragc
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "experiments/benchmarks"
 LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 """Folders at the top that are packages of ragc, by way of links in src/ragc."""
 
@@ -51,30 +52,6 @@ KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset(
 KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     frozenset(
         {
-            "ragc.corpora.embed.base",
-            "ragc.corpora.embed.minilm",
-            "ragc.corpora.embed.onnx",
-            "ragc.corpora.embed.sentence_transformers",
-        }
-    ),
-    frozenset(
-        {
-            "ragc.corpora.rerank.base",
-            "ragc.corpora.rerank.cross_encoder",
-            "ragc.corpora.rerank.embedding",
-        }
-    ),
-    frozenset(
-        {
-            "ragc.metrics.entailment.base",
-            "ragc.metrics.entailment.judge",
-            "ragc.metrics.entailment.nli",
-            "ragc.metrics.entailment.onnx",
-            "ragc.metrics.entailment.transformers",
-        }
-    ),
-    frozenset(
-        {
             "ragc.optimizers.demos.fit",
             "ragc.optimizers.distributed.study_address",
             "ragc.optimizers.plan.speed",
@@ -102,10 +79,10 @@ def module_of(path: Path) -> str:
 
 
 def library() -> Iterator[Path]:
-    """Every Python file of the package, where it really stands."""
+    """Every Python file of the package, where it really stands; benchmarks are no part of it."""
     for folder in (ROOT / "src/ragc", *(ROOT / name for name in LINKED)):
         for path in sorted(folder.rglob("*.py")):
-            if not any(parent.is_symlink() for parent in path.parents):
+            if not any(parent.is_symlink() or parent == BENCHMARKS for parent in path.parents):
                 yield path
 
 

@@ -26,8 +26,8 @@ from ragc import targets
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import Filling, ScriptedTarget
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 PROSE = (*PAGES, ROOT / "ARCHITECTURE.md")

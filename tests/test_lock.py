@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -12,8 +11,8 @@ from packaging.utils import canonicalize_name
 
 from ragc.downloads.package_index import Link
 from tests.lock import DOCS_HEAD, HEAD, MARKS, entry, pins_of, usable
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 LOCK = (ROOT / "constraints.txt").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 

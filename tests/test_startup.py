@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
+
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp")
 
 PROGRAM = """\

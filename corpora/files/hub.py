@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from ragc.core.text import first_line
 from ragc.corpora.files.hub_folder import files_outside, leading_out
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError, UnknownName, UsageError
@@ -134,7 +135,7 @@ class HubRows:
         try:
             problem = leading_out(folder)
         except Exception as error:  # the library's readers of cards raise errors of many kinds
-            raise self._error(f"the folder's card cannot be read: {_first_line(error)}") from error
+            raise self._error(f"the folder's card cannot be read: {first_line(error, None)}") from error
         if problem:
             raise self._error(problem)
         if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
@@ -143,7 +144,7 @@ class HubRows:
             try:
                 return library.load_from_disk(str(folder))
             except Exception as error:
-                raise self._error(f"the folder cannot be read: {_first_line(error)}") from error
+                raise self._error(f"the folder cannot be read: {first_line(error, None)}") from error
         return self._loaded(library, str(folder))
 
     def _commit(self) -> str:
@@ -163,7 +164,9 @@ class HubRows:
         except errors.RevisionNotFoundError as error:
             raise self._error(f"the data set has no revision {revision!r}") from error
         except errors.HFValidationError as error:
-            raise self._error(f"the Hub can have no data set of this name: {_first_line(error)}") from error
+            raise self._error(
+                f"the Hub can have no data set of this name: {first_line(error, None)}"
+            ) from error
         except (httpx.HTTPError, errors.OfflineModeIsEnabled, OSError) as error:
             raise self._unreachable(error) from error
         if not commit:
@@ -192,7 +195,7 @@ class HubRows:
         except (httpx.HTTPError, ConnectionError, TimeoutError) as error:
             raise self._unreachable(error) from error
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong
-            raise self._error(f"the library `datasets` cannot read it: {_first_line(error)}") from error
+            raise self._error(f"the library `datasets` cannot read it: {first_line(error, None)}") from error
 
     def _rows(self, split: str, part: Any) -> Iterator[Row]:
         """Values as they are stored: the Arrow format decodes no pictures and no sounds."""
@@ -211,11 +214,11 @@ class HubRows:
                     yield Row(place, own | values | named)
         except Exception as error:  # a stream breaks off, or a file in it is damaged
             raise self._error(
-                f"the reading broke off in {split or 'the rows'}: {_first_line(error)}"
+                f"the reading broke off in {split or 'the rows'}: {first_line(error, None)}"
             ) from error
 
     def _unreachable(self, error: Exception) -> DataError:
-        offline = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else _first_line(error)
+        offline = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else first_line(error, None)
         return self._error(
             f"the Hugging Face Hub cannot be reached ({offline}); try again with a network, or name a copy "
             "in a folder: hf:./folder"
@@ -240,8 +243,3 @@ def _label(names: list[str], value: object) -> object:
     if not isinstance(value, int):
         return value
     return names[value] if 0 <= value < len(names) else None
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
 from ragc.core import inputs
+from ragc.core.text import first_line
 from ragc.corpora.files import decoding
 from ragc.corpora.files.decoding import lines_of, separated
 from ragc.corpora.files.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
@@ -109,8 +110,9 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
     except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, RecursionError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise Stop(broken(f"is no Parquet file, or a damaged one, after row {number}: {said}")) from error
+        raise Stop(
+            broken(f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}")
+        ) from error
 
 
 def _record(place: str, value: dict[str, Any]) -> Row:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ragc.core.digest import digest
+from ragc.core.digest import digest, folder_digests
+from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text, require
-from ragc.corpora.embed.model_files import TOKENIZER, content, first_line, model_file, pad_id, settings
-from ragc.corpora.embed.onnx import BATCH, checksums, has_onnx
+from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
+from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.rerank.base import Reranker
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
@@ -101,7 +102,9 @@ class OnnxCrossEncoder:
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
                         "model.onnx a model of texts, and tokenizer.json its own?"
                     ) from error
-        return self._loaded.scores([(_clean(query), _clean(passage_text(p))) for p in passages])
+        return self._loaded.scores(
+            [(replace_surrogates(query), replace_surrogates(passage_text(p))) for p in passages]
+        )
 
 
 class _Loaded:
@@ -171,7 +174,7 @@ class TransformersCrossEncoder:
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()
         self._place = str(folder) if folder.is_dir() else model
-        identity: object = content(folder) if folder.is_dir() else [model, revision]
+        identity: object = folder_digests(folder) if folder.is_dir() else [model, revision]
         self.fingerprint = digest(["cross-sentence-transformers", VERSION, identity, max_tokens])
         self._lock = Lock()
         self._native: Any = None
@@ -187,7 +190,9 @@ class TransformersCrossEncoder:
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 
     def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
-        pairs = [(_clean(query), _clean(passage_text(passage))) for passage in passages]
+        pairs = [
+            (replace_surrogates(query), replace_surrogates(passage_text(passage))) for passage in passages
+        ]
         with self._lock:  # its tokenizers are not safe in several threads
             native = self._ready()
             try:
@@ -230,8 +235,3 @@ def _relevance(out: Any, pairs: int, where: str) -> Any:
 def _max_tokens(folder: Path) -> int:
     said = settings(folder / "tokenizer_config.json").get("model_max_length")
     return min(said, TOKENS) if type(said) is int and said > 0 else TOKENS
-
-
-def _clean(text: str) -> str:
-    """A lone half of a surrogate pair is no text to a tokenizer."""
-    return text.encode("utf-8", "replace").decode("utf-8")

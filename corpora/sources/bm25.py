@@ -21,6 +21,7 @@ from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
@@ -98,6 +99,10 @@ class Bm25Source:
 
     def __deepcopy__(self, memo: object) -> Bm25Source:
         return self
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     @property
     def passages(self) -> Sequence[Passage]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc import corpora
+from ragc.corpora import embed, rerank
+from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
-from ragc.corpora.rerank.base import make as make_reranker
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.given import GivenSource
@@ -64,7 +65,7 @@ def _reranker(recipe: Recipe, options: dict[str, Any]) -> tuple[Reranker | None,
     kind, _, model = (part.strip() for part in name.partition(":"))
     if model and recipe.path(model).exists():
         name = f"{kind}:{recipe.path(model)}"
-    return make_reranker(name), POOL if pool is None else pool
+    return rerank.make(name), POOL if pool is None else pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,14 @@ def _lucene(asked: _Asked, options: dict[str, Any]) -> Any:
 
 
 def _dense(asked: _Asked, options: dict[str, Any]) -> Any:
-    from ragc.corpora.embed import base
     from ragc.corpora.sources.dense import DenseSource
     from ragc.corpora.sources.faiss_index import IndexSettings
 
-    model = str(options.pop("model", base.DEFAULT))
+    model = str(options.pop("model", DEFAULT))
     names = ("index", "m", "ef_construction", "ef_search")
     settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
     folder = asked.recipe.path(model)
-    embedder = base.make(str(folder) if folder.is_dir() else model)
+    embedder = embed.make(str(folder) if folder.is_dir() else model)
     return _called(DenseSource, "dense", asked.corpus, embedder, given=options, settings=settings)
 
 

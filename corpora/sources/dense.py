@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.chunking import chunk
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
@@ -76,6 +77,10 @@ class DenseSource:
 
     def __deepcopy__(self, memo: object) -> DenseSource:
         return self
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
 
     @property
     def passages(self) -> Sequence[Passage]:

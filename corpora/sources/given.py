@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25 import K1, B, lucene, settings_fingerprint
 from ragc.corpora.sources.terms import indexed, query_terms
@@ -57,6 +58,10 @@ class GivenSource:
 
     def __deepcopy__(self, memo: object) -> GivenSource:
         return self
+
+    def __repr__(self) -> str:
+        size = quantity(len(self._corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def scope(self) -> str:
         """What a search depends on beside its query: a digest of the current question's context ids.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
@@ -98,6 +99,9 @@ class HybridSource:
 
     def __deepcopy__(self, memo: object) -> HybridSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
 
     def scope(self) -> str:
         """What a search depends on beside its query: what the searched sources say, else nothing.

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any, Literal
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
 from ragc.corpora.files.row import Row, kind
@@ -72,6 +73,9 @@ class RecordedSource:
 
     def __deepcopy__(self, memo: object) -> RecordedSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, queries=len(self._queries), unknown=self.unknown)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` recorded hits, best first.

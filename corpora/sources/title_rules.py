@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
@@ -60,6 +61,9 @@ class TitleSource:
 
     def __deepcopy__(self, memo: object) -> TitleSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.source, pool=self.pool)
 
     def scope(self) -> str:
         """What a search depends on beside its query: what `source` says, else nothing.

@@ -17,7 +17,6 @@ one is read whole whenever it is opened, a large one when its files are others t
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -31,7 +30,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ragc.core import inputs, paths
-from ragc.core.digest import digest, pretty, sealed, unsealed
+from ragc.core.digest import digest, file_digest, pretty, sealed, unsealed
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
 
@@ -132,7 +131,7 @@ def damage(path: Path, step: Step) -> str:
         try:
             if (path / name).stat().st_size != size:
                 return f"{name} has another size"
-            found = _sha256(path / name)
+            found = file_digest(path / name)
         except FileNotFoundError:
             return f"{name} is missing"
         if found != about["sha256"][name]:
@@ -157,7 +156,7 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
         sizes = {
             str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest
         }
-        content = {name: _sha256(work / name) for name in sizes}
+        content = {name: file_digest(work / name) for name in sizes}
         text = pretty(sealed({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")
         for place in (*_files(work), work):
@@ -230,11 +229,6 @@ def _note_verified(path: Path, stamps: Mapping[str, list[int]]) -> None:
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
         fresh.write_text(pretty(sealed({"files": dict(stamps)})), encoding="utf-8")
         fresh.replace(note)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:

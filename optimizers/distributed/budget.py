@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ragc.core.masking import mask, place
+from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
 from ragc.optimizers.budget import exhausted
 from ragc.recipe import Budget
@@ -100,7 +100,7 @@ class SharedLedger:
                 "pip install 'ragc[redis]'."
             ) from error
         self.budget = budget
-        self._where = place(address)
+        self._where = bare_address(address)
         self._failed: type[Exception] = redis.RedisError
         try:
             self._client: Any = redis.Redis.from_url(

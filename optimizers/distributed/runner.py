@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import canonical
-from ragc.core.masking import mask, place, secrets
 from ragc.core.progress import Progress
+from ragc.core.redact import bare_address, mask, secrets
+from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
 from ragc.optimizers.distributed.study_address import name_of, note
 from ragc.optimizers.distributed.worker import Job, attempt, read
@@ -58,7 +59,7 @@ class RayRunner:
             raise
         except self._ray.exceptions.RayError as error:
             raise ClusterError(
-                f"Trial {number} could not be run by a worker ({_first_line(error)}); look at Ray's logs on "
+                f"Trial {number} could not be run by a worker ({_cause(error)}); look at Ray's logs on "
                 "the worker's machine, then run the same command with --resume."
             ) from error
         tried = read(text)
@@ -124,13 +125,13 @@ def _connect(ray: Any, address: str) -> None:
             warnings.simplefilter("ignore")
             ray.init(logging_level="ERROR", log_to_driver=False, **how)
     except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
-        where = f"at {place(address)}" if address else "of this machine"
+        where = f"at {bare_address(address)}" if address else "of this machine"
         raise ClusterError(
-            f"The Ray cluster {where} cannot be used ({mask(_first_line(error), address)}); start one with "
+            f"The Ray cluster {where} cannot be used ({mask(_cause(error), address)}); start one with "
             "`ray start --head`, or leave study.workers out."
         ) from (None if secrets(address) else error)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].strip('. ')}" if lines else type(error).__name__
+def _cause(error: BaseException) -> str:
+    name, line = type(error).__name__, first_line(error, None)
+    return name if line == name else f"{name}: {line}"

@@ -2,16 +2,13 @@
 
     import dspy
     import ragc
-    from ragc.programs import method
-    from ragc.programs.runtime import Runtime
-    from ragc.testing import ListSource, ScriptedTarget
+    from ragc.testing import ScriptedTarget
 
     def answers(request):  # stands for a model that answers shortly when it was shown how
         return {"answer": "Paris" if len(request.messages) > 2 else "It is Paris."}
 
-    local = ListSource([ragc.Passage("p", "France", "Its capital is Paris.")])
-    runtime = Runtime({"main": ScriptedTarget(answers)}, {"local": local})
-    program = method("vanilla").build(runtime)
+    local = ragc.source("bm25", corpus=[ragc.Passage("p", "France", "Its capital is Paris.")])
+    program = ragc.program("vanilla", main=ScriptedTarget(answers), local=local)
     examples = [dspy.Example(question=f"Capital of France, {n}?", answer="Paris") for n in range(12)]
 
     def exact(example, prediction, trace=None):
@@ -22,7 +19,7 @@
     compiled(question="Capital of France?").answer  # "Paris"
 
 The program that comes back runs on the targets and sources of the one that was given. What was written to
-`out` is opened with `ragc.load("compiled/france").build(runtime)`.
+`out` is opened with `ragc.load("compiled/france").build(program.runtime)`.
 """
 
 from __future__ import annotations
@@ -40,6 +37,7 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from ragc.core import event_loop, garbage
+from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.given import GivenSource
@@ -102,6 +100,14 @@ class Compile(Teleprompter):
         self.seed, self.concurrency, self.progress = seed, concurrency, progress
         self.out = None if out is None else Path(out)
         self.compiled: CompiledProgram | None = None
+
+    def __repr__(self) -> str:
+        metric = (
+            self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", "a function")
+        )
+        return describe(
+            "Compile", metric=metric, **{**self.search, "objectives": None}, budget=self.budget or None
+        )
 
     def compile(
         self,
@@ -224,7 +230,7 @@ class Compile(Teleprompter):
 def _check(program: Any, teacher: Any) -> None:
     if not isinstance(program, RagProgram):
         raise UsageError(
-            "Compile takes a program of ragc, such as ragc.programs.method('vanilla').build(runtime), found "
+            "Compile takes a program of ragc, such as ragc.program('vanilla', main=..., local=...), found "
             f"{type(program).__name__}; a module of your own needs one of DSPy's optimizers, or a method of "
             "ragc that does what it does."
         )

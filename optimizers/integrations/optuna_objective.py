@@ -26,6 +26,7 @@ from optuna.trial import TrialState
 from ragc.core import event_loop, garbage
 from ragc.core.counters import Counters
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
@@ -142,6 +143,12 @@ class Objective:
         self._opening, self._opened = asyncio.Lock(), False
         self._worker = folder.worker() if folder else None
         self._checking, self._noted = threading.Lock(), ""
+
+    def __repr__(self) -> str:
+        task = self.task
+        names = [objective.name for objective in task.objectives]
+        size = quantity(len(task.dev), "dev question")
+        return describe("Objective", task.recipe.program, size, metrics=" ".join(names), path=self.path)
 
     def __call__(self, trial: optuna.Trial) -> float | tuple[float, ...]:
         """The signed means of the objectives on dev.

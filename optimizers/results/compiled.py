@@ -19,10 +19,11 @@ import pydantic
 from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
+from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results.session import Session
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, read_inside, remember_written
-from ragc.programs import method
+from ragc.programs import METHODS, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
@@ -110,6 +111,17 @@ class CompiledProgram:
     path: Path | None = None
     digest: str = ""
     session: Session = field(default_factory=Session, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        state = self.state
+        known = {entry.id: entry.knobs.declared() for entry in METHODS}.get(state.method, ())
+        defaults = {knob.name: knob.default for knob in known}
+        changed = {name: value for name, value in state.knobs.items() if defaults.get(name) != value}
+        demos = sum(len(predictor.demos) for predictor in state.predictors.values())
+        where = repr(str(self.path)) if self.path else None
+        verdict = self.provenance.get("verdict")
+        shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
+        return describe("CompiledProgram", where, **shown)
 
     def __call__(self, question: str, **context: Any) -> Row:
         """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""

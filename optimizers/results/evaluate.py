@@ -14,6 +14,7 @@ from typing import Any
 from ragc import recipe
 from ragc.core import event_loop, garbage
 from ragc.core.counters import Counters, counting
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
@@ -125,6 +126,11 @@ class Evaluation:
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
     moved: Moved | None = None
+
+    def __repr__(self) -> str:
+        failures = quantity(self.failures.n, "failure") if self.failures.n else None
+        means = {name: f"{i.mean:.3f} [{i.low:.3f}, {i.high:.3f}]" for name, i in self.metrics.items()}
+        return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc eval --json` prints."""

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from ragc.core.redact import shorten
 from ragc.corpora.embed import base
-from ragc.corpora.embed.onnx import has_onnx
+from ragc.corpora.embed.model_files import has_onnx
 from ragc.corpora.files import hub
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec

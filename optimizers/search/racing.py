@@ -16,7 +16,7 @@ would have won with probability below `RISK`. Hence of all trials at most that s
 would have won, however many looks there are. The share is greatest, and the loss least, among trials as good
 as the incumbent; whatever wins was evaluated on all N. An anytime-valid test by betting (Waudby-Smith and
 Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, at twice the questions for a trial
-that is a tenth worse: `benchmarks/racing.py` measures errors and savings of both.
+that is a tenth worse: `experiments/benchmarks/search/racing.py` measures errors and savings of both.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc import metrics
+from ragc.core.display import describe
 from ragc.core.redact import shorten
 from ragc.core.terminal import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
@@ -73,6 +74,11 @@ class StudyStatus:
     log: tuple[str, ...]
     next: str
     failing: tuple[Mapping[str, Any], ...] = ()
+
+    def __repr__(self) -> str:
+        done, best = self.trials, (self.best or {}).get("values")
+        trials = f"{done['done']} of {done['wanted']} trials"
+        return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc study status --json` prints."""

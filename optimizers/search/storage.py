@@ -24,8 +24,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ragc.core.digest import digest
-from ragc.core.masking import mask, place, secrets
 from ragc.core.paths import cache_home
+from ragc.core.redact import bare_address, mask, secrets
+from ragc.core.text import first_line
 from ragc.errors import ArtefactError, StoreError, UsageError
 
 FILE = "study.journal"
@@ -190,7 +191,7 @@ def _server(address: str) -> optuna.storages.RDBStorage:
 def _told(directory: Path | None, address: str = "") -> Iterator[None]:
     """What Optuna and the database raise, as one sentence without what is secret in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    where = place(address) if address else str(directory)
+    where = bare_address(address) if address else str(directory)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -225,9 +226,8 @@ def _said(error: Exception, address: str) -> str:
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__
-    text = (str(root).strip() or type(root).__name__).splitlines()[0]
     named = "" if isinstance(root, DamagedJournal) else f"{type(root).__name__}: "
-    return named + mask(text, address)
+    return named + mask(first_line(root, None), address)
 
 
 class StudyKept:
@@ -292,7 +292,7 @@ def find(path: str | Path) -> Path:
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
-    shown = place(str(path)) if secrets(str(path)) else path
+    shown = bare_address(str(path)) if secrets(str(path)) else path
     raise ArtefactError(
         f"No study is known at {shown}; name the --out directory of a compile on this machine, the recipe or "
         f"the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."

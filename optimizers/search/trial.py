@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.core.counters import Counters
+from ragc.core.display import describe
 from ragc.errors import StoreError
 from ragc.metrics.base import Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, failures_of
 from ragc.optimizers.search.racing import standing
-from ragc.optimizers.space import Candidate
+from ragc.optimizers.space import Candidate, worded
 
 BATCH = "batch:"
 """How the names begin under which a study keeps its trials, a batch each."""
@@ -39,6 +40,18 @@ class Tried:
     counters: Mapping[str, float]
     failures: Failures = NONE
     estimates: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        candidate = self.candidate
+        return describe(
+            type(self).__name__,
+            self.number,
+            worded(candidate, candidate.knobs, program=candidate.program),
+            values=", ".join(f"{value:.3f}" for value in self.values),
+            questions=len(self.scores),
+            stopped=None if self.complete else "early",
+            failures=self.failures.n or None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse."""

@@ -13,7 +13,6 @@ from typing import Any
 import dspy
 
 from ragc.core import counters, event_loop
-from ragc.core.redact import is_context_error
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.calls.demos import forced
@@ -22,6 +21,7 @@ from ragc.programs.calls.prompt import Prompted
 from ragc.programs.calls.replay import Memo, Outcome, Recording, fresh, key_of, mark, memo_of, shown
 from ragc.targets.base import ChatRequest, Sampling
 from ragc.targets.gateway import Answer
+from ragc.targets.openai_wire import is_context_error
 
 _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 

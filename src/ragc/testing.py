@@ -48,6 +48,9 @@ class ScriptedTarget:
     def __deepcopy__(self, memo: object) -> ScriptedTarget:
         return self
 
+    def __repr__(self) -> str:
+        return f"ScriptedTarget({self.identity!r}, {len(self.requests)} requests)"
+
     @property
     def left(self) -> int:
         """How many scripted replies have not been used."""
@@ -115,6 +118,9 @@ class ListSource:
 
     def __deepcopy__(self, memo: object) -> ListSource:
         return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.passages)} passages)"
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """The first `k` passages, with falling scores."""

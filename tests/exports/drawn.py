@@ -18,7 +18,7 @@ from ragc.programs.flow import graph_of
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from tests.exports.common import inputs_for, made, sent, with_demos
-from tests.exports.test_render import typed
+from tests.prompts.test_render import typed
 
 Rendered = list[tuple[str, str]]
 """Role and content of each message."""

@@ -20,7 +20,7 @@ from ragc.prompts.model import Case
 from ragc.prompts.render import render
 from tests.exports.common import made
 from tests.exports.drawn import consumer
-from tests.exports.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack
+from tests.exports.formats.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack
 from tests.optimizers.colours import begun, written
 
 pytestmark = QUIET

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.optimizers.redis_server import free_port, serving
+from tests.optimizers.distributed.redis_server import free_port, serving
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PASSWORD = "only-in-the-environment"
 _BIN = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), Path("/nowhere"))
 INITDB = shutil.which("initdb") or shutil.which("initdb", path=str(_BIN))

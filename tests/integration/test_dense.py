@@ -16,8 +16,8 @@ from ragc.corpora.embed.minilm import minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.sources.dense import DenseSource
 from ragc.records import Passage
+from tests.paths import SRC
 
-SRC = Path(__file__).parents[2] / "src"
 pytest.importorskip("onnxruntime")
 pytest.importorskip("faiss")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal
 
 import dspy
@@ -18,8 +17,7 @@ from ragc.core import event_loop
 from ragc.programs.calls.replies import read_json, reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.embedded.target import EmbeddedTarget
-
-SRC = Path(__file__).parents[2] / "src"
+from tests.paths import SRC
 
 pytestmark = pytest.mark.integration
 

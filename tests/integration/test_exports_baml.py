@@ -27,8 +27,8 @@ from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import ExportedProgram
-from tests.exports.baml_runs import ENV, drawn, limited, replies, said, wired
 from tests.exports.common import CALM, inputs_for, made, with_demos
+from tests.exports.formats.baml_runs import ENV, drawn, limited, replies, said, wired
 
 pytest.importorskip("baml_py", reason="baml-py is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]

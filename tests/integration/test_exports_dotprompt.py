@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, made
-from tests.exports.handmade import with_any_demos, with_calm_demos
-from tests.exports.test_dotprompt import Render, check_all, render
+from tests.exports.formats.handmade import with_any_demos, with_calm_demos
+from tests.exports.formats.test_dotprompt import Render, check_all, render
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 __all__ = ["render"]  # the fixture: both consumers

@@ -15,8 +15,8 @@ from ragc.exports.write import format_of
 from ragc.programs import METHODS
 from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
-from tests.exports.test_jinja2 import rendered
-from tests.exports.test_openai_json import filled
+from tests.exports.formats.test_jinja2 import rendered
+from tests.exports.formats.test_openai_json import filled
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 

@@ -27,8 +27,8 @@ from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.openai_wire import request_body
-from tests.exports.baml_runs import drawn, wired
 from tests.exports.common import inputs_for, made, with_demos
+from tests.exports.formats.baml_runs import drawn, wired
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
 PROMPTFOO = Path(HOME) / "promptfoo" / "dist" / "src" / "main.js"

@@ -14,9 +14,9 @@ from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent
-from tests.exports.handmade import with_any_demos, with_calm_demos
-from tests.exports.prompty_runs import check
-from tests.exports.prompty_v1_runs import check_all
+from tests.exports.formats.handmade import with_any_demos, with_calm_demos
+from tests.exports.formats.prompty_runs import check
+from tests.exports.formats.prompty_v1_runs import check_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 EVERY = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)

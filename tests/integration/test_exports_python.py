@@ -13,8 +13,8 @@ from ragc.exports.derive import exported
 from ragc.programs import METHODS
 from ragc.programs.knobs import LAYOUTS
 from tests.exports.common import CALM, inputs_for, made, sent, with_demos
-from tests.exports.replies import broken, ours, outputs_of, written
-from tests.exports.test_python import alone, loaded, shown_by, source
+from tests.exports.formats.python.replies import broken, ours, outputs_of, written
+from tests.exports.formats.python.test_format import alone, loaded, shown_by, source
 
 pytestmark = pytest.mark.integration
 slow = settings(suppress_health_check=CALM, deadline=None)

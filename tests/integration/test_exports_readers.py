@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.exports.common import CALM
 from tests.exports.drawn import agree
-from tests.exports.readers import QUIET, READERS, format
+from tests.exports.formats.readers import QUIET, READERS, format
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800), *QUIET]
 __all__ = ["format"]  # the fixture

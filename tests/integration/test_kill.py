@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loopback import MODEL, Loopback
-from benchmarks.loopback_world import write_data
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results.compiled import load
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
 LATENCY_S = 0.01
 RECIPE = f"""
 program = "vanilla"
@@ -68,7 +68,7 @@ Start = Callable[[Path], BaseProcess]
 def start() -> Iterator[Start]:
     """Starts a process that compiles in a folder."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ragc.optimizers.compile", "benchmarks.loopback"])
+    context.set_forkserver_preload(["ragc.optimizers.compile", "experiments.benchmarks.serving.loopback"])
 
     def go(folder: Path) -> BaseProcess:
         process = context.Process(target=compiled, args=(str(folder),))

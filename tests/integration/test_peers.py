@@ -20,11 +20,11 @@ from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.task import Task, prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
+from tests.paths import SRC
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-SRC = Path(__file__).parents[2] / "src"
 RECIPE = """
 program = "vanilla"
 seed = 11

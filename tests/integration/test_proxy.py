@@ -30,8 +30,8 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.weights import default_weights
 from tests.integration.embedded_api import MODEL, Api, embedded_api
 from tests.optimizers.colours import Run, begun, written
+from tests.paths import SRC
 
-SRC = Path(__file__).parents[2] / "src"
 PYTHON = os.environ.get("RAGC_PROXY_PYTHON", "")
 NAMES = ("gpt-4o-mini", "claude-sonnet-4-5")
 READY_S = 240

@@ -6,15 +6,15 @@ import asyncio
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from ragc.corpora.rerank.base import RerankedSource, Reranker, make
+from ragc.corpora.rerank import make
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Hit, Passage
+from tests.paths import SRC
 
-SRC = Path(__file__).parents[2] / "src"
 pytest.importorskip("onnxruntime")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
+from tests.paths import ROOT
+
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
 RECIPE = """
 program = "vanilla"
 seed = 5

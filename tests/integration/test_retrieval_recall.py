@@ -13,8 +13,9 @@ from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.metrics.base import Outcome
 from ragc.metrics.retrieval import at
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = SHARED_DATA
 K = 5
 RECALL = at("recall", K)
 

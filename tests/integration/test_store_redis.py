@@ -25,6 +25,7 @@ from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
 from ragc.store.redis import RedisKeeper
 from ragc.testing import ScriptedTarget
+from tests.paths import ROOT
 
 redis = pytest.importorskip("redis", reason="redis-py is not installed (extra redis)")
 PROGRAM = shutil.which("redis-server")
@@ -33,7 +34,6 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="redis-server is not on PATH (Debian package redis-server)"),
 ]
 
-ROOT = Path(__file__).parents[2]
 PASSWORD = "pass word/5"
 WORKER = """
 import asyncio, sys

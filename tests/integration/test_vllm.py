@@ -13,7 +13,6 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.progress import listening
-from ragc.core.redact import is_context_error
 from ragc.errors import TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
@@ -21,6 +20,7 @@ from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
+from ragc.targets.openai_wire import is_context_error
 from ragc.targets.vllm.target import VllmTarget
 from ragc.testing import ListSource
 from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings

@@ -20,7 +20,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+from tests.paths import SRC
+
 CONVERT = """
 import sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer

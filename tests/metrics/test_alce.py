@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.metrics.alce import METRICS, first_line, is_list, items, qampari, without_citations
 from ragc.metrics.base import Outcome
+from tests.paths import SHARED_DATA
 
-ALCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "alce"
+ALCE = SHARED_DATA / "alce"
 needs_data = pytest.mark.skipif(not ALCE.is_dir(), reason="the data sets of ../shared/data are not here")
 BY_ID = {metric.id: metric for metric in METRICS}
 

@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,9 @@ from ragc.metrics.citations import METRICS, CitationAssessor, ClaimAssessor, cit
 from ragc.metrics.entailment.base import LexicalEntailer, Pair
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage
+from tests.paths import SHARED_DATA
 
-PROMPTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "alce" / "prompts"
+PROMPTS = SHARED_DATA / "alce" / "prompts"
 needs_punkt = pytest.mark.skipif(
     importlib.util.find_spec("punkt") is None, reason="the extra `metrics` is not installed"
 )

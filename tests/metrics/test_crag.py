@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,10 @@ from ragc.metrics import crag
 from ragc.metrics.base import Assessing, Finding, Outcome, assessed
 from ragc.metrics.crag import CUT, CragAssessor, first_tokens
 from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
-from tests.metrics.asks import ScriptedAsk
+from tests.metrics.scripted_judge import ScriptedAsk
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = SHARED_DATA
 BY_ID = {metric.id: metric for metric in crag.METRICS}
 UNREADABLE = ParseFailure("no verdict")
 

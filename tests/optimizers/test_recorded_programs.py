@@ -19,7 +19,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import Filling, ScriptedTarget
 from tests.optimizers.colours import COLOURS, written
 
-RECORDED = Path(__file__).parents[1] / "golden" / "compiled"
+RECORDED = Path(__file__).with_name("golden")
 SEARCHED = {
     "prefrag": "k_local",
     "ragx": "top_n",

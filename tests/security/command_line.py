@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loopback import MODEL, Loopback
-from benchmarks.loopback_world import write_data
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback_world import write_data
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 RECIPE = f"""
 program = "vanilla"
 seed = 5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.loopback import Loopback
+from experiments.benchmarks.serving.loopback import Loopback
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from ragc.corpora.storage import index_cache
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit
-from tests.corpora.test_dense import HashedWords
+from tests.corpora.sources.test_dense import HashedWords
 
 SEED = 20_261_122
 FLIPS = 50  # a kind

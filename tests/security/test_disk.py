@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.loopback import Loopback
-from benchmarks.loopback_world import reply
+from experiments.benchmarks.serving.loopback import Loopback
+from experiments.benchmarks.serving.loopback_world import reply
 from ragc.cli.main import main
 from ragc.optimizers.results.compiled import load
 from tests.examples import cases

@@ -23,6 +23,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.testing import ScriptedTarget
 from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
+from tests.paths import SRC
 
 NOT_KEPT = ("study.keep=false",)
 SERVED = """
@@ -174,7 +175,7 @@ def command(*args: str) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    source = Path(__file__).parents[2] / "src"
+    source = SRC
     return {**os.environ, "PYTHONPATH": str(source), "RAGC_HOME": str(folder / "home")}
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.cli import main
-from ragc.core.masking import mask, mask_addresses, place, secrets
-from ragc.core.redact import redact
+from ragc.core.redact import bare_address, mask, mask_addresses, redact, secrets
 from ragc.errors import RagcError, RecipeError
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.search.storage import study_directory
@@ -122,7 +121,7 @@ def test_a_recipe_with_a_password_is_refused_without_it(key: str, address: str, 
     ],
 )
 def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
-    assert place(address) == shown
+    assert bare_address(address) == shown
 
 
 def test_what_is_secret_in_an_address() -> None:

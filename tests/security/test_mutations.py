@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.examples import THOROUGH
+from tests.paths import ROOT
 from tests.security.fuzzing import SUBJECTS
 
-ROOT = Path(__file__).parents[2]
 COUNT = 300 if THOROUGH else 15
 SEED = 20261122
 

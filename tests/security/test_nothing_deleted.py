@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.loopback import Loopback
+from experiments.benchmarks.serving.loopback import Loopback
 from ragc import recipe
 from ragc.core import outputs
 from ragc.corpora.storage.index_cache import index_path, open_or_build

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25 import K1, B, settings_fingerprint
@@ -72,6 +73,10 @@ class LuceneSource:
 
     def __deepcopy__(self, memo: object) -> LuceneSource:
         return self
+
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     @property
     def passages(self) -> Sequence[Passage]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ragc.core.text import first_line
 from ragc.errors import SourceError, UsageError
 
 log = logging.getLogger("ragc.corpora")
@@ -83,11 +84,11 @@ class Ddgs:
                 backend=self._engines,
             )
         except (RatelimitException, TimeoutException) as error:
-            raise Busy(f"the search engine refused or was late ({_line(error)})") from error
+            raise Busy(f"the search engine refused or was late ({first_line(error)})") from error
         except DDGSException as error:
             if "No results found" in str(error) or "429" in str(error) or "timed out" in str(error):
-                raise Busy(f"the search engine found nothing or refused ({_line(error)})") from error
-            raise SourceError(f"the search engine failed ({_line(error)})") from error
+                raise Busy(f"the search engine found nothing or refused ({first_line(error)})") from error
+            raise SourceError(f"the search engine failed ({first_line(error)})") from error
         return results(rows)[:n]
 
 
@@ -112,8 +113,3 @@ def found(row: object) -> Found | None:
         return None
     title, body = (row.get(name) for name in ("title", "body"))
     return Found(row["href"], *(text if isinstance(text, str) else "" for text in (title, body)))
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error's message, not too long."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

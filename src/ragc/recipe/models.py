@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.core.masking import secrets
+from ragc.core.redact import secrets
 from ragc.metrics.base import Assessing
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value

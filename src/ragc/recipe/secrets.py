@@ -2,50 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, urlsplit
 
+from ragc.core.redact import holds_key, is_secret_name
 from ragc.recipe.table import Table
-
-_ALWAYS = frozenset({
-    "apikey", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "jwt",
-    "passphrase", "passwd", "password", "pwd", "secret", "secrets",
-})  # fmt: skip
-_LAST = frozenset({"auth", "key", "keys", "sig", "signature", "token"})
-_SPECIAL = frozenset({"bos", "eos", "pad", "stop", "unk", "mask", "cls", "sep", "cache"})
-"""Tokens and keys that are no secrets: `eos_token`, `prompt_cache_key`."""
-
-_JOINED = re.compile(
-    r"(password|passwd|passphrase|apikey|(auth|access|api|bearer|refresh|session)tokens?|(access|private|secret)key)"
-)
-"""Names that run together or have words behind them: `sslpassword`, `access_token_value`."""
-
-_KEY = re.compile(
-    r"\b(sk-(?=[\w-]*\d)[\w-]{16,}|(gsk|xai|hf|ghp|gho|ghs|github_pat|r8|pplx|nvapi|glpat|xox[abp])[-_][A-Za-z0-9]{20,}"
-    r"|AIza[\w-]{30,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)",
-    re.ASCII,
-)
-"""What providers issue, by how it begins."""
-
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether what is called `name` is a secret by its name: `api_key`, `accessToken`, `x-auth`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or _ALWAYS.intersection(words):
-        return bool(words)
-    if words[-1] != "env" and _JOINED.search("".join(words)):  # `api_key_env` names a variable
-        return True
-    return words[-1] in _LAST and not _SPECIAL.intersection(words[:-1])
-
-
-def holds_key(value: object) -> bool:
-    """Whether a text in `value` is a key as providers issue them."""
-    if isinstance(value, list | tuple):
-        return any(map(holds_key, value))
-    return isinstance(value, str) and bool(_KEY.search(value))
 
 
 def note_secrets(table: Table, key: str, value: object, *, remedy: str) -> bool:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from ragc.core.masking import MASK, secrets
+from ragc.core.redact import MASK, secrets
 from ragc.errors import UnknownName, nearest
 from ragc.recipe.lines import Keys
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from ragc import corpora, metrics, targets
+from ragc.core.redact import holds_key
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.filters import Where, flat
@@ -37,7 +38,7 @@ from ragc.recipe.models import (
     read_budget,
     read_study,
 )
-from ragc.recipe.secrets import holds_key, note_secrets
+from ragc.recipe.secrets import note_secrets
 from ragc.recipe.table import Table
 from ragc.targets.base import ROLES, TargetSpec
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import row_digest
-from ragc.core.masking import mask, place
+from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
 from ragc.store.disk import Audit
 
@@ -51,7 +51,7 @@ class RedisKeeper:
             raise UsageError(
                 "A store on Redis needs redis-py, which is not installed; run: pip install 'ragc[redis]'."
             ) from error
-        self.where = place(address)
+        self.where = bare_address(address)
         self.remedy = "choose another database number to start a new one"
         self._lock_s = lock_s
         self._address, self._async, self._failed = address, redis.asyncio, redis.RedisError

@@ -21,9 +21,9 @@ from dspy import lm15
 
 from ragc.core import event_loop
 from ragc.core.digest import canonical
-from ragc.core.redact import is_context_error
 from ragc.errors import BudgetExhausted, CapabilityMissing, RagcError, TargetError, TargetUnavailable
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
+from ragc.targets.openai_wire import is_context_error
 
 Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
 

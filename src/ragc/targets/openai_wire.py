@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -15,6 +16,11 @@ from ragc.targets.sound import log_probability, usage, well_formed
 
 MOST_ERROR_BYTES = 2**16
 """Bytes of an error body that is no JSON from which a message is taken."""
+
+_CONTEXT = re.compile(
+    r"(?i)context[-_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available )?context"
+    r"|more than the context of|prompt is too long|too many (?:input )?tokens|input is too long"
+)
 
 
 def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -191,3 +197,8 @@ def error_message(content: bytes) -> str:
         return shorten(body if isinstance(body, str) else str(body))
     except (ValueError, RecursionError):
         return shorten(content[:MOST_ERROR_BYTES].decode("utf-8", "replace"))
+
+
+def is_context_error(text: str) -> bool:
+    """Whether a server's message says that prompt and reply do not fit its context."""
+    return _CONTEXT.search(text) is not None

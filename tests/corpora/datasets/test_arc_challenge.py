@@ -15,8 +15,9 @@ from ragc.corpora.datasets.arc_challenge import CARD, LETTERS, read
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "arc_challenge"
+DATA = SHARED_DATA / "arc_challenge"
 
 WHOLE = {
     "dev": [("Mercury_SC_407695", ("D",)), ("Mercury_192168", ("D",)), ("Mercury_7082145", ("D",))],

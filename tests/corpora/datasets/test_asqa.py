@@ -11,8 +11,9 @@ import pytest
 from ragc.corpora.datasets.asqa import CARD, read
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "alce"
+DATA = SHARED_DATA / "alce"
 PAIRS = [
     {"question": "When was it shown?", "short_answers": ["2007", "January 2007"], "context": "No context",
      "wikipage": None},

@@ -11,8 +11,9 @@ import pytest
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.bioasq import CARD, read
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "bioasq" / "orig"
+DATA = SHARED_DATA / "bioasq" / "orig"
 SNIPPET = {
     "text": "Anti-CD3 preserves C-peptide. ", "document": "http://www.ncbi.nlm.nih.gov/pubmed/25941654",
     "beginSection": "abstract", "offsetInBeginSection": 1,

@@ -13,8 +13,9 @@ from ragc.corpora.datasets import crag
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.crag import CARD, read
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "crag"
+DATA = SHARED_DATA / "crag"
 PAGE = {
     "page_name": "Dow Jones", "page_url": "https://a.example/dow", "page_snippet": "The Dow&#x27;s index",
     "page_result": "<html><p>Salesforce rose.</p></html>", "page_last_modified": "Wed, 06 Mar 2024",

@@ -11,8 +11,9 @@ import pytest
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.eli5 import CARD, read
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "alce"
+DATA = SHARED_DATA / "alce"
 GOOD: dict[str, Any] = {
     "question": "How does trash end up in the ocean?", "question_ctx": "[removed]",
     "answer": "Water flows downhill.", "claims": ["Water flows downhill.", "Rivers end in oceans."],

@@ -13,8 +13,9 @@ from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.hotpotqa import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "hotpotqa" / "orig"
+DATA = SHARED_DATA / "hotpotqa" / "orig"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 
 ROW: dict[str, Any] = {

@@ -12,8 +12,9 @@ from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.kilt import CARD, ELI5, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+DATA = SHARED_DATA
 real = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 
 PAGE = {"wikipedia_id": "10593264", "title": "Therefore sign", "start_paragraph_id": 1, "end_paragraph_id": 1}

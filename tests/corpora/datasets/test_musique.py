@@ -12,8 +12,9 @@ from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.musique import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "musique" / "orig"
+DATA = SHARED_DATA / "musique" / "orig"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 
 STEPS = [{"id": 1, "question": "Who founded it?", "answer": "Ada", "paragraph_support_idx": 1}]

@@ -12,8 +12,9 @@ from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.nq import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "nq"
+DATA = SHARED_DATA / "nq"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 
 ROW: dict[str, Any] = {"question": "who wrote it", "answer": ["Ada", "Ada King", "Ada"]}

@@ -11,8 +11,9 @@ import pytest
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.openbookqa import CARD, read
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "openbookqa"
+DATA = SHARED_DATA / "openbookqa"
 
 
 def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:

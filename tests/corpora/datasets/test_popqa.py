@@ -13,8 +13,9 @@ from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.popqa import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "popqa"
+DATA = SHARED_DATA / "popqa"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 
 ROW: dict[str, Any] = {

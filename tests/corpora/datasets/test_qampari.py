@@ -11,8 +11,9 @@ import pytest
 from ragc.corpora.datasets.base import Loaded, load
 from ragc.corpora.datasets.qampari import CARD, read
 from ragc.errors import DataError
+from tests.paths import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "alce"
+DATA = SHARED_DATA / "alce"
 GOOD: dict[str, Any] = {
     "id": "799__wikidata_simple__dev", "question": "Which manga did he draw?",
     "answers": [["Heat"], ["Mai", "Mai, the Psychic Girl", ""], ["Heat"]], "answer": "Heat, Mai.",

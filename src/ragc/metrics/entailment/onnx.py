@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.metrics.entailment.base import Pair, Verdict
-from ragc.metrics.entailment.nli import batches, longest
+from ragc.metrics.entailment.base import Pair, Verdict, batches, longest
 
 
 class OnnxClassifier:

@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ragc.metrics.entailment.base import Pair, Verdict
-from ragc.metrics.entailment.nli import batches, longest
+from ragc.metrics.entailment.base import Pair, Verdict, batches, longest
 
 GENERATOR_TOKENS = 2048
 """What a T5 model reads at once: it has no limit of its own, memory has."""

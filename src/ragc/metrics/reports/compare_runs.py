@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragc.core.display import describe
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports.many_systems import decided
@@ -78,6 +79,18 @@ class RunComparison:
     fell: int
     changed: tuple[Change, ...]
     skipped: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        verdicts = {row.metric: row.verdict for row in self.rows}
+        return describe(
+            "RunComparison",
+            repr(self.a.name),
+            repr(self.b.name),
+            rose=self.rose,
+            fell=self.fell,
+            by=self.by,
+            **verdicts,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc eval A B --json` prints."""

@@ -7,7 +7,8 @@ percentile and BCa bootstraps fail: with a true share of .97 and 20 questions th
 for the lower end, at the greatest for the upper one. That is Gaffke's bound (studied by Learned-Miller and
 Thomas 2019, arXiv:1905.06208), which for 0/1 scores is the interval of Clopper and Pearson. Like it, it is
 too wide, so the unseen question counts in every second draw only, in the spirit of mid-P. When all scores are
-equal this is about the rule of three. `benchmarks/significance.py` compares the alternatives.
+equal this is about the rule of three. `experiments/benchmarks/scoring/significance.py` compares the
+alternatives.
 
 `paired` tests by flipping signs, which is exact when the differences are symmetric about 0, as they are if
 the two systems are exchangeable. Systems that differ in kind but not on average (many small gains, few great

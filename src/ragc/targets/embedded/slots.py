@@ -3,7 +3,8 @@
 llama.cpp keeps the last prompt of a slot and continues from what a new one shares with it, but each slot
 computes a beginning for itself. Here the first request with a long beginning (all messages but the last:
 instructions and demonstrations) goes alone, its slot's state is written to a file, and any other slot
-reads it back, which takes milliseconds where computing took seconds. `benchmarks/beginnings.py` measures it.
+reads it back, which takes milliseconds where computing took seconds.
+`experiments/benchmarks/serving/beginnings.py` measures it.
 """
 
 from __future__ import annotations

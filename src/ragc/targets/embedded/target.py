@@ -18,12 +18,14 @@ from typing import Any, NoReturn, TypeVar
 
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
+from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
-from ragc.targets.embedded.weights import SMOLLM2, default_weights, file_sha256
+from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
+from ragc.targets.options import EmbeddedOptions
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
@@ -49,17 +51,9 @@ class EmbeddedTarget:
         timeout_s: float = 600.0,
         quiet: bool = True,
     ) -> None:
-        for name, value, least in (
-            ("context", context, 64),
-            ("parallel", parallel, 1),
-            ("threads", threads, 0),
-        ):
-            if type(value) is not int or value < least:
-                raise UsageError(
-                    f"Option {name} of an embedded target must be a whole number from {least}, got {value!r}."
-                )
-        if type(timeout_s) not in (int, float) or timeout_s <= 0:
-            raise UsageError(f"Option timeout_s of an embedded target must be above 0, got {timeout_s!r}.")
+        EmbeddedOptions.of({
+            "context": context, "parallel": parallel, "threads": threads, "timeout_s": timeout_s, "quiet": quiet,
+        })  # fmt: skip
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -87,7 +81,7 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
 
     @property
     def identity(self) -> str:
@@ -95,7 +89,7 @@ class EmbeddedTarget:
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
-            self._sha256 = file_sha256(self.path, note)
+            self._sha256 = noted_digest(self.path, note)
         return f"{self.model}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:

@@ -12,9 +12,10 @@ import httpx
 
 from ragc.core.bounded import bind
 from ragc.core.http import LOOPBACK, refused
-from ragc.core.redact import is_context_error, shorten
+from ragc.core.redact import shorten
 from ragc.core.retry import PASSING_STATUS, Passing, retry_after
 from ragc.errors import TargetError, UsageError, nearest
+from ragc.targets.openai_wire import is_context_error
 
 _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 

@@ -10,7 +10,6 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +113,7 @@ class ServedTarget:
 
     async def _opened(self) -> VllmTarget:
         address = await launcher.acquire(self.serving, self.options.start_s)
-        options = replace(self.options, identity=self.identity, restart_s=0.0)
+        options = self.options.model_copy(update={"identity": self.identity, "restart_s": 0.0})
         inner = VllmTarget(address, self.model, options)
         try:
             await inner.open()

@@ -49,6 +49,9 @@ class OfflineTarget:
     def __deepcopy__(self, memo: object) -> OfflineTarget:
         return self
 
+    def __repr__(self) -> str:
+        return f"OfflineTarget({self.model!r})"
+
     @property
     def identity(self) -> str:
         """The model, and whatever else shapes replies; a server of the same settings has the same."""

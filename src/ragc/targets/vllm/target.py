@@ -16,11 +16,19 @@ import orjson
 
 from ragc.core.digest import digest
 from ragc.core.http import Pool, broken
-from ragc.core.redact import is_context_error, remember, shorten
+from ragc.core.redact import remember, shorten
 from ragc.core.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
-from ragc.targets.openai_wire import Unreadable, error_message, part, read_json, read_replies, request_body
+from ragc.targets.openai_wire import (
+    Unreadable,
+    error_message,
+    is_context_error,
+    part,
+    read_json,
+    read_replies,
+    request_body,
+)
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import Draws
 from ragc.targets.sound import token_count

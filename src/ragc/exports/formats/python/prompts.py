@@ -154,6 +154,8 @@ _METHODS = frozenset(
 """What happens around the call is known of these, where a question asks it once."""
 
 _INPUTS = {"question": "str", "passages": "Sequence[str]"}
+_NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
+"""What core/text.py holds beside the escaping of markers."""
 
 
 def answers(program: ExportedProgram) -> bool:
@@ -169,7 +171,7 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
     given = {one.name for one in program.prompts[0].inputs}
     code = [_function(program, given, cited=cited and ("passages" in given or refuses), refuses=refuses)]
     if "passages" in given:
-        code.append(pieces.taken("ragc.core", "text.py"))
+        code.append(pieces.taken("ragc.core", "text.py", but=_NOT_EXPORTED))
     if refuses:
         code.append(pieces.taken("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "settled")))
     if cited and ("passages" in given or refuses):

@@ -1,0 +1,199 @@
+"""The systems that `experiments.benchmarks.search.peers` compares, each run in a process of its own.
+
+    PYTHONPATH=src python -m experiments.benchmarks.search.peers_systems NAME URL FOLDER
+
+`ragc` is ragc's own study; `ragc: mipro` and its like are DSPy's optimizers behind `search.optimizer`; the
+plain ones are DSPy as it comes, on `dspy.LM` with its caches in FOLDER, over the same passages. Run again in
+the same FOLDER, each goes on as well as it can. What it took is printed as JSON, imports and indexing not
+counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dspy
+
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback_world import write_data
+from ragc import recipe as recipes
+from ragc.core import event_loop
+from ragc.metrics import score
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.results.evaluate import open_program
+from ragc.optimizers.results.evaluate import score as scored
+from ragc.optimizers.task import prepare
+from ragc.store.call_store import CallStore
+
+TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
+ASKED = 600
+"""Questions of the one evaluation."""
+
+RECIPE = f"""
+program = "vanilla"
+seed = {SEED}
+concurrency = {IN_FLIGHT}
+[search]
+knobs = ["top_k", "query_pos"]
+demos = {DEMOS}
+trials = {TRIALS}
+batch = %d
+objectives = ["em"]
+optimizer = "%s"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "vllm"
+model = "{MODEL}"
+base_url = "%s"
+[metrics]
+report = ["em"]
+"""
+
+
+def ours(optimizer: str, url: str, folder: Path, batch: int = 4) -> float:
+    """Seconds of a search by `optimizer` in ragc."""
+    (folder / "recipe.toml").write_text(RECIPE % (batch, optimizer, url), "utf-8")
+    store = CallStore(folder / "store")
+    made = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=store, resume=True)
+    return float(made.counters["seconds"])
+
+
+def evaluation(url: str, folder: Path) -> float:
+    """Seconds in which ragc answers and scores the dev questions."""
+    (folder / "recipe.toml").write_text(RECIPE % (4, "ragc", url), "utf-8")
+    opened = open_program(folder / "recipe.toml", ("search.demos=0",), store=CallStore(folder / "store"))
+    return float(scored(opened, "dev").counters["seconds"])
+
+
+class PlainRag(dspy.Module):  # type: ignore[misc]
+    """Vanilla RAG in DSPy alone; `passages` by question stand in for a search, which costs it nothing."""
+
+    def __init__(self, passages: dict[str, list[str]]) -> None:
+        super().__init__()
+        self.passages = passages
+        self.answer = dspy.Predict("question, passages: list[str] -> answer")
+
+    def forward(self, question: str) -> Any:
+        """The answer from the passages of `question`."""
+        return self.answer(question=question, passages=self.passages[question])
+
+
+def em(gold: Any, pred: Any, trace: Any = None) -> float:
+    """Exact match, as ragc scores it."""
+    return float(score("em", str(pred.answer), list(gold.answers)))
+
+
+def plain(optimizer: str, url: str, folder: Path) -> float:
+    """Seconds of a search by `optimizer` in DSPy as it comes."""
+    (folder / "recipe.toml").write_text(RECIPE % (4, "ragc", url), "utf-8")
+    task = prepare(recipes.load(folder / "recipe.toml"), store=CallStore(None))
+    search = task.runtime.source("local").search
+    asked = (*task.train, *task.dev)
+    hits = {q.question: event_loop.run(search(q.question, 3)) for q in asked}
+    passages = {q: [f"{hit.passage.title}\n{hit.passage.text}" for hit in found] for q, found in hits.items()}
+    examples = [
+        dspy.Example(question=q.question, answer=q.answers[0], answers=q.answers).with_inputs("question")
+        for q in asked
+    ]
+    train, dev = examples[: len(task.train)], examples[len(task.train) :]
+    dspy.configure_cache(disk_cache_dir=str(folder / "cache"), enable_disk_cache=True)
+    lm = dspy.LM(f"openai/{MODEL}", api_base=url, api_key="none", temperature=0.0, max_tokens=256)
+    dspy.configure(lm=lm)
+    began = time.monotonic()
+    PLAIN[optimizer](lm)(PlainRag(passages), trainset=train, valset=dev)
+    return time.monotonic() - began
+
+
+def mipro(lm: Any) -> Callable[..., Any]:
+    """MIPROv2 with as many trials; every trial sees all dev questions."""
+    made = dspy.MIPROv2(
+        metric=em,
+        prompt_model=lm,
+        task_model=lm,
+        auto=None,
+        num_candidates=6,
+        max_bootstrapped_demos=DEMOS,
+        max_labeled_demos=DEMOS,
+        num_threads=IN_FLIGHT,
+        seed=SEED,
+    )
+    return lambda student, **data: made.compile(student, **data, num_trials=TRIALS, minibatch=False)
+
+
+def random_search(lm: Any) -> Callable[..., Any]:
+    """BootstrapFewShotWithRandomSearch: no demonstrations, labelled ones, earned ones, then random draws."""
+    made = dspy.BootstrapFewShotWithRandomSearch(
+        metric=em,
+        max_bootstrapped_demos=DEMOS,
+        max_labeled_demos=DEMOS,
+        num_candidate_programs=TRIALS - 2,
+        num_threads=IN_FLIGHT,
+    )
+    compile_it: Callable[..., Any] = made.compile
+    return compile_it
+
+
+def gepa(lm: Any) -> Callable[..., Any]:
+    """GEPA with as many answered questions as those trials and the baseline have."""
+
+    def metric(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> Any:
+        value = em(gold, pred)
+        said = "Right." if value else f"Wrong: the answer is {gold.answers[0]}."
+        return dspy.Prediction(score=value, feedback=said) if pred_name else value
+
+    made = dspy.GEPA(
+        metric=metric,
+        max_metric_calls=(TRIALS + 1) * QUESTIONS,
+        reflection_lm=lm,
+        num_threads=IN_FLIGHT,
+        seed=SEED,
+    )
+    compile_it: Callable[..., Any] = made.compile
+    return compile_it
+
+
+PLAIN = {"mipro": mipro, "random": random_search, "gepa": gepa}
+
+SYSTEMS: dict[str, Callable[[str, Path], float]] = {
+    "ragc": lambda url, folder: ours("ragc", url, folder),
+    "ragc, batch 10": lambda url, folder: ours("ragc", url, folder, TRIALS),
+    "ragc: mipro": lambda url, folder: ours("mipro", url, folder),
+    "ragc: random": lambda url, folder: ours("random", url, folder),
+    "ragc: gepa": lambda url, folder: ours("gepa", url, folder),
+    "MIPROv2": lambda url, folder: plain("mipro", url, folder),
+    "RandomSearch": lambda url, folder: plain("random", url, folder),
+    "GEPA": lambda url, folder: plain("gepa", url, folder),
+}
+"""What is compared, by name: each gives the seconds that its search took."""
+
+
+def warm(run: Callable[[str, Path], float]) -> None:
+    """Run a system on four questions and a server of its own, which loads what is loaded when needed."""
+    with Loopback(latency_s=0) as server, TemporaryDirectory() as folder:
+        write_data(Path(folder), 4, 4)
+        run(server.url, Path(folder))
+
+
+def main() -> None:
+    name, url, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    os.environ |= {"RAGC_HOME": str(folder / "home"), "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
+    run = evaluation if name == "evaluation" else SYSTEMS[name]
+    warm(run)
+    print(json.dumps({"seconds": run(url, folder)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

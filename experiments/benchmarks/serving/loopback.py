@@ -1,0 +1,216 @@
+"""A chat server on this machine that answers after a fixed time, always the same to the same request.
+
+    PYTHONPATH=src python -m experiments.benchmarks.serving.loopback [--port N] [--latency-ms 50]
+
+It speaks as much of OpenAI's API as clients need (`/v1/models`, `/v1/chat/completions`), answers out of
+`experiments.benchmarks.serving.loopback_world`, and keeps what it was asked: `GET /log` says when each
+request came and when its reply went, `POST /reset` forgets it. Its address is the first line that it prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from experiments.benchmarks.serving.loopback_log import Call, Log
+from experiments.benchmarks.serving.loopback_world import reply
+
+MODEL = "loopback"
+ROOT = Path(__file__).resolve().parents[3]
+
+Answer = Callable[[Mapping[str, Any]], str]
+
+
+class Loopback:
+    """A server in a thread of this process: `with Loopback() as server: server.url`.
+
+    `latency_s` is how long every completion takes, `answer` makes the text of the reply from the body. An
+    exception of `answer` becomes a 503. `bodies` are the distinct bodies by digest.
+    """
+
+    def __init__(self, *, latency_s: float = 0.05, answer: Answer = reply, port: int = 0) -> None:
+        self.latency_s, self.answer, self.port = latency_s, answer, port
+        self.log = Log()
+        self.bodies: dict[str, bytes] = {}
+        self.url = ""
+        self._flying = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ready = threading.Event()
+
+    def __enter__(self) -> Loopback:
+        self._thread.start()
+        if not self._ready.wait(30):
+            raise RuntimeError("the loopback server did not start within 30 s")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    @property
+    def answered(self) -> int:
+        """How many requests were answered so far."""
+        return sum(call.went is not None for call in self.log.calls)
+
+    def reset(self) -> None:
+        """Forget what was asked."""
+        self.log = Log()
+        self.bodies = {}
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0.1)
+        self._loop.run_until_complete(self._start(runner))
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    async def _start(self, runner: web.AppRunner) -> None:
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", self.port)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=2**26)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/log", self._said_log)
+        app.router.add_get("/bodies", self._said_bodies)
+        app.router.add_post("/reset", self._forget)
+        return app
+
+    async def _models(self, request: web.Request) -> web.Response:
+        card = {"id": MODEL, "object": "model", "max_model_len": 32768}
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def _said_log(self, request: web.Request) -> web.Response:
+        return web.json_response(self.log.to_json())
+
+    async def _said_bodies(self, request: web.Request) -> web.Response:
+        return web.json_response([body.decode() for body in self.bodies.values()])
+
+    async def _forget(self, request: web.Request) -> web.Response:
+        self.reset()
+        return web.json_response({})
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        try:
+            content = await request.read()
+        except ConnectionError:  # its sender was killed while sending
+            return web.Response(status=400)
+        call = Call(hashlib.sha256(content).hexdigest()[:16], time.time())
+        log = self.log
+        log.calls.append(call)
+        self.bodies.setdefault(call.key, content)
+        self._flying += 1
+        log.peak = max(log.peak, self._flying)
+        try:
+            body = orjson.loads(content)
+            await asyncio.sleep(self.latency_s)
+            made = completion(body, self.answer(body), call.key)
+        except Exception as error:
+            return web.json_response({"error": {"message": str(error)}}, status=503)
+        finally:
+            self._flying -= 1
+        response = web.Response(body=orjson.dumps(made), content_type="application/json")
+        with suppress(ConnectionError):  # its reader was killed
+            await response.prepare(request)
+            await response.write_eof()
+            call.went = time.time()
+        return response
+
+
+def completion(body: Mapping[str, Any], text: str, mark: str) -> dict[str, Any]:
+    """The chat completion that says `text`, with about four characters a token."""
+    asked = sum(len(str(message["content"])) for message in body["messages"]) // 4
+    choice: dict[str, Any] = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": [{"token": text, "logprob": -0.1, "top_logprobs": []}]}
+    said = len(text) // 4 + 1
+    return {
+        "id": mark,
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL,
+        "choices": [choice],
+        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+    }
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server in a process of its own, so that it takes no time from the one that is measured."""
+
+    url: str
+
+    def log(self) -> Log:
+        """What it was asked so far."""
+        return Log.of(self._asked("log"))
+
+    def bodies(self) -> list[str]:
+        """The distinct bodies of requests, in the order of arrival."""
+        return list(self._asked("bodies"))
+
+    def reset(self) -> None:
+        """Let it forget what it was asked."""
+        self._asked("reset", b"")
+
+    def _asked(self, path: str, data: bytes | None = None) -> Any:
+        address = f"{self.url.removesuffix('/v1')}/{path}"
+        with urllib.request.urlopen(address, data, timeout=60) as said:  # noqa: S310 - on this machine
+            return json.loads(said.read())
+
+
+@contextmanager
+def started(latency_ms: float = 50) -> Iterator[Started]:
+    """A server in a process of its own while the block runs."""
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.benchmarks.serving.loopback",
+        "--latency-ms",
+        str(latency_ms),
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Started(process.stdout.readline().strip())
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A chat server with a fixed time to answer.")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--latency-ms", type=float, default=50)
+    given = parser.parse_args()
+    with Loopback(latency_s=given.latency_ms / 1000, port=given.port) as server:
+        print(server.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

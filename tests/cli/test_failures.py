@@ -1,0 +1,250 @@
+"""What the command line says of failures, of a study in which all fails, and of data that shows nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from ragc.cli import progress as console_watch
+from tests.optimizers.colours import write_data
+from tests.paths import ROOT
+
+RECIPE = """
+program = "vanilla"
+[search]
+knobs = ["top_k"]
+trials = 2
+batch = 1
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+train = 2
+dev = {dev}
+test = {test}
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "vllm"
+model = "{model}"
+base_url = "{url}"
+[metrics]
+report = ["em"]
+"""
+UNREADABLE = "A reply does not fit its signature"
+
+
+class Model:
+    """Answers `red`, or nothing that can be read to questions that hold one of `unreadable`."""
+
+    def __init__(self) -> None:
+        self.unreadable: tuple[str, ...] = ()
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        text = json.dumps(body["messages"])
+        return "%%%" if any(part in text for part in self.unreadable) else json.dumps({"answer": "red"})
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture(scope="module")
+def server(model: Model) -> Iterator[Loopback]:
+    with Loopback(latency_s=0.0, answer=model) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Loopback, model: Model) -> Path:
+    write_data(tmp_path)
+    model.unreadable = ()
+    written(tmp_path, server, 20, 20)
+    return tmp_path
+
+
+def written(folder: Path, server: Loopback, dev: int, test: int) -> None:
+    text = RECIPE.format(dev=dev, test=test, model=MODEL, url=server.url)
+    (folder / "recipe.toml").write_text(text, "utf-8")
+
+
+def ragc(folder: Path, *words: str) -> tuple[int, str, str]:
+    """What the command line in a process of its own exits with, writes and complains of."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
+    command = [sys.executable, "-m", "ragc", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model: Model) -> None:
+    model.unreadable = ("number7?",)
+    status, out, err = ragc(folder, "ask", "recipe.toml", "What colour is thing number5?")
+    assert (status, err) == (0, "")
+    asked = "ask", "recipe.toml", "What colour is thing number7?"
+    status, out, err = ragc(folder, *asked)
+    assert status == 1
+    assert out.splitlines()[-1] == "A: none"
+    assert UNREADABLE not in out
+    assert err.startswith(f"ragc: The question has no answer: {UNREADABLE}")
+    status, out, err = ragc(folder, *asked, "--json")
+    assert status == 1
+    assert json.loads(out)["failure"].startswith(UNREADABLE)
+    assert json.loads(out)["prediction"] is None
+    assert err.startswith("ragc: The question has no answer")
+
+
+def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) -> None:
+    dev = "eval", "recipe.toml", "--split", "dev"
+    status, out, _ = ragc(folder, *dev, "--out", "before.jsonl")
+    assert status == 0
+    assert "failed" not in out
+    model.unreadable = ("thing number",)
+    shutil.rmtree(folder / "home")  # its replies were good ones
+    _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in out
+    found = json.loads(ragc(folder, *dev, "--json")[1])
+    assert found["failures"] == 20
+    (reason,) = found["failure_reasons"]
+    assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
+    _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
+    assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
+    found = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
+    assert (found["a"]["failures"], found["a"]["failure_reasons"]) == (0, [])
+    assert (found["b"]["failures"], found["b"]["failure_reasons"][0]["n"]) == (20, 20)
+
+
+def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:
+    """Questions 15 to 34 are for dev, and those after them for test."""
+    model.unreadable = ("number16?", "number17?", *(f"number{number}?" for number in range(35, 60)))
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert status == 0
+    assert f"baseline; 2 of 20 questions failed: {UNREADABLE}" in err
+    for program in ("baseline", "winner"):
+        assert f"{program} on dev: 2 of 20 questions failed: {UNREADABLE}" in out
+        assert f"{program} on test: 20 of 20 questions failed: {UNREADABLE}" in out
+    assert f"nothing answered: {UNREADABLE}" in out
+
+
+def test_where_all_fails_a_compile_exits_1_and_writes_nothing(folder: Path, model: Model) -> None:
+    model.unreadable = ("thing number",)
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert (status, out) == (1, "")
+    assert f"baseline; 20 of 20 questions failed: {UNREADABLE}" in err
+    last = err.splitlines()[-1]
+    assert last.startswith("ragc: Nothing was compiled, because no dev question was answered by each of")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in last
+    assert not (folder / "mine").exists()
+    status, out, _ = ragc(folder, "study", "status", "mine")
+    assert f"20 of 20 questions failed: {UNREADABLE}" in out
+
+
+def test_small_data_is_named_before_anything_is_sent(folder: Path, server: Loopback) -> None:
+    written(folder, server, 4, 4)
+    nothing = "4 dev and 4 test questions cannot show anything"
+    sent = server.log.requests
+    assert nothing in ragc(folder, "compile", "recipe.toml", "--dry-run")[1]
+    assert json.loads(ragc(folder, "compile", "recipe.toml", "--dry-run", "--json")[1])["note"].startswith(
+        nothing
+    )
+    assert server.log.requests == sent
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
+    assert status == 0
+    assert nothing in err.splitlines()[0]
+    assert "The baseline is kept" in out
+    assert "changed by 0.000" not in out
+
+
+def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server: Loopback) -> None:
+    compiling = "compile", "recipe.toml", "--out"
+    tight, roomy = ("--set", "budget.lm_calls=30"), ("--set", "budget.lm_calls=5000")
+    _, out, err = ragc(folder, *compiling, "mine", *tight)
+    assert "budget.lm_calls" in out + err
+    before = server.log.requests
+    status, _, err = ragc(folder, *compiling, "mine", *roomy, "--set", "concurrency=2", "--resume")
+    assert status == 0, err
+    sent = server.log.requests - before
+    assert sent > 0
+    whole = ragc(folder, *compiling, "whole", *roomy, "--set", "concurrency=2")
+    assert whole[0] == 0
+    assert server.log.requests == before + sent
+    for name in ("program.json", "provenance.json", "recipe.toml"):
+        assert (folder / "mine" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+    assert "lm_calls = 5000" in (folder / "mine" / "recipe.toml").read_text("utf-8")
+    status, _, err = ragc(folder, *compiling, "mine", "--resume", "--set", "seed=9", "--set", "budget.usd=1")
+    assert status == 2
+    assert "(- seed = 0; + seed = 9)" in err
+
+
+def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    with console_watch.watching() as progress:
+        progress.phase("index dense", 12_000, "passages")
+        progress.phase("answering dev", 1)
+        progress.phase("opening the model", None)
+    found = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert found == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
+
+
+LOST = """
+import sys, time
+from ragc import api
+from ragc.cli import main as cli
+from ragc.core import event_loop as loop
+
+class Late:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def plan(*args, **more):
+    loop.get()
+    Late()
+    time.sleep(20)
+
+api.plan = plan
+sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
+"""
+
+
+def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
+    assert "Exception ignored" not in done.stderr
+    assert time.monotonic() - began < 18
+
+
+def test_what_a_command_would_pass_over_is_refused(folder: Path) -> None:
+    (folder / "thesis.txt").write_text("five years of work", "utf-8")
+    status, out, err = ragc(folder, "compile", "recipe.toml", "--dry-run", "--out", "thesis.txt")
+    assert (status, out) == (2, "")
+    assert "thesis.txt exists and is not a compiled program" in err
+    for words in (("--set", "seed=1"), ("--again",)):
+        status, _, err = ragc(folder, "doctor", "--quick", *words)
+        assert status == 2
+        assert "name the recipe" in err
+    assert ragc(folder, "doctor", "--quick", "")[0] == 2
+    status, _, err = ragc(folder, "export", "mine", "--to", "python", "--out", "x.py", "--set", "seed=1")
+    assert status == 2
+    assert "--questions N" in err
+
+
+def test_an_index_command_with_nothing_to_build_says_so(folder: Path) -> None:
+    assert ragc(folder, "index", "recipe.toml")[1].startswith("There is nothing to build")

@@ -1,0 +1,232 @@
+"""What commands show on a real terminal of 80 and of 120 columns, and where there is none."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from ragc.cli.main import main
+from ragc.cli.progress import watching
+from ragc.core.progress import Progress
+from tests.integration.loopback_server import loopback
+from tests.optimizers.colours import RECIPE, written
+from tests.paths import SRC
+
+pytestmark = pytest.mark.timeout(240)
+TARGET = '[targets.main]\nkind = "vllm"\nmodel = "echo"\nbase_url = "http://127.0.0.1:%d/v1"\n'
+REPORT = '[metrics]\nreport = ["em", "f1", "recall@5"]\n'
+CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+NUMBER = r"[+-]?\d\.\d{3}"
+INTERVAL = re.compile(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]")
+WIDTHS = pytest.mark.parametrize("width", [80, 120])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a recipe for a server on this machine, compiled as `out`; the rows of two runs."""
+    made = written(tmp_path_factory.mktemp("terminal"))
+    with loopback() as server, pytest.MonkeyPatch.context() as patch:
+        text = RECIPE.partition("[targets.main]")[0] + TARGET % server.port + REPORT
+        (made / "recipe.toml").write_text(text, "utf-8")
+        for args in (
+            ("compile", "recipe.toml", "--out", "out"),
+            ("eval", "out", "--split", "dev", "--out", "a.jsonl"),
+            (
+                "eval",
+                "recipe.toml",
+                "--set",
+                "seed=4",
+                "--set",
+                "knobs.noise_n=2",
+                "--split",
+                "dev",
+                "--out",
+                "b.jsonl",
+            ),
+        ):
+            patch.chdir(made)
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as error:
+                assert main(args) == 0, error.getvalue()
+        yield made
+
+
+class Terminal(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def said(*args: str) -> str:
+    """What a command says where there is no terminal."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(out):
+        main(args)
+    return out.getvalue()
+
+
+def seen(width: int, *args: str) -> str:
+    """What a terminal of `width` columns gets from a command of this process."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(Terminal()) as out, redirect_stderr(out):
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("TERM", "xterm")
+        main(args)
+    return out.getvalue()
+
+
+def shown(folder: Path, width: int, *args: str) -> str:
+    """All that a real terminal of `width` columns gets from a process, with its control codes."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")}
+    job = subprocess.Popen(
+        [sys.executable, "-m", "ragc", *args],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(SRC), "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    found = b""
+    while True:
+        try:
+            some = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not some:
+            break
+        found += some
+    os.close(ours)
+    job.wait(timeout=60)
+    return found.decode("utf-8")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that were on the screen at any time."""
+    return [line for line in re.split(r"[\r\n]+", CODE.sub("", text)) if line.strip()]
+
+
+def fits(text: str, width: int, *, intervals: int) -> list[str]:
+    """The lines, none of which is wider than the terminal (but for a path), with so many whole intervals."""
+    found = lines_of(text)
+    assert [line for line in found if cell_len(line) > width and len(line.split()) > 1] == []
+    assert sum(len(INTERVAL.findall(line)) for line in found) == intervals
+    assert sum(len(re.findall(rf"{NUMBER} \[", line)) for line in found) == intervals
+    return found
+
+
+@WIDTHS
+def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
+    text = shown(folder, width, "compile", "recipe.toml", "--out", f"out{width}", "--set", f"seed={width}")
+    found = fits(text, width, intervals=9)
+    bars = [line for line in found if "━" in line]
+    assert any(line.startswith("searching, trials 1 to 2 of 6") for line in bars)
+    assert any(line.startswith("baseline on dev") for line in bars)
+    after = next(place for place, line in enumerate(bars) if line.startswith("baseline on dev"))
+    assert not any("opening the model" in line for line in bars[after:])
+    assert not any(int(a) > int(b) for line in bars for a, b in re.findall(r"(\d+)/(\d+) ", line))
+    assert any(re.search(r"trial +\d/6 .*2 demonstrations, set 0", line) for line in found)
+    assert "demos=" not in text
+    assert re.search(r"Verdict on test \(25 questions\): .* promised to be better", " ".join(text.split()))
+
+
+@WIDTHS
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("eval", "a.jsonl", "b.jsonl"),
+        ("list", "knobs", "vanilla"),
+        ("list", "datasets"),
+        ("list", "exports"),
+        ("doctor", "--quick"),
+        ("study", "status", "out"),
+        ("compile", "recipe.toml", "--dry-run"),
+        ("compile", "recipe.toml", "--set", "search.nothing=1"),
+        ("ask", "out", "What colour is thing number56, and why of that colour and of no other?", "--trace"),
+        ("export", "out", "--to", "openai-batch", "--out", "none.jsonl"),
+    ],
+    ids=lambda args: " ".join(args[:3]),
+)
+@pytest.mark.usefixtures("folder")
+def test_lines_fit_and_words_stay_whole(args: tuple[str, ...], width: int) -> None:
+    digits = re.compile(r"\d[\d.]*")  # sizes and times change
+    words = set(digits.sub("0", said(*args)).split())
+    found = lines_of(digits.sub("0", seen(width, *args)))
+    dashes = re.compile("-+")
+    assert [w for line in found for w in line.split() if w not in words and not dashes.fullmatch(w)] == []
+    assert [line for line in found if cell_len(line) > width and len(line.split()) > 1] == []
+
+
+@WIDTHS
+@pytest.mark.usefixtures("folder")
+def test_intervals_stay_whole(width: int) -> None:
+    fits(seen(width, "eval", "a.jsonl", "b.jsonl"), width, intervals=9)
+    fits(seen(width, "eval", "out"), width, intervals=3)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_keys_of_a_table_are_listed_once() -> None:
+    text = said("compile", "recipe.toml", "--set", "search.nothing=1")
+    assert len(re.findall(r"\bprograms\b", text)) == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    text = said("compile", "recipe.toml", "--out", "piped", "--set", "seed=9")
+    assert not re.search("[\x1b\r━]", text)
+    (verdict,) = [line for line in text.splitlines() if line.startswith("Verdict on test")]
+    assert verdict.endswith(".")
+    assert any(re.search(r"\] searching, trials 1 to 2 of 6: 40 questions$", s) for s in text.splitlines())
+
+
+@pytest.mark.parametrize("without", [False, True])
+@pytest.mark.usefixtures("folder")
+def test_no_color_is_heeded(without: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if without:
+        monkeypatch.setenv("NO_COLOR", "1")
+    assert bool(re.search(r"\x1b\[[0-9;]*3\d", seen(80, "eval", "out", "--split", "train"))) is not without
+
+
+@pytest.mark.usefixtures("folder")
+def test_study_status_is_a_table() -> None:
+    found = said("study", "status", "out").splitlines()
+    rows = [re.split("  +", line, maxsplit=1) for line in found[: found.index("")]]
+    names = [name for name, _ in rows]
+    assert names[:6] == ["study", "state", "program", "objectives", "seed", "trials"]
+    assert {"best so far", "its program", "LM calls", "tokens", "US dollars", "minutes"} <= set(names)
+    assert len({line.index(value) for line, (_, value) in zip(found, rows, strict=False)}) == 1
+    assert not any("{" in line for line in found)
+
+
+def test_a_download_takes_few_lines_and_then_the_bar_says_what_follows() -> None:
+    with redirect_stderr(io.StringIO()) as piped, watching() as progress:
+        downloaded(progress)
+    assert len([line for line in piped.getvalue().splitlines() if "MiB" in line]) == 3
+    assert piped.getvalue().splitlines()[-1].endswith("downloaded 89 of 89 MiB")
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(Terminal()) as out, watching() as progress:
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "xterm")
+        downloaded(progress)
+    bars = [line for line in lines_of(out.getvalue()) if "━" in line]
+    assert all(line.startswith(("opening the model", "downloading, MiB")) for line in bars)
+
+
+def downloaded(progress: Progress) -> None:
+    """Tell of a model of 89 MiB that comes in pieces."""
+    progress.phase("opening the model", None)
+    for done in (*range(0, 89 * 2**20, 2**18), 89 * 2**20):
+        progress.download(done, 89 * 2**20)

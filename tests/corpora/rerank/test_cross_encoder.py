@@ -1,0 +1,260 @@
+"""Cross-encoders read query and passage together; a small model that counts shared words shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.rerank import make
+from ragc.corpora.rerank.base import RerankedSource, Reranker
+from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder, TransformersCrossEncoder
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.errors import SourceError, UsageError
+from ragc.records import Passage
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+tokenizers = pytest.importorskip("tokenizers")
+
+WORDS = ("ape", "bee", "cat", "dog", "elk")
+VOCABULARY = {word: at for at, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Words to numbers; `[CLS] query [SEP] passage [SEP]`, the passage with type 1; padded as some are."""
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(VOCABULARY, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", VOCABULARY["[CLS]"]), ("[SEP]", VOCABULARY["[SEP]"])],
+    )
+    made.enable_padding(pad_id=0, pad_token="[PAD]", length=64)
+    made.enable_truncation(64)
+    made.save(str(folder / "tokenizer.json"))
+
+
+def write_model(file: Path, *, outputs: int = 1, extra: str = "") -> None:
+    """A model whose logit is the number of pairs of equal words, one of the query and one of the passage.
+
+    With two outputs the first is 1 and the second the number; with more they are all the number.
+    """
+    tensor, make_node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    whole, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+    constants = {
+        "one": np.array(1, np.float32),
+        "special": np.array(VOCABULARY["[SEP]"], np.int64),
+        "axis1": np.array([1], np.int64),
+        "axis2": np.array([2], np.int64),
+        "both": np.array([1, 2], np.int64),
+    }
+    nodes = [
+        make_node("Greater", ["input_ids", "special"], ["is_word"]),
+        make_node("Cast", ["is_word"], ["word"], to=real),
+        make_node("Cast", ["attention_mask"], ["seen"], to=real),
+        make_node("Cast", ["token_type_ids"], ["second"], to=real),
+        make_node("Sub", ["one", "second"], ["first"]),
+        make_node("Mul", ["word", "seen"], ["counts"]),
+        make_node("Mul", ["counts", "first"], ["in_query"]),
+        make_node("Mul", ["counts", "second"], ["in_passage"]),
+        make_node("Unsqueeze", ["in_query", "axis2"], ["down"]),
+        make_node("Unsqueeze", ["in_passage", "axis1"], ["across"]),
+        make_node("Mul", ["down", "across"], ["pairs"]),
+        make_node("Unsqueeze", ["input_ids", "axis2"], ["ids_down"]),
+        make_node("Unsqueeze", ["input_ids", "axis1"], ["ids_across"]),
+        make_node("Equal", ["ids_down", "ids_across"], ["is_same"]),
+        make_node("Cast", ["is_same"], ["same"], to=real),
+        make_node("Mul", ["pairs", "same"], ["shared"]),
+        make_node("ReduceSum", ["shared", "both"], ["sum"], keepdims=0),
+        make_node("Unsqueeze", ["sum", "axis1"], ["number"]),
+        make_node("Sub", ["number", "number"], ["zero"]),
+        make_node("Add", ["zero", "one"], ["ones"]),
+    ]
+    columns = {1: ["number"], 2: ["ones", "number"]}.get(outputs, ["number"] * outputs)
+    nodes.append(make_node("Concat", columns, ["logits"], axis=1))
+    names = ["input_ids", "attention_mask", "token_type_ids", *([extra] if extra else [])]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "shared words",
+        [tensor(name, whole, ["batch", "length"]) for name in names],
+        [tensor("logits", real, ["batch", outputs])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("models") / "words"
+    write_model(made / "onnx" / "model.onnx")
+    write_tokenizer(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> OnnxCrossEncoder:
+    return OnnxCrossEncoder(folder)
+
+
+def passages(texts: Sequence[str]) -> list[Passage]:
+    return [Passage(f"p{at:02}", "", text) for at, text in enumerate(texts)]
+
+
+def scored(reranker: Reranker, query: str, given_passages: Sequence[Passage]) -> list[float]:
+    return list(asyncio.run(reranker.scores(query, given_passages)))
+
+
+def shared(query: str, text: str) -> float:
+    return float(sum(a == b for a in query.split() for b in text.split()))
+
+
+@given(query=TEXTS, texts=st.lists(TEXTS, max_size=70))
+def test_each_passage_is_read_with_the_query_and_alone(
+    model: OnnxCrossEncoder, query: str, texts: list[str]
+) -> None:
+    assert scored(model, query, passages(texts)) == [shared(query, text) for text in texts]
+
+
+def test_titles_are_read_and_strange_text_does_no_harm(model: OnnxCrossEncoder) -> None:
+    read = [
+        Passage("a", "cat", "dog"),
+        Passage("b", " ", "dog"),
+        Passage("c", "", "\ud800 cat"),
+        Passage("d", "", ""),
+    ]
+    assert scored(model, "cat cat", read) == [2.0, 0.0, 2.0, 0.0]
+    assert scored(model, "\udfff cat", read) == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_long_pairs_are_cut(folder: Path, model: OnnxCrossEncoder) -> None:
+    long = passages(["bee " * 600 + "cat", "cat " + "bee " * 600])
+    assert scored(model, "cat", long) == [0.0, 1.0]
+    assert model.max_tokens == 512
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
+    try:
+        assert OnnxCrossEncoder(folder).max_tokens == 16
+        (folder / "tokenizer_config.json").write_text('{"model_max_length": 1000000000000000019884624838656}')
+        assert OnnxCrossEncoder(folder).max_tokens == 512
+    finally:
+        (folder / "tokenizer_config.json").unlink()
+    short = OnnxCrossEncoder(folder, max_tokens=6)
+    assert scored(short, "cat", passages(["bee cat cat", "bee bee cat"])) == [1.0, 0.0]
+    assert scored(short, "cat " * 50, passages(["bee", "cat"])) == [0.0, 2.0]
+    with pytest.raises(UsageError, match="at least 1 token, got max_tokens = 0"):
+        OnnxCrossEncoder(folder, max_tokens=0)
+
+
+def test_a_source_is_put_in_its_order_ties_by_id(folder: Path) -> None:
+    texts = ["ape cat", "cat dog cat", "ape", "cat ape dog dog", "dog ape"]
+    source = RerankedSource(Bm25Source(passages(texts)), make(f"cross:{folder}"), pool=9)
+    hits = asyncio.run(source.search("ape cat dog", 4))
+    assert [(hit.passage.id, hit.score) for hit in hits] == [
+        ("p03", 4.0), ("p01", 3.0), ("p00", 2.0), ("p04", 2.0)
+    ]  # fmt: skip
+    assert asyncio.run(source.search("ape cat dog", 4)) == hits
+
+
+def test_of_two_numbers_the_second_speaks_for_the_passage(tmp_path: Path) -> None:
+    write_model(tmp_path / "model.onnx", outputs=2)
+    write_tokenizer(tmp_path)
+    assert scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
+
+
+def test_a_model_that_is_no_cross_encoder_is_named(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    write_model(tmp_path / "model.onnx", outputs=3)
+    with pytest.raises(SourceError, match=r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"):
+        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+    write_model(tmp_path / "model.onnx", extra="pixel_values")
+    with pytest.raises(SourceError, match="asks for pixel_values; a cross-encoder is given"):
+        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(SourceError, match=r"cannot be loaded: .*Is model\.onnx a model of texts"):
+        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
+        make(f"cross:{tmp_path}")
+
+
+def test_model_and_settings_make_the_fingerprint(folder: Path, tmp_path: Path) -> None:
+    plain = OnnxCrossEncoder(folder)
+    write_model(tmp_path / "model.onnx", outputs=2)
+    write_tokenizer(tmp_path)
+    different = [plain, OnnxCrossEncoder(folder, max_tokens=9), OnnxCrossEncoder(tmp_path)]
+    assert len({each.fingerprint for each in different}) == 3
+    assert OnnxCrossEncoder(folder, threads=1).fingerprint == plain.fingerprint
+    assert (plain.name, copy.deepcopy([plain])[0]) == ("cross:words", plain)
+    assert scored(plain, "cat", []) == []
+
+
+def test_a_missing_library_is_named_with_what_brings_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install 'ragc\[dense\]'"):
+        make(f"cross:{folder}")
+    with pytest.raises(UsageError, match=r"'BAAI/bge-reranker-v2-m3' needs sentence_transformers, .* pip"):
+        make("cross:BAAI/bge-reranker-v2-m3")
+
+
+def test_sentence_transformers_is_used_as_it_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, Any]] = []
+
+    class Model:
+        def __init__(self, name: str, **options: Any) -> None:
+            if name == "lost/model":
+                raise OSError("no such model\nmore")
+            made.append({"name": name, **options})
+
+        def predict(self, pairs: list[tuple[str, str]], **options: Any) -> Any:
+            assert options["show_progress_bar"] is False
+            if pairs[0][0] == "fail":
+                raise RuntimeError("out of memory")
+            return np.array([shared(*pair) for pair in pairs], np.float32)
+
+    library = types.ModuleType("sentence_transformers")
+    vars(library)["CrossEncoder"] = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    reranker = TransformersCrossEncoder("some/model", revision="abc", max_tokens=99)
+    assert (reranker.name, made) == ("cross:some/model", [])
+    assert scored(reranker, "cat", passages(["cat cat", "dog"])) == [2.0, 0.0]
+    assert scored(reranker, "cat", []) == []
+    assert made == [
+        {
+            "name": "some/model",
+            "revision": "abc",
+            "device": None,
+            "model_kwargs": {"use_safetensors": True},
+            "max_length": 99,
+        }
+    ]
+    with pytest.raises(SourceError, match=r"'some/model' failed: out of memory\."):
+        scored(reranker, "fail", passages(["cat"]))
+    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
+        scored(TransformersCrossEncoder("lost/model"), "cat", passages(["cat"]))
+    other = TransformersCrossEncoder("some/model", revision="abd", max_tokens=99)
+    assert other.fingerprint != reranker.fingerprint
+    (tmp_path / "config.json").write_text(json.dumps({"num_labels": 1}))
+    local = make(f"cross:{tmp_path}")
+    assert isinstance(local, TransformersCrossEncoder)
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    assert make(f"cross:{tmp_path}").fingerprint != local.fingerprint
+    assert copy.deepcopy([local])[0] is local

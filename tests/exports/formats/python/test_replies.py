@@ -1,0 +1,81 @@
+"""python: the generated file reads replies as our own readers do, or asks again."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.exports.derive import exported
+from ragc.programs import Method, method
+from ragc.programs.knobs import LAYOUTS
+from tests.examples import examples
+from tests.exports.common import made
+from tests.exports.formats.python.replies import UNREAD, broken, ours, outputs_of, written
+from tests.exports.formats.python.test_format import every, loaded, slow
+
+ODD_LINES = ("[[ ## question", '[[ ## completed ## ]]"', "\r", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+@every
+@settings(slow, max_examples=examples(8))
+@given(data=st.data())
+def test_a_reply_that_fits_is_read_as_we_read_it(entry: Method, data: Any) -> None:
+    program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
+    module = loaded(exported(program))
+    for name, call in program.named_predictors():
+        reply = written(call, data.draw(outputs_of(call)))
+        wanted = ours(call, reply)
+        if call.layout == "chat":  # a marker or rare line break inside a value: asked again, or read alike
+            with contextlib.suppress(module.ReplyError):
+                assert module.parse(name, reply) == wanted
+        elif wanted == UNREAD:  # xml cannot say every character
+            assert call.layout == "xml"
+            with pytest.raises(module.ReplyError):
+                module.parse(name, reply)
+        else:
+            assert module.parse(name, reply) == wanted
+
+
+@every
+@settings(slow, max_examples=examples(25))
+@given(data=st.data())
+def test_no_reply_is_read_otherwise_than_we_read_it(entry: Method, data: Any) -> None:
+    program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
+    module = loaded(exported(program))
+    name, call = data.draw(st.sampled_from(program.named_predictors()))
+    again, cut = data.draw(st.booleans()), data.draw(st.booleans())
+    good = written(call, data.draw(outputs_of(call)))
+    text = data.draw(broken(good))
+    try:
+        found = module.parse(name, module.Cut(text) if cut else text, again=again)
+    except module.ReplyError:
+        return
+    assert found == ours(call, text, truncated=cut, again=again)
+
+
+MENDED = [
+    '{"answer": "Paris"}',
+    ' \n{"answer": "Paris", "more": 1}\n',
+    'Sure: {"answer": "Paris"}. Done',
+    '```json\n{"answer": "Paris"}\n```',
+    '{"answer": "Paris',
+    '{"answer": "Paris [1], in Fra',
+    '{"answer": "one\ntwo"}',
+    '{"answer": "Paris", "mo',
+    '{"answer": "Paris"',
+    '{"answer":',
+]
+
+
+@pytest.mark.parametrize("reply", MENDED)
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_reply_with_small_faults_is_mended(reply: str, cut: bool) -> None:
+    program = made(method("vanilla"))
+    module = loaded(exported(program))
+    (call,) = program.predictors()
+    found = module.parse("answer", module.Cut(reply) if cut else reply)
+    assert found == ours(call, reply, truncated=cut) != UNREAD

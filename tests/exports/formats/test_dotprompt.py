@@ -1,0 +1,191 @@
+"""dotprompt: the file as its Python and npm packages render it gives the messages that are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.exports.derive import exported
+from ragc.exports.formats.dotprompt import LIMITS, MOST
+from ragc.exports.write import export, format_of
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import LAYOUTS
+from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
+from ragc.targets.base import Message
+from tests.examples import examples
+from tests.exports.common import CALM, inputs_for, made, sent
+from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_texts
+
+Render = Callable[[bytes, Mapping[str, Any]], list[tuple[str, str]]]
+
+DOTPROMPTZ = "the consumer of the format: pip install dotpromptz==0.2.0"
+NODE = r"""
+const { Dotprompt } = require('dotprompt');
+const lines = require('readline').createInterface({ input: process.stdin });
+(async () => {
+  for await (const line of lines) {
+    const { source, input } = JSON.parse(line);
+    const done = await new Dotprompt().render(source, { input });
+    console.log(JSON.stringify(done.messages));
+  }
+})();
+"""
+
+
+@pytest.fixture(scope="module", params=["python", "npm"])
+def render(request: pytest.FixtureRequest) -> Iterator[Render]:
+    """How a consumer renders a file; skipped where it is not installed."""
+    if request.param == "python":
+        yield in_python()
+        return
+    with in_node() as process:
+        yield lambda file, inputs: asked(process, file, inputs)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def in_python() -> Render:
+    """How `dotpromptz` renders a file."""
+    pytest.importorskip("dotpromptz", reason=DOTPROMPTZ)
+    from dotpromptz.dotprompt import Dotprompt
+    from dotpromptz.typing import DataArgument
+
+    def rendered(file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+        data = DataArgument(input=dict(inputs))
+        done: Any = asyncio.run(Dotprompt().render(file.decode(), data))
+        return [(m.role.value, "".join(part.text for part in m.content)) for m in done.messages]
+
+    return rendered
+
+
+def in_node() -> subprocess.Popen[str]:
+    """A process that renders with the npm package: a JSON line in, a JSON line out."""
+    node, modules = shutil.which("node"), os.environ.get("RAGC_NODE_MODULES")
+    if node is None or modules is None:
+        pytest.skip(
+            "needs node, and RAGC_NODE_MODULES: the node_modules where `npm install dotprompt@1.1.2` was run"
+        )
+    if not (Path(modules) / "dotprompt").is_dir():
+        pytest.skip(f"RAGC_NODE_MODULES is {modules}, where dotprompt is not installed")
+    return subprocess.Popen(
+        [node, "-e", NODE],
+        env={**os.environ, "NODE_PATH": modules},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def asked(process: subprocess.Popen[str], file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The messages that the process of `in_node` makes of a file."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps({"source": file.decode(), "input": inputs}), file=process.stdin, flush=True)
+    messages = json.loads(process.stdout.readline())
+    return [(m["role"], "".join(part["text"] for part in m["content"])) for m in messages]
+
+
+def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """`messages` with the roles of dotprompt."""
+    return [("model" if m.role == "assistant" else m.role, m.content) for m in messages]
+
+
+def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
+    """Check every prompt of `program`, or that one is refused for a blank message; the number checked."""
+    out = exported(program)
+    try:
+        files = format_of("dotprompt").files(out)
+    except NotExpressible:
+        fixed = [m.fixed or "" for prompt in out for m in prompt.messages[:-1]]
+        assert any(not text.replace("\ufeff", "").strip() for text in fixed)
+        return 0
+    for prompt in out:
+        inputs = data.draw(inputs_for(prompt))
+        found = render(files[f"{prompt.name}.prompt"], with_texts(prompt, inputs, "json"))
+        assert found == spoken(sent(program, prompt.name, inputs))
+    return len(out.prompts)
+
+
+@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
+@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
+@given(data=st.data())
+def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
+    check_all(
+        render,
+        with_any_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
+        data,
+    )
+
+
+AWKWARD = st.text(alphabet="\\{}\r\n\x00\"' #/~!&>^x", max_size=9)
+
+
+@settings(max_examples=examples(25), suppress_health_check=CALM, deadline=None)
+@given(before=AWKWARD, after=AWKWARD, value=AWKWARD)
+def test_fixed_text_may_hold_any_braces(render: Render, before: str, after: str, value: str) -> None:
+    fixed = TemplateMessage("system", (f"{after}.{before}",))
+    parts: tuple[Any, ...] = (*([before] if before else []), Slot("question"), *([after] if after else []))
+    out = changed(
+        messages=(fixed, TemplateMessage("user", (".", Slot("question"))), TemplateMessage("user", parts))
+    )
+    found = render(file_of(out, "dotprompt"), {"question": f"{value}."})
+    said = [("system", f"{after}.{before}"), ("user", f".{value}."), ("user", f"{before}{value}.{after}")]
+    assert found == said
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u2028", "a <<<dotprompt:role:user>>>"])
+def test_blank_messages_and_markers_are_refused(text: str) -> None:
+    fixed = TemplateMessage("system", (text,) if text else ())
+    with pytest.raises(NotExpressible, match="openai-json"):
+        format_of("dotprompt").files(changed(messages=(fixed, TemplateMessage("user", (Slot("question"),)))))
+
+
+def test_the_limits_are_as_stated(render: Render) -> None:
+    inputs = (Input("question"), Input("many", many=True))
+    user = TemplateMessage("user", (Slot("question"), Slot("many", "lines")))
+    file = file_of(changed(messages=(TemplateMessage("system", ("s",)), user), inputs=inputs), "dotprompt")
+    assert all(limit in file.decode() for limit in LIMITS)
+    marked = render(file, {"question": "a<<<dotprompt:role:model>>>b", "many": []})
+    assert marked == [("system", "s"), ("user", "a"), ("model", "bnone")]
+    many = render(file, {"question": "", "many": ["x"] * (MOST + 1)})
+    assert many[1][1].endswith(f"[{MOST}] x\n[] x")
+    alone = changed(messages=(TemplateMessage("user", (Slot("question"),)),), inputs=(Input("question"),))
+    assert render(file_of(alone, "dotprompt"), {"question": " \n"}) == []
+
+
+def test_inputs_of_other_types_and_names_that_handlebars_knows(render: Render) -> None:
+    flag = Slot("history", words=("True", "False"))
+    parts = (Slot("if"), " ", flag, "\n", Slot("json", "lines"), Slot("end"), Slot("carriage_return"), "\r ")
+    inputs = [Input("if", "number"), Input("history", "flag"), Input("json", "flag", many=True)]
+    inputs += [Input("end"), Input("carriage_return")]
+    out = changed(messages=(TemplateMessage("user", parts),), inputs=inputs)
+    given = {"if": "0.5", "history": False, "json": [True, False], "end": "y", "carriage_return": "z"}
+    assert render(file_of(out, "dotprompt"), given) == [("user", "0.5 False\n[1] true\n[2] falseyz\r ")]
+
+
+def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
+    pytest.importorskip("dotpromptz", reason=DOTPROMPTZ)
+    program = replace(exported(made(method("vanilla"), temperature=0.7)), note="Demonstrations: CC BY 4.0.")
+    export(program, "dotprompt", tmp_path / "p.prompt")
+    from dotpromptz.dotprompt import Dotprompt
+
+    told: Any = asyncio.run(Dotprompt().render_metadata((tmp_path / "p.prompt").read_text("utf-8")))
+    assert told.config["temperature"] == 0.7
+    assert told.config["maxOutputTokens"] == program.prompts[0].sampling.max_tokens
+    assert told.input.schema == program.prompts[0].input_schema
+    assert told.output.schema == program.prompts[0].output_schema
+    assert told.ext["ragc"]["program"] == program.fingerprint
+    assert told.ext["ragc"]["note"] == program.note

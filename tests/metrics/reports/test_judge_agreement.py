@@ -1,0 +1,214 @@
+"""Agreement of a judge with people: hand-computed figures, outside numbers, and files that do not fit."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.errors import DataError, UsageError
+from ragc.metrics.reports.judge_agreement import Agreement, Judged, agreement, read_judged
+from tests.examples import examples
+from tests.paths import SHARED_DATA
+
+NQ301 = SHARED_DATA / "judged" / "openqa_eval"
+
+
+def rows(both: int, judge_only: int, human_only: int, neither: int) -> list[Judged]:
+    cells = (
+        (True, True, both),
+        (False, True, judge_only),
+        (True, False, human_only),
+        (False, False, neither),
+    )
+    return [Judged(human, judge) for human, judge, times in cells for _ in range(times)]
+
+
+def test_hand_computed_figures() -> None:
+    # Accuracy .7; the judge says correct 25 times, people 30: chance is .5 * .6 + .5 * .4 = .5.
+    found = agreement(rows(20, 5, 10, 15), seed=0)
+    assert (found.both, found.judge_only, found.human_only, found.neither) == (20, 5, 10, 15)
+    assert (found.n, found.unreadable) == (50, 0)
+    assert found.kappa is not None
+    assert found.precision is not None
+    assert found.recall is not None
+    assert found.accuracy.mean == pytest.approx(0.7)
+    assert found.kappa.mean == pytest.approx(0.4)
+    assert found.precision.mean == pytest.approx(20 / 25)
+    assert found.recall.mean == pytest.approx(20 / 30)
+    assert (found.kappa.n, found.precision.n, found.recall.n) == (50, 25, 30)
+    assert found.kappa.low == pytest.approx((found.accuracy.low - 0.5) / 0.5)
+    assert found.kappa.high == pytest.approx((found.accuracy.high - 0.5) / 0.5)
+
+
+def test_a_judge_that_always_agrees_and_one_that_never_does() -> None:
+    same, opposite = agreement(rows(10, 0, 0, 10), seed=0), agreement(rows(0, 10, 10, 0), seed=0)
+    assert same.kappa is not None
+    assert opposite.kappa is not None
+    assert (same.kappa.mean, same.kappa.high) == (1.0, 1.0)
+    assert same.kappa.low < 1.0
+    assert (opposite.kappa.mean, opposite.kappa.low) == (-1.0, -1.0)
+    assert opposite.kappa.high > -1.0
+
+
+def test_what_cannot_be_told_is_none() -> None:
+    all_correct, none_correct = agreement(rows(4, 0, 0, 0), seed=0), agreement(rows(0, 0, 0, 4), seed=0)
+    assert all_correct.kappa is None
+    assert none_correct.kappa is None
+    assert none_correct.precision is None
+    assert none_correct.recall is None
+    silent = agreement(rows(0, 0, 3, 1), seed=0)
+    assert silent.precision is None
+    assert silent.recall is not None
+    assert silent.kappa is not None
+    assert (silent.recall.mean, silent.kappa.mean) == (0.0, 0.0)
+    with pytest.raises(UsageError, match="no judged answers"):
+        agreement([], seed=0)
+
+
+def test_an_unreadable_verdict_counts_as_not_correct_and_is_counted() -> None:
+    found = agreement([Judged(True, None), Judged(False, None), Judged(True, True)], seed=0)
+    assert (found.both, found.judge_only, found.human_only, found.neither) == (1, 0, 1, 1)
+    assert found.unreadable == 2
+
+
+counts = st.tuples(*[st.integers(0, 30)] * 4).filter(any)
+
+
+@settings(max_examples=examples(30))
+@given(counts, st.integers(0, 5))
+def test_bounds_order_and_json(cells: tuple[int, int, int, int], seed: int) -> None:
+    given_rows = rows(*cells)
+    found = agreement(given_rows, seed=seed)
+    random.Random(seed).shuffle(given_rows)
+    assert agreement(given_rows, seed=seed) == found
+    assert found.n == sum(cells)
+    for part, least in ((found.accuracy, 0), (found.kappa, -1), (found.precision, 0), (found.recall, 0)):
+        if part is not None:
+            assert least <= part.low <= part.mean <= part.high <= 1 + 1e-12
+    said = json.loads(json.dumps(found.to_json()))
+    assert said["n"] == found.n
+    assert said["accuracy"]["mean"] == found.accuracy.mean
+    assert (said["kappa"] is None) == (found.kappa is None)
+
+
+@settings(max_examples=examples(30))
+@given(counts)
+def test_kappa_is_symmetric_and_swapping_sides_swaps_precision_and_recall(
+    cells: tuple[int, int, int, int],
+) -> None:
+    one = agreement(rows(*cells), seed=0)
+    other = agreement([Judged(bool(row.judge), row.human) for row in rows(*cells)], seed=0)
+    assert one.kappa == other.kappa
+    assert one.precision == other.recall
+
+
+def of_nq301(name: str) -> Agreement:
+    """The verdicts of a file of NQ301 against people's; what is neither yes nor no is unreadable."""
+
+    def verdicts(file: str) -> list[bool | None]:
+        with (NQ301 / file).open(encoding="utf-8", newline="") as lines:
+            said = [row["Acceptable?"] for row in csv.DictReader(lines, delimiter="\t")]
+        return [{"Yes": True, "No": False}.get(word) for word in said]
+
+    pairs = zip(verdicts("NQ301_human.tsv"), verdicts(name), strict=True)
+    return agreement([Judged(bool(human), judge) for human, judge in pairs], seed=0)
+
+
+@pytest.mark.skipif(not NQ301.exists(), reason="the shared data are not there")
+@pytest.mark.parametrize(
+    ("name", "cells", "unreadable", "expected"),
+    [
+        (
+            "NQ301_BEM.tsv",
+            (599, 72, 217, 602),
+            0,
+            (0.8060402684563759, 0.6157182403766694, 0.8926974664679582, 0.7340686274509803),
+        ),
+        (
+            "NQ301_gpt-4.tsv",
+            (679, 89, 137, 585),
+            2,
+            (0.8483221476510067, 0.6957491253939341, 0.8841145833333334, 0.8321078431372549),
+        ),
+    ],
+)
+def test_two_judges_of_nq301_agree_with_people_as_scikit_learn_says(
+    name: str, cells: tuple[int, ...], unreadable: int, expected: tuple[float, ...]
+) -> None:
+    found = of_nq301(name)
+    assert (found.both, found.judge_only, found.human_only, found.neither) == cells
+    assert (found.n, found.unreadable) == (1490, unreadable)
+    parts = (found.accuracy, found.kappa, found.precision, found.recall)
+    for part, value in zip(parts, expected, strict=True):
+        assert part is not None
+        assert part.mean == pytest.approx(value, abs=1e-12)
+        assert part.low < value < part.high
+
+
+def write(folder: Path, *lines: Any) -> Path:
+    path = folder / "judged.jsonl"
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", "utf-8")
+    return path
+
+
+def test_rows_are_read_from_json_lines(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        {"id": 1, "human": True, "judge": False},
+        "",
+        {"human": "Yes", "judge": "hallucination"},
+        {"human": "incorrect", "judge": None},
+        {"human": False, "judge": {"verdict": "correct", "by": "exact"}},
+        {"human": {"verdict": "missing"}, "judge": {"verdict": "wrong", "by": "unreadable"}},
+    )
+    assert read_judged(path) == (
+        Judged(True, False),
+        Judged(True, False),
+        Judged(False, None),
+        Judged(False, True),
+        Judged(False, None),
+    )
+
+
+def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        {"human": True, "judge": True},
+        "{broken",
+        {"human": True},
+        {"human": None, "judge": True},
+        {"human": True, "judge": "perhaps"},
+        {"human": 2, "judge": True},
+        {"human": True, "judge": {"verdict": ["correct"]}},
+        "[" * 100_000,
+        [1],
+    )
+    with pytest.raises(DataError) as caught:
+        read_judged(path)
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        f"line {number}" for number in range(2, 10)
+    ]
+    assert '`judge` is "perhaps", true, false or one of correct' in caught.value.problems[3]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_file_without_rows_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "judged.jsonl").write_text(text, "utf-8")
+    with pytest.raises(DataError, match="no judged answers"):
+        read_judged(tmp_path / "judged.jsonl")
+
+
+def test_a_file_that_is_not_there_or_not_text_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"judged\.jsonl"):
+        read_judged(tmp_path / "judged.jsonl")
+    (tmp_path / "judged.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="No judged answers can be read"):
+        read_judged(tmp_path / "judged.jsonl")

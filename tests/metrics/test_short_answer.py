@@ -1,0 +1,219 @@
+"""Short-answer metrics against hand computations, the traps of normalisation, and published figures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import string
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.errors import UnknownName, UsageError
+from ragc.metrics import METRICS, Metric, Outcome, get, score
+from ragc.metrics.short_answer import METRICS as SHORT
+from ragc.metrics.short_answer import normalise, rqrag_f1, token_f1
+from tests.paths import SHARED_DATA, SRC
+
+TEXT_IDS = ("em", "f1", "acc", "hotpot_em", "hotpot_f1")
+JUDGED = SHARED_DATA / "judged" / "openqa_eval"
+
+texts = st.text(alphabet=st.sampled_from("abthe AN.-'’é1"), max_size=12) | st.text(max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The  Beatles", "beatles"),
+        ("well-known", "wellknown"),
+        ("a-b", "ab"),
+        ("A.", ""),
+        ("t.h.e end", "end"),
+        ("U.S.A.", "usa"),
+        ("an apple a day", "apple day"),
+        ("theatre", "theatre"),
+        ("it’s “here” – now", "it’s “here” – now"),
+        ("it's", "its"),
+        ("3,610\tand\n4", "3610 and 4"),
+        (" \t ", ""),
+    ],
+)
+def test_normalisation_lowers_deletes_punctuation_then_articles_then_spaces(text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "prediction", "golds", "expected"),
+    [
+        ("em", "The Beatles!", ["Beatles"], 1.0),
+        ("em", "Beatles band", ["Beatles"], 0.0),
+        ("em", "Bob Russell", ["Bobby Scott", "bob russell"], 1.0),
+        ("em", "the", [""], 1.0),
+        ("f1", "the quick brown fox", ["brown fox jumps high"], 2 * 2 / (3 + 4)),
+        ("f1", "no no no", ["no"], 2 * 1 / (3 + 1)),
+        ("f1", "no no yes", ["no no"], 2 * 2 / (3 + 2)),
+        ("f1", "x", ["y", "x z"], 2 / 3),
+        ("f1", "", [""], 1.0),
+        ("f1", "the", ["."], 1.0),
+        ("f1", "", ["x"], 0.0),
+        ("f1", "x", [""], 0.0),
+        ("f1", "yes it is", ["yes"], 0.5),
+        ("hotpot_f1", "yes it is", ["yes"], 0.0),
+        ("hotpot_f1", "yes", ["yes it is"], 0.0),
+        ("hotpot_f1", "no answer", ["noanswer"], 0.0),
+        ("hotpot_f1", "Yes.", ["yes"], 1.0),
+        ("hotpot_f1", "x y", ["x"], 2 / 3),
+        ("hotpot_f1", "", [""], 0.0),
+        ("hotpot_em", "Yes.", ["yes"], 1.0),
+        ("hotpot_em", "yes it is", ["yes"], 0.0),
+        ("acc", "It was the Beatles, of course", ["beatles of"], 1.0),
+        ("acc", "unknown", ["know"], 1.0),
+        ("acc", "anything", ["the"], 0.0),
+        ("acc", "paris", ["london", "Paris!"], 1.0),
+    ],
+)
+def test_hand_computed_scores(metric: str, prediction: str, golds: list[str], expected: float) -> None:
+    assert score(metric, prediction, golds) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", TEXT_IDS)
+def test_no_prediction_and_no_gold_score_zero(metric: str) -> None:
+    assert score(metric, None, ["x"]) == score(metric, None, [""]) == 0.0
+    assert score(metric, "x", []) == score(metric, "", []) == 0.0
+    assert get(metric).score(Outcome(None)) == 0.0
+
+
+def test_the_rules_of_one_core_differ_only_by_flags() -> None:
+    assert token_f1("", "") == 1.0
+    assert token_f1("", "", empty_rule=False) == 0.0
+    assert token_f1("yes sir", "yes", yesno_rule=True) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prediction", "golds", "expected"),
+    [
+        ("it’s “here”", ["its here"], 1.0),  # typographic quotes become ASCII ones, which are then deleted
+        ("cafÃ©", ["café"], 1.0),  # UTF-8 once read as Latin-1
+        ("R&amp;B", ["r b"], 0.0),  # becomes R&B, and then one word
+        ("R&amp;B", ["rb"], 1.0),
+        ("a–b", ["ab"], 0.0),  # a dash is no ASCII punctuation and stays
+        ("yes it is", ["yes"], 0.5),
+        ("x", ["y", "x z"], 2 / 3),
+        ("", [""], 0.0),
+        ("the", ["."], 1.0),
+        (None, ["x"], 0.0),
+        ("x", [], 0.0),
+    ],
+)
+def test_rq_rag_repairs_text_first_and_refuses_an_empty_prediction(
+    prediction: str | None, golds: list[str], expected: float
+) -> None:
+    pytest.importorskip("ftfy")
+    assert rqrag_f1(prediction, golds) == pytest.approx(expected)
+
+
+@given(st.text(alphabet="ab AN.&;<>/lt\n\x1b[0m\x00") | st.text(max_size=20), texts)
+def test_repairing_is_that_of_ftfy(prediction: str, gold: str) -> None:
+    fix = pytest.importorskip("ftfy").fix_text
+    assert token_f1(prediction, gold, ftfy=True) == token_f1(fix(prediction), fix(gold))
+
+
+def test_without_ftfy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    short_module = sys.modules["ragc.metrics.short_answer"]
+    monkeypatch.setitem(sys.modules, "ftfy", None)
+    monkeypatch.setattr(short_module, "_ftfy", short_module._ftfy.__wrapped__)
+    with pytest.raises(UsageError, match=r"pip install 'ragc\[metrics\]'"):
+        rqrag_f1("x", ["x"])
+
+
+@pytest.mark.parametrize("metric", SHORT, ids=lambda metric: metric.id)
+@pytest.mark.parametrize("outcome", [Outcome(["x"], ("x",)), Outcome("x", (["x"],)), Outcome(None, (3,))])  # type: ignore[arg-type]
+def test_what_is_no_text_is_refused_by_name(metric: Metric, outcome: Outcome) -> None:
+    with pytest.raises(UsageError, match=f"{metric.id} compares texts, but got (list|int)"):
+        metric.score(outcome)
+
+
+@given(st.sampled_from(TEXT_IDS), texts, st.lists(texts, max_size=4))
+def test_scores_lie_between_0_and_1(metric: str, prediction: str, golds: list[str]) -> None:
+    assert 0.0 <= score(metric, prediction, golds) <= 1.0
+
+
+@given(st.sampled_from(TEXT_IDS), texts, st.permutations(["x", "the x", "", "yes", "b a"]), texts)
+def test_order_of_golds_does_not_matter_and_more_golds_never_hurt(
+    metric: str, prediction: str, golds: list[str], another: str
+) -> None:
+    value = score(metric, prediction, golds)
+    assert value == score(metric, prediction, sorted(golds))
+    assert score(metric, prediction, [*golds, another]) >= value
+
+
+@given(texts)
+def test_a_gold_repeated_word_for_word_is_right(gold: str) -> None:
+    assert score("em", gold, [gold]) == score("f1", gold, [gold]) == 1.0
+    has_content = float(bool(normalise(gold)))
+    assert score("acc", gold, [gold]) == score("hotpot_f1", gold, [gold]) == has_content
+
+
+@given(texts, texts)
+def test_exact_match_implies_full_f1_and_f1_is_symmetric(one: str, other: str) -> None:
+    assert token_f1(one, other) == pytest.approx(token_f1(other, one))
+    if score("em", one, [other]):
+        assert score("f1", one, [other]) == 1.0
+
+
+@given(st.text(alphabet=string.printable, max_size=20))
+def test_normalising_leaves_no_ascii_punctuation_and_single_spaces(text: str) -> None:
+    result = normalise(text)
+    assert not set(result) & set(string.punctuation)
+    assert result == " ".join(result.split())
+
+
+def test_ids_are_found_and_typing_errors_are_answered_with_the_nearest() -> None:
+    assert [get(metric.id) for metric in METRICS] == list(METRICS)
+    assert len({metric.id for metric in METRICS}) == len(METRICS)
+    with pytest.raises(UnknownName, match="Did you mean 'hotpot_f1'"):
+        get("hotpotf1")
+    with pytest.raises(UsageError, match="cannot be computed from text alone"):
+        score("tokens", "x", ["x"])
+
+
+def test_the_registry_imports_nothing_heavy() -> None:
+    check = "import sys, ragc.metrics; print([m for m in ('numpy', 'scipy', 'dspy') if m in sys.modules])"
+    source = str(SRC)
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, env={"PYTHONPATH": source}, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def published_em(name: str) -> tuple[float, int]:
+    data = (JUDGED / name).read_bytes()
+    lines = (gzip.decompress(data) if name.endswith(".gz") else data).decode().splitlines()
+    rows = [json.loads(line) for line in lines]
+    # A few rows hold several predictions; the published figure is that of the first.
+    said = [row["prediction"] if isinstance(row["prediction"], str) else row["prediction"][0] for row in rows]
+    values = [score("em", text, row["answer"]) for text, row in zip(said, rows, strict=True)]
+    return 100 * sum(values) / len(values), len(values)
+
+
+@pytest.mark.skipif(
+    not JUDGED.is_dir(), reason="the judged answers of OpenQA-eval are not beside the repository"
+)
+@pytest.mark.parametrize(
+    ("name", "questions", "expected"),
+    [
+        ("NQ_DPR.jsonl.gz", 3610, 40.91),
+        ("NQ_FiD.jsonl.gz", 3610, 46.48),
+        ("NQ_FiD-KD.jsonl.gz", 3610, 49.56),
+        ("NQ_Contriever_FiD.jsonl.gz", 3610, 47.87),
+        ("NQ301_text-davinci-003_zeroshot.jsonl", 301, 12.62),
+        ("NQ301_text-davinci-003_fewshot-n64.jsonl", 301, 33.89),
+    ],
+)
+def test_exact_match_reproduces_published_figures(name: str, questions: int, expected: float) -> None:
+    value, count = published_em(name)
+    assert count == questions
+    assert value == pytest.approx(expected, abs=0.01)

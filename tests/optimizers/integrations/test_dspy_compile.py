@@ -1,0 +1,238 @@
+"""ragc as an optimizer of DSPy's kind: a program, examples in memory, a metric, and a better program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import dspy
+import pytest
+from dspy.teleprompt import Teleprompter
+
+import ragc
+from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
+from ragc.optimizers.integrations import dspy_compile
+from ragc.programs import method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+from tests.optimizers.colours import COLOURS, needs_demos
+
+THINGS = [Passage(f"d{i}", f"Thing {i}", f"Thing number{i} is {COLOURS[i % 5]}.") for i in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+
+
+def example(n: int, **more: Any) -> dspy.Example:
+    values = {"question": f"What colour is thing number{n}?", "answer": COLOURS[n % 5], **more}
+    return dspy.Example(**values).with_inputs("question")
+
+
+def with_passages(*numbers: int) -> list[dspy.Example]:
+    return [example(n, passages=[f"{THINGS[n].text} It is old.", "Nothing else."]) for n in numbers]
+
+
+TRAIN, VAL = with_passages(*range(12)), with_passages(*range(12, 30))
+
+
+def exact(gold: dspy.Example, said: dspy.Prediction, trace: Any = None) -> bool:
+    return bool(said.answer == gold.answer)
+
+
+def made(target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
+    target = target or ScriptedTarget(needs_demos)
+    runtime = Runtime({"main": target}, {"local": ListSource(THINGS)}, store=CallStore(None))
+    return method("vanilla").build(runtime, knobs)
+
+
+def test_the_example_of_its_own_page_runs(tmp_path: Path) -> None:
+    text = (dspy_compile.__doc__ or "").split("\n\n", 1)[1].rpartition("\n\nThe program that comes back")[0]
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        names: dict[str, Any] = {}
+        exec(compile(dedent(text), "example", "exec"), names)
+    finally:
+        os.chdir(before)
+    assert names["compiled"](question="Capital of France?").answer == "Paris"
+    again = ragc.load(tmp_path / "compiled" / "france").build(names["program"].runtime)
+    assert again(question="Capital of France?").answer == "Paris"
+
+
+@pytest.mark.parametrize("metric", [exact, "em"])
+def test_a_better_program_comes_back_and_the_given_one_stays_as_it_was(metric: Any) -> None:
+    target = ScriptedTarget(needs_demos)
+    program = made(target, top_k=2)
+    optimizer = ragc.Compile(metric=metric, trials=4, demos=2, seed=1)
+    found = optimizer.compile(program, trainset=TRAIN, valset=VAL)
+    assert isinstance(found, RagProgram)
+    assert found is not program
+    assert dict(program.named_predictors())["answer"].demos == []
+    assert len(dict(found.named_predictors())["answer"].demos) in (1, 2)
+    assert found.runtime is program.runtime
+    assert found.knobs == program.knobs
+    assert optimizer.compiled is not None
+    dev = optimizer.compiled.provenance["dev"]
+    (name,) = dev["winner"]
+    assert dev["winner"][name]["mean"] == 1 > dev["baseline"][name]["mean"]
+    demos = dict(found.named_predictors())["answer"].demos
+    assert all("It is old." in demo["passages"][0] for demo in demos), "examples bring their passages"
+
+
+def test_both_kinds_of_metric_and_a_second_run_give_the_same_program() -> None:
+    states = []
+    for metric in (exact, exact, "em"):
+        optimizer = ragc.Compile(metric=metric, trials=3, demos=2, knobs=["top_k"])
+        optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+        assert optimizer.compiled is not None
+        states.append(optimizer.compiled.state)
+    assert states[0] == states[1] == states[2]
+
+
+def test_what_is_searched_are_the_sources_of_the_program_where_examples_bring_no_passages() -> None:
+    target = ScriptedTarget(needs_demos)
+    asked = [example(n) for n in range(20)]
+    ragc.Compile(metric=exact, trials=1, demos=0, knobs=["top_k"]).compile(
+        made(target), trainset=[], valset=asked
+    )
+    assert "[1] Thing 0\n" in target.requests[0].messages[-1].content
+
+
+def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
+    optimizer = ragc.Compile(metric=exact, trials=1, demos=1)
+    optimizer.compile(made(), trainset=VAL[:10])
+    assert optimizer.compiled is not None
+    sizes = {name: held["n"] for name, held in optimizer.compiled.provenance["data"].items()}
+    assert sizes == {"train": 2, "dev": 8}
+
+
+def test_it_is_a_teleprompter_and_a_compiled_program_is_one_of_dspys(tmp_path: Path) -> None:
+    optimizer = ragc.Compile(metric=exact, trials=2, demos=1, out=tmp_path / "out")
+    assert isinstance(optimizer, Teleprompter)
+    found = optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+    assert found._compiled
+    found.save(tmp_path / "state.json")
+    other = made()
+    other.load(tmp_path / "state.json")
+    assert other.dump_state() == found.dump_state()
+    saved = ragc.load(tmp_path / "out")
+    assert saved.build(other.runtime).dump_state() == found.dump_state()
+    assert json.loads((tmp_path / "out" / "provenance.json").read_text("utf-8"))["search"]["trials"] == 2
+
+
+def test_a_peer_stands_behind_the_same_call() -> None:
+    optimizer = ragc.Compile(metric=exact, optimizer="random", trials=1, demos=2)
+    found = optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+    assert dict(found.named_predictors())["answer"].demos
+    assert optimizer.compiled is not None
+    assert optimizer.compiled.provenance["search"]["optimizer"] == "random"
+
+
+def test_its_budget_is_hard_and_instructions_of_the_callers_own_are_kept() -> None:
+    target = ScriptedTarget(needs_demos)
+    program = made(target)
+    call = dict(program.named_predictors())["answer"]
+    call.signature = call.signature.with_instructions("Name the colour.")
+    optimizer = ragc.Compile(metric=exact, trials=9, demos=2, budget={"lm_calls": 40})
+    found = optimizer.compile(program, trainset=TRAIN, valset=VAL)
+    assert len(target.requests) <= 40
+    assert all("Name the colour." in request.messages[0].content for request in target.requests)
+    assert dict(found.named_predictors())["answer"].signature.instructions == "Name the colour."
+
+
+def test_a_metric_may_call_models_and_programs_itself() -> None:
+    def knows(request: ChatRequest) -> dict[str, str]:
+        number = re.findall(r"thing number(\d+)\?", request.messages[-1].content)[-1]
+        return {"answer": COLOURS[int(number) % 5]}
+
+    judge = made(ScriptedTarget(knows))
+
+    def judged(gold: dspy.Example, said: dspy.Prediction, trace: Any = None) -> float:
+        return float(judge(question=gold.question).answer == said.answer)
+
+    optimizer = ragc.Compile(metric=judged, trials=2, demos=1)
+    optimizer.compile(made(), trainset=TRAIN, valset=VAL[:4])
+    assert optimizer.compiled is not None
+    assert optimizer.compiled.provenance["dev"]["winner"]["metric"]["mean"] == 1
+
+
+class Mine(dspy.Module):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "says"),
+    [
+        ({"program": Mine()}, UsageError, r"program of ragc.*found Mine.*DSPy's optimizers"),
+        ({"teacher": Mine()}, UsageError, "no teacher"),
+        ({"valset": []}, UsageError, "give it a valset"),
+        ({"trainset": []}, UsageError, "trainset, which is empty"),
+        ({"valset": TRAIN[:3]}, DataError, "share"),
+        ({"valset": [dspy.Example(question="Why?")]}, UsageError, "`answer`, found question"),
+        ({"valset": ["Why?"]}, UsageError, "found str"),
+        ({"valset": [*VAL[:2], example(31)]}, UsageError, "valset come with passages and some do not"),
+        ({"valset": [example(31, passages=[3])]}, UsageError, "a text or has a `text`, found 3"),
+    ],
+)
+def test_what_it_cannot_work_with_is_one_clear_sentence(
+    change: dict[str, Any], kind: type[RagcError], says: str
+) -> None:
+    given = {"program": made(), "trainset": TRAIN, "valset": VAL, **change}
+    with pytest.raises(kind, match=says):
+        ragc.Compile(metric=exact).compile(given.pop("program"), **given)
+
+
+def test_settings_that_cannot_be_are_told_at_once() -> None:
+    optimizer = ragc.Compile(metric="emm", trials=0, knobs=["topk"], budget={"calls": 3}, tials=3)
+    with pytest.raises(RecipeError) as error:
+        optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+    for part in ("emm", "trials", "top_k", "lm_calls", "tials"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "says"),
+    [
+        (lambda gold, said: 7, "number from 0 to 1, and it gave 7"),
+        (lambda gold, said: None, "it gave None"),
+        (lambda gold: 1, "called as metric"),
+    ],
+)
+def test_a_metric_that_cannot_be_used_is_told_with_its_question(metric: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ragc.Compile(metric=metric, demos=0).compile(made(), trainset=TRAIN, valset=VAL)
+
+
+def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None:
+    def broken(request: ChatRequest) -> str:
+        return "[]"
+
+    seen = list[dspy.Prediction]()
+
+    def sees(gold: dspy.Example, said: dspy.Prediction) -> float:
+        seen.append(said)
+        return 1.0
+
+    optimizer = ragc.Compile(metric=sees, demos=0)
+    with pytest.raises(NothingAnswered, match="3 of 3 questions failed"):
+        optimizer.compile(made(ScriptedTarget(broken)), trainset=[], valset=VAL[:3])
+    assert seen == []
+
+    def once(request: ChatRequest) -> Any:
+        return {"answer": "red"} if VAL[0].question in request.messages[-1].content else "[]"
+
+    optimizer.compile(made(ScriptedTarget(once)), trainset=[], valset=VAL[:3])
+    assert len(seen) == 1
+    assert optimizer.compiled is not None
+    assert optimizer.compiled.provenance["dev"]["baseline"]["metric"]["mean"] == pytest.approx(1 / 3)
+    assert optimizer.compiled.provenance["failures"]["dev"]["winner"]["n"] == 2

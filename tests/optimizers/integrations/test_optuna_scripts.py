@@ -1,0 +1,272 @@
+"""Scripts that people with Optuna write, run as they are against a server on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+import ragc
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from ragc.cli.main import main
+from ragc.errors import ArtefactError, UsageError
+from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
+from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.status import status
+from tests.examples import cases
+from tests.optimizers.colours import RECIPE, write_data
+from tests.paths import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Loopback]:
+    with Loopback(latency_s=0.001) as made:
+        yield made
+
+
+@pytest.fixture
+def project(tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a recipe and data, which is the working directory; the cache is in it too."""
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    write_data(tmp_path, 30)
+    target = f'[targets.main]\nkind = "vllm"\nmodel = "{MODEL}"\nbase_url = "{server.url}"'
+    text = RECIPE.replace('[targets.main]\nkind = "embedded"', target).replace("demos = 2", "demos = 0")
+    (tmp_path / "recipe.toml").write_text(text, "utf-8")
+    server.latency_s = 0.001
+    return tmp_path
+
+
+def script(project: Path, text: str) -> subprocess.Popen[str]:
+    """`text` as a process of its own in `project`."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def tried(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    return [trial for trial in study.trials if BASELINE not in trial.user_attrs]
+
+
+def states(study: optuna.Study) -> list[str]:
+    return [trial.state.name for trial in study.trials]
+
+
+def test_the_script_of_the_readme_runs_and_goes_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    told = capsys.readouterr().err
+    study, objective = names["study"], names["objective"]
+    assert study.study_name == "first"
+    assert study.user_attrs[PATH] == str(objective.path)
+    assert str(objective.path) in told
+    assert len(study.trials) == 20
+    assert load(project / "compiled" / "best").provenance["search"]["optuna"] == study.best_trial.number
+    exec(block, names)
+    assert len(names["study"].trials) == 40
+    assert main(["study", "status", "first"]) == 0
+    assert re.search(r"trials +39 of 39", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_budget_of_trials_stops_the_study_with_one_note(
+    project: Path, jobs: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def optimized(trials: int) -> optuna.Study:
+        sets = (f"budget.trials={trials}",)
+        study = ragc.study("recipe.toml", sets=sets)
+        study.pruner = optuna.pruners.NopPruner()
+        study.optimize(ragc.objective("recipe.toml", sets=sets), n_trials=30, n_jobs=jobs)
+        return study
+
+    study = optimized(4)
+    done = [trial for trial in tried(study) if trial.state is not TrialState.PRUNED]
+    assert len(done) == 4
+    assert len(study.trials) <= 4 + jobs  # the baseline, and one that began meanwhile
+    assert [record.message for record in caplog.records if "budget" in record.message] == [
+        "The budget of 4 trials is spent; raise budget.trials to go on."
+    ]
+    study = optimized(6)
+    assert len([trial for trial in tried(study) if trial.state is TrialState.COMPLETE]) == 6
+
+
+@pytest.mark.parametrize("what", ["lm_calls", "tokens", "minutes"])
+def test_every_other_budget_stops_it_too(project: Path, what: str, server: Loopback) -> None:
+    limit = {"lm_calls": 25, "tokens": 9000, "minutes": 0.002}[what]
+    server.latency_s = 0.05 if what == "minutes" else 0.001
+    sets = (f"budget.{what}={limit}", "search.ranges.top_k=[1, 9]")
+    study = optuna.create_study(direction="maximize")
+    before = server.log.requests
+    study.optimize(ragc.objective("recipe.toml", sets=sets), n_trials=30)
+    assert 1 <= len(study.trials) < 30
+    if what == "lm_calls":
+        assert server.log.requests - before <= 25
+
+
+def test_whoever_asks_and_tells_by_hand_gets_a_pruned_trial(project: Path) -> None:
+    study, objective = (
+        optuna.create_study(direction="maximize"),
+        ragc.objective("recipe.toml", sets=("budget.trials=1",)),
+    )
+    study.tell(first := study.ask(), objective(first))
+    with pytest.raises(optuna.TrialPruned, match="1 trial is spent"):
+        objective(study.ask())
+
+
+def test_directions_that_do_not_fit_are_refused_in_one_sentence(project: Path) -> None:
+    two = ('search.objectives=["em", "-tokens"]',)
+    cases: list[tuple[Mapping[str, Any], tuple[str, ...], str]] = [
+        ({"direction": "minimize"}, (), "The study minimizes em"),
+        ({"directions": ["maximize", "minimize"]}, two, "The study minimizes -tokens"),
+        ({"direction": "maximize"}, two, "1 direction and the recipe 2 objectives"),
+        ({"directions": ["maximize"] * 2}, (), "2 directions and the recipe 1 objective"),
+    ]
+    for directions, sets, said in cases:
+        study = optuna.create_study(**directions)
+        with pytest.raises(UsageError, match=said) as caught:
+            study.optimize(ragc.objective("recipe.toml", sets=sets), n_trials=3)
+        assert str(caught.value).count(". ") == 0
+        assert len(study.trials) == 1
+
+
+def test_storages_of_ones_own_keep_the_study_and_refuse_a_changed_recipe(project: Path) -> None:
+    storages: dict[str, Callable[[], Any]] = {
+        "sqlite": lambda: "sqlite:///own.db",
+        "journal": lambda: JournalStorage(JournalFileBackend("own.journal")),
+    }
+    for made in storages.values():
+        for trials in (3, 5):
+            study = optuna.create_study(
+                direction="maximize", storage=made(), study_name="mine", load_if_exists=True
+            )
+            study.optimize(ragc.objective("recipe.toml"), n_trials=trials - len(study.trials), n_jobs=2)
+            assert states(study) == ["COMPLETE"] * trials
+        study = optuna.load_study(storage=made(), study_name="mine")
+        with pytest.raises(UsageError, match="begun with another recipe"):
+            study.optimize(ragc.objective("recipe.toml", sets=("knobs.noise_n=1",)), n_trials=1)
+    ragc.objective("recipe.toml")
+    assert "storage of its own" in status("recipe.toml").next
+    with sqlite3.connect("own.db") as rows:
+        assert rows.execute("SELECT count(*) FROM trials").fetchone()[0] == 6
+
+
+def test_names_are_those_of_recipes_and_do_not_collide(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write_data(other, 30)
+    (other / "recipe.toml").write_bytes((project / "recipe.toml").read_bytes())
+    (project / "second.toml").write_bytes((project / "recipe.toml").read_bytes())
+    made = [ragc.study(path) for path in ("recipe.toml", other / "recipe.toml", "second.toml")]
+    assert len({study.study_name for study in made}) == 3
+    assert len({study.user_attrs[PATH] for study in made}) == 3
+    assert [study.study_name.rpartition("-")[0] for study in made] == ["recipe", "recipe", "second"]
+    assert status("second.toml").study == made[2].user_attrs[PATH]
+    assert status(made[0].study_name).study == made[0].user_attrs[PATH]
+    assert status(made[0].user_attrs[PATH]).study == made[0].user_attrs[PATH]
+    with pytest.raises(ArtefactError, match="No study is known at nothing"):
+        status("nothing")
+    with pytest.raises(UsageError, match="letters, digits"):
+        ragc.study("recipe.toml", name="../up")
+
+
+def test_a_name_is_kept_for_one_recipe(project: Path) -> None:
+    ragc.study("recipe.toml", name="mine")
+    ragc.study("recipe.toml", name="mine", sets=("budget.lm_calls=900",))
+    with pytest.raises(
+        UsageError, match=r"changed since the study 'mine' began \(- top_k|changed since.*noise"
+    ):
+        ragc.study("recipe.toml", name="mine", sets=("knobs.noise_n=1",))
+    with pytest.raises(UsageError, match="make both of the same recipe"):
+        ragc.study("recipe.toml", name="mine").optimize(ragc.objective("recipe.toml"), n_trials=1)
+
+
+def test_pruned_trials_are_pruned_and_the_status_counts_them(project: Path) -> None:
+    class Never(optuna.pruners.BasePruner):
+        def prune(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> bool:
+            return BASELINE not in trial.user_attrs
+
+    study = ragc.study("recipe.toml")
+    study.pruner = Never()
+    study.optimize(ragc.objective("recipe.toml"), n_trials=3)
+    assert states(study) == ["COMPLETE", "PRUNED", "PRUNED"]
+    found = status("recipe.toml")
+    assert found.trials["stopped"] == found.trials["done"] == 2
+    assert found.best is not None
+    assert found.best["trial"] == 0
+    assert found.lines()[-1] == "Run the script that optimizes it to go on."
+
+
+INTERRUPTED = """
+    import ragc
+    study = ragc.study("recipe.toml")
+    study.optimize(ragc.objective("recipe.toml"), n_trials={trials}, n_jobs={jobs})
+    print(len(study.trials))
+"""
+
+
+@pytest.mark.parametrize(("how", "jobs"), cases([("SIGINT", 1), ("SIGKILL", 1), ("SIGKILL", 2)], 2))
+def test_after_an_interrupt_the_baseline_is_asked_again(
+    project: Path, server: Loopback, how: str, jobs: int
+) -> None:
+    server.latency_s = 0.4
+    before = server.log.requests
+    process = script(project, INTERRUPTED.format(trials=9, jobs=jobs))
+    deadline = time.monotonic() + 60
+    while server.log.requests - before < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(getattr(signal, how))
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0, said
+    server.latency_s = 0.001
+    found = status("recipe.toml")
+    assert found.state == "cut off"
+    assert found.trials["stale"] == (jobs if how == "SIGKILL" else 0)
+    study = ragc.study("recipe.toml")
+    assert TrialState.RUNNING not in {trial.state for trial in study.trials}
+    study.optimize(ragc.objective("recipe.toml"), n_trials=4, n_jobs=jobs)
+    baselines = [trial.state.name for trial in study.trials if BASELINE in trial.user_attrs]
+    assert baselines == ["FAIL", "COMPLETE"]
+    assert states(study).count("COMPLETE") == 4
+    again = ragc.study("recipe.toml")
+    assert len(again.trials) == len(study.trials)
+    assert status("recipe.toml").state == "at rest"
+
+
+def test_a_process_at_work_keeps_its_trials(project: Path, server: Loopback) -> None:
+    server.latency_s = 0.3
+    before = server.log.requests
+    process = script(project, INTERRUPTED.format(trials=2, jobs=1))
+    deadline = time.monotonic() + 60
+    while server.log.requests == before and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert status("recipe.toml").state == "running"
+    study = ragc.study("recipe.toml")
+    assert states(study)[0] == "RUNNING"
+    server.latency_s = 0.001
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert out.strip() == "2"
+    assert states(study) == ["COMPLETE"] * 2

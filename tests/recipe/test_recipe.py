@@ -1,0 +1,598 @@
+"""Recipes: what they mean, and that everything wrong with one is said at once, with its line."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.errors import RecipeError, UsageError
+from ragc.programs import METHODS, method
+from ragc.programs.knobs import Knob
+from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
+from ragc.recipe.lines import Keys, locate
+from ragc.recipe.models import narrowed
+from ragc.recipe.write import document
+from ragc.targets.base import ROLES, Role, TargetSpec
+from tests.paths import SRC
+
+WHOLE = """\
+program = "vanilla"
+seed = 7
+concurrency = 64
+
+[knobs]
+noise_n = 2
+
+[search]
+knobs = ["top_k", "layout"]
+demos = 3
+instructions = 4
+trials = 12
+batch = 2
+objectives = ["f1", "-tokens"]
+optimizer = "random"
+pick = "-tokens"
+
+[search.ranges]
+top_k = [1, 4]
+query_pos = ["before", "both"]
+
+[data]
+dataset = "jsonl"
+questions = "questions.jsonl"
+train = 60
+dev = "dev.jsonl"
+
+[sources.local]
+kind = "bm25"
+corpus = "corpus.jsonl"
+
+[sources.local.options]
+k1 = 0.9
+
+[targets.main]
+kind = "vllm"
+model = "Qwen/Qwen2.5-7B-Instruct"
+base_url = "http://127.0.0.1:8000/v1"
+
+[targets.judge]
+kind = "hosted"
+model = "openai/gpt-4o-mini"
+
+[metrics]
+report = ["em", "f1", "recall@5"]
+
+[budget]
+lm_calls = 20000
+usd = 5
+minutes = 60
+"""
+
+LEAST = """\
+program = "vanilla"
+[sources.local]
+kind = "bm25"
+corpus = "corpus.jsonl"
+[targets.main]
+kind = "hosted"
+model = "openai/gpt-4o-mini"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("questions.jsonl", "dev.jsonl", "corpus.jsonl"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def problems(text: str, *sets: str, base: Path | None = None) -> tuple[str, ...]:
+    """What is wrong with `text`; files are looked for only where `base` is given."""
+    with pytest.raises(RecipeError) as caught:
+        parse(text, sets, base=base or Path(), files=base is not None)
+    return caught.value.problems
+
+
+def read(text: str, *sets: str) -> Recipe:
+    return parse(text, sets, files=False)
+
+
+def test_every_table_arrives_in_its_record(folder: Path) -> None:
+    (folder / "recipe.toml").write_text(WHOLE)
+    assert load(folder / "recipe.toml") == Recipe(
+        program="vanilla",
+        seed=7,
+        concurrency=64,
+        knobs={"noise_n": 2},
+        search=Search(
+            knobs=("layout", "top_k", "query_pos"),
+            ranges={"top_k": (1, 4), "query_pos": ("before", "both")},
+            demos=3,
+            instructions=4,
+            trials=12,
+            batch=2,
+            objectives=("f1", "-tokens"),
+            optimizer="random",
+            pick="-tokens",
+        ),
+        data=Data(questions="questions.jsonl", train=60, dev="dev.jsonl"),
+        sources={"local": SourceSpec("bm25", "corpus.jsonl", {"k1": 0.9})},
+        targets={
+            "main": TargetSpec("vllm", "Qwen/Qwen2.5-7B-Instruct", "http://127.0.0.1:8000/v1"),
+            "judge": TargetSpec("hosted", "openai/gpt-4o-mini"),
+        },
+        report=("em", "f1", "recall@5"),
+        budget=Budget(lm_calls=20000, usd=5.0, minutes=60.0),
+    )
+
+
+def test_what_is_left_out_has_the_declared_default() -> None:
+    recipe = read(LEAST)
+    assert (recipe.seed, recipe.concurrency, recipe.knobs, recipe.report) == (0, None, {}, ("em", "f1"))
+    assert recipe.search == Search((), {}, 0, 0, 30, 4, ("em",), "ragc", "em")
+    assert (recipe.data, recipe.budget) == (Data(), Budget())
+    assert recipe.method is method("vanilla")
+    assert recipe.settings() == method("vanilla").knobs()
+    assert recipe.space() == ()
+
+
+def test_paths_lead_from_the_folder_of_the_recipe(folder: Path) -> None:
+    (folder / "recipe.toml").write_text(WHOLE)
+    recipe = load(folder / "recipe.toml")
+    assert recipe.path(recipe.data.questions) == folder / "questions.jsonl"
+    assert str(folder) not in recipe.to_toml()
+    assert load(folder / "recipe.toml", base=folder / "x", files=False).base == folder / "x"
+
+
+def test_the_default_objective_is_the_first_metric_reported() -> None:
+    assert read(LEAST + '[metrics]\nreport = ["f1", "em"]').search.objectives == ("f1",)
+    recipe = read(LEAST + '[metrics]\nreport = ["tokens"]')
+    assert (recipe.search.objectives, recipe.search.pick) == (("-tokens",), "-tokens")
+
+
+def test_all_means_every_searched_knob_that_is_not_fixed() -> None:
+    recipe = read(LEAST + '[knobs]\ntop_k = 4\n[search]\nknobs = "all"')
+    declared = method("vanilla").knobs.declared()
+    assert recipe.search.knobs == tuple(k.name for k in declared if k.searched and k.name != "top_k")
+
+
+def test_own_ranges_stand_over_the_declared_ones() -> None:
+    recipe = read(LEAST + "[search]\nranges = { top_k = [5, 9], cot = [true], chunk_size = [100, 300] }")
+    space = {knob.name: knob for knob in recipe.space()}
+    assert (space["top_k"].low, space["top_k"].high, space["top_k"].default) == (5, 9, 5)
+    assert (space["cot"].options, space["cot"].default) == ((True,), True)
+    assert (space["chunk_size"].low, space["chunk_size"].high, space["chunk_size"].default) == (100, 300, 200)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_a_narrowed_knob_keeps_a_default_inside_its_range(one: int, two: int, default: int) -> None:
+    knob = narrowed(Knob("k", "int", default, "", low=0, high=9), (min(one, two), max(one, two)))
+    assert knob.check(knob.default) == knob.default
+    assert type(knob.default) is int
+
+
+def test_a_source_without_a_corpus_uses_the_one_of_the_data() -> None:
+    recipe = read(LEAST.replace('corpus = "corpus.jsonl"', "") + '[data]\ncorpus = "shared.jsonl"')
+    assert recipe.sources["local"].corpus == "shared.jsonl"
+
+
+def test_pydocs_brings_its_own_questions_and_corpus() -> None:
+    recipe = read(LEAST.replace('corpus = "corpus.jsonl"', "") + '[data]\ndataset = "pydocs"\ndev = 20')
+    assert (recipe.data.dev, recipe.sources["local"].corpus) == (20, "")
+
+
+def test_embedded_weights_lead_from_the_recipe() -> None:
+    text = LEAST.replace(
+        'kind = "hosted"\nmodel = "openai/gpt-4o-mini"', 'kind = "embedded"\nmodel = "m.gguf"'
+    )
+    recipe = parse(text, base=Path("there"), files=False)
+    assert recipe.targets["main"].model == "m.gguf"
+    assert recipe.target_specs()["main"].model == str(Path("there", "m.gguf"))
+    assert problems(text, base=Path("there"))[-1].startswith(
+        "line 7: targets.main.model = 'm.gguf': there is no"
+    )
+
+
+def test_everything_wrong_is_said_at_once_in_the_order_of_lines() -> None:
+    found = problems(
+        """\
+program = "vanilla"
+seed = "seven"
+sead = 7
+
+[search]
+knobs = [
+    "top_k",  # fine
+    "top_kk",
+]
+trails = 3
+
+[search.ranges]
+top_k = [5, 2]
+
+[metrics]
+report = ["em", "f2"]
+"""
+    )
+    assert [problem.split(":")[0] for problem in found] == [f"line {n}" for n in (1, 1, 2, 3, 8, 10, 13, 16)]
+    assert [
+        hint for problem in found for hint in ("'top_k'", "'trials'", "'seed'") if f"mean {hint}" in problem
+    ] == [
+        "'seed'",
+        "'top_k'",
+        "'trials'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("addition", "line", "said"),
+    [
+        ("[knobs]\ntop_k = 99", 9, "knob top_k must be between 1 and 20, found 99"),
+        ("[knobs]\ntop_k = 2.5", 9, "knob top_k must be an integer"),
+        ("[knobs]\ntemperature = inf", 9, "finite number"),
+        ("[knobs]\ntopk = 2", 9, "No knob of vanilla is named 'topk'. Did you mean 'top_k'?"),
+        ("[search]\nknobs = 'some'", 9, '"all" or a list of knob names'),
+        ("[search]\nknobs = ['cot', 'cot']", 9, "lists 'cot' twice"),
+        ("[knobs]\ncot = true\n[search]\nknobs = ['cot']", 11, "fixed in [knobs] and searched here"),
+        ("[knobs]\ntop_k = 3\n[search]\nranges.top_k = [1, 2]", 11, "fixed in [knobs] and has a range"),
+        ("[search.ranges]\ntop_k = 3", 9, "must be [low, high], found 3"),
+        ("[search.ranges]\ntop_k = [1, 21]", 9, "between 1 and 20, found 21"),
+        ("[search.ranges]\ntop_k = [4, 3]", 9, "low <= high"),
+        ("[search.ranges]\nlayout = []", 9, "a list of options"),
+        ("[search.ranges]\nlayout = ['json', 'json']", 9, "lists a value twice"),
+        ("[search.ranges]\nlayout = ['yaml']", 9, "must be one of"),
+        ("[search.ranges]\nchunk_size = [100, 120]", 9, "its range cannot end at 120"),
+        ("[search]\ntrials = 0", 9, "search.trials must be an integer of at least 1, found 0"),
+        ("[search]\ncalibrate = 1", 9, "search.calibrate must be true or false, found 1"),
+        ("[search]\nbatch = true", 9, "search.batch must be an integer of at least 1, found True"),
+        ("[search]\noptimizer = 'mirpo'", 9, "Did you mean 'mipro'?"),
+        ("[search]\nobjectives = []", 9, "must be a list of texts"),
+        ("[search]\nobjectives = ['f1', 'recall@k']", 9, "needs a number for k, such as recall@5"),
+        ("[search]\nobjectives = ['tokens']", 9, "less of tokens is better: write '-tokens'"),
+        ("[search]\nobjectives = ['-f1']", 9, "more of f1 is better: write 'f1'"),
+        ("[search]\nobjectives = ['f1', 'em']\npick = 'acc'", 10, "Known: f1, em"),
+        ("[metrics]\nreport = ['emm']", 9, "Did you mean 'em'?"),
+        ("[metrics]\nreprot = ['em']", 9, "Did you mean 'report'?"),
+        ("[data]\ndataset = 'pydoc'", 9, "Did you mean 'pydocs'?"),
+        ("[data]\ndataset = 'jsonl'", 9, "needs a question file; add data.questions"),
+        ("[data]\nseed = 1\ndev = 80", 10, "add data.questions"),
+        ("[data]\ndev = -1", 9, "a number of questions, 0 or more, or the path of a file, found -1"),
+        ("[data]\nquestions = ''", 9, "a text that is not empty"),
+        ("[sources.web]\nkind = 'bm52'\ncorpus = 'c'", 9, "Did you mean 'bm25'?"),
+        ("[sources.web]\nkind = 'bm25'", 9, "needs a corpus; add sources.web.corpus"),
+        ("[sources]\nweb = 'bm25'", 9, "sources.web must be a table"),
+        ("[sources.web]\ncorpus = 'c'", 8, "sources.web.kind is missing"),
+        ("[sources.web]\nkind = 'bm25'\ncorpus = 'c'\nk1 = 2", 11, "goes into an `options` table"),
+        (
+            "[sources.web]\nkind = 'given'\ncorpus = 'c'\noptions.day = 2024-01-01",
+            11,
+            "sources.web.options.day",
+        ),
+        ("[targets.jugde]\nkind = 'hosted'\nmodel = 'm'", 8, "Did you mean 'judge'?"),
+        (
+            "[targets.judge]\nkind = 'hosted'\nmodel = 'm'\napi_key = 'k'",
+            11,
+            "keys come from the environment",
+        ),
+        (
+            "[targets.judge]\nkind = 'vllm'\nmodel = 'm'\nbase_url = 'http://me:k@h/v1'",
+            11,
+            "name or password",
+        ),
+        ("[targets.judge]\nkind = 'hosted'\nmodel = 'm'\n[targets.judge.options]\nx = 1", 8, "'x'"),
+        ("[budget]\nusd = 0", 9, "budget.usd must be a number above 0, found 0"),
+        ("[budget]\nminutes = inf", 9, "budget.minutes must be a number above 0"),
+        ("[budget]\ntokens = 1.5", 9, "an integer of at least 1"),
+        ("[budget]\ncalls = 5", 9, "unknown key 'calls' in [budget]"),
+        ("[exports]\nto = 'baml'", 8, "unknown key 'exports' at the top"),
+    ],
+)
+def test_each_problem_has_its_line(addition: str, line: int, said: str) -> None:
+    found = problems(LEAST + addition)
+    assert any(problem.startswith(f"line {line}: ") and said in problem for problem in found), found
+
+
+def test_a_sound_recipe_has_one_problem_only_when_one_thing_is_wrong() -> None:
+    assert len(problems(LEAST + "[search]\ntrails = 3")) == 1
+
+
+def test_roles_that_the_program_needs_are_asked_for() -> None:
+    found = problems('seed = 1\nprogram = "vanilla"')
+    assert [f.split(";")[0] for f in found] == [
+        "line 2: program 'vanilla' needs [targets.main]",
+        "line 2: program 'vanilla' needs [sources.local]",
+    ]
+
+
+def test_the_program_is_asked_for_and_looked_up() -> None:
+    assert problems("seed = 1") == ('a recipe needs a program; add, for example, program = "vanilla"',)
+    assert "Did you mean 'vanilla'?" in problems('program = "vanila"')[0]
+
+
+def test_missing_files_are_named_with_the_nearest_one(folder: Path) -> None:
+    text = WHOLE.replace('"corpus.jsonl"', '"korpus.jsonl"').replace(
+        '"questions.jsonl"', '"in/questions.jsonl"'
+    )
+    first, second = problems(
+        text.replace("dev.jsonl", "dve.jsonl").replace("dve.jsonl", "dev.jsonl"), base=folder
+    )
+    assert (
+        first == "line 24: data.questions = 'in/questions.jsonl': there is no such file, and no folder 'in'"
+    )
+    assert second.endswith("there is no such file. Did you mean 'corpus.jsonl'?")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("program = ", 1),
+        ('program = "vanilla"\nseed = 1\nseed = 2\n', 3),
+        ('program = "vanilla"\n[search]\nknobs = ["top_k"\n', 4),
+        ('a = 1\nb = """\nnever closed', 3),
+    ],
+)
+def test_text_that_is_not_toml_is_refused_with_its_line(text: str, line: int) -> None:
+    (found,) = problems(text)
+    assert found.startswith(f"line {line}: this is not TOML: ")
+
+
+def test_files_that_cannot_be_read(folder: Path) -> None:
+    (folder / "recipe.toml").write_bytes(b'program = "vanilla"\n# caf\xe9\n')
+    with pytest.raises(RecipeError, match="line 2: this is not UTF-8 text"):
+        load(folder / "recipe.toml")
+    with pytest.raises(UsageError, match=r"there is no such file\. Did you mean .*recipe\.toml"):
+        load(folder / "recipes.toml")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load(folder)
+
+
+def test_overrides_are_toml_values_or_plain_text() -> None:
+    recipe = read(
+        LEAST,
+        "seed=9",
+        "knobs.top_k = 5",
+        "search.knobs=all",
+        "search.objectives=['f1', '-tokens']",
+        "targets.main.model=openai/gpt=4",
+        'targets."main".model="openai/x"',
+        "budget.usd=0.5",
+    )
+    assert (recipe.seed, recipe.knobs, recipe.budget.usd) == (9, {"top_k": 5}, 0.5)
+    assert "layout" in recipe.search.knobs
+    assert recipe.search.objectives == ("f1", "-tokens")
+    assert recipe.targets["main"].model == "openai/x"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("search.trails=3", "unknown key 'trails' in [search]. Did you mean 'trials'?"),
+        ("seed=-1", "seed must be an integer between"),
+        ("knobs.top_k.x=3", "knob top_k must be an integer"),
+        ("program=vanila", "Did you mean 'vanilla'?"),
+        ("program.x=1", "program is not a table"),
+        ("seed", "write it as key.path=value"),
+        ("=3", "write it as key.path=value"),
+        ("a b=3", "write it as key.path=value"),
+        ("targets.main.kind=vlm", "Did you mean 'vllm'?"),
+        ("sources.local.corpus=''", "a text that is not empty"),
+    ],
+)
+def test_problems_of_overrides_name_the_override(override: str, said: str) -> None:
+    (found,) = problems(LEAST, override)
+    assert found.startswith(f"--set {override}: ")
+    assert said in found
+
+
+def test_an_override_replaces_what_stands_in_the_file() -> None:
+    broken = LEAST + "[search]\ntrials = 0\n"
+    assert read(broken, "search.trials=3").search.trials == 3
+    assert read(broken, "search={}").search.trials == 30
+    (found,) = problems(broken, "search.trials=0", "search.trials=-1")
+    assert found.startswith("--set search.trials=-1: ")
+
+
+def test_a_value_with_a_line_break_stays_one_value() -> None:
+    recipe = read(LEAST, "targets.main.model=1\nseed = 5")
+    assert (recipe.targets["main"].model, recipe.seed) == ("1\nseed = 5", 0)
+
+
+def test_reading_a_recipe_imports_no_lm_library() -> None:
+    code = (
+        "import sys; from ragc.recipe import parse; parse(sys.argv[1], files=False); "
+        "sys.exit(', '.join(m for m in ('dspy', 'litellm', 'optuna', 'numpy') if m in sys.modules) or 0)"
+    )
+    paths = {"PYTHONPATH": str(SRC)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, LEAST], env=paths, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Laws
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+jsons = st.recursive(
+    st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+options = st.dictionaries(st.text(), jsons, max_size=3)
+
+
+def values(knob: Knob) -> st.SearchStrategy[Any]:
+    if knob.kind in ("switch", "choice"):
+        return st.sampled_from((False, True) if knob.kind == "switch" else knob.options)
+    assert knob.low is not None
+    assert knob.high is not None
+    low, high, step = knob.low, knob.high, knob.step or 0.1
+    grid = [round(low + i * step, 6) for i in range(math.floor((high - low) / step + 1e-6) + 1)]
+    return st.sampled_from([int(x) for x in grid] if knob.kind == "int" else grid)
+
+
+def ranges(knob: Knob) -> st.SearchStrategy[tuple[Any, ...]]:
+    if knob.kind in ("int", "float"):
+        return st.tuples(values(knob), values(knob)).map(lambda pair: tuple(sorted(pair)))
+    return st.lists(values(knob), min_size=1, unique=True).map(tuple)
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> Recipe:
+    chosen = draw(st.sampled_from(METHODS))
+    declared = chosen.knobs.declared()
+    uses = {knob.name: draw(st.sampled_from(["left", "fixed", "searched", "ranged"])) for knob in declared}
+    objectives = draw(
+        st.lists(st.sampled_from(["em", "f1", "-tokens", "recall@5"]), min_size=1, unique=True).map(tuple)
+    )
+    counts = st.none() | st.integers(1, 10**9)
+    amounts = st.none() | st.floats(1e-6, 1e6)
+    splits = st.none() | st.integers(0, 10**6) | texts
+    roles: set[Role] = {*chosen.roles, *draw(st.sets(st.sampled_from(ROLES)))}
+    names = {*chosen.sources, *draw(st.sets(st.text(max_size=4), max_size=2))}
+    sources = [
+        SourceSpec(draw(st.sampled_from(["bm25", "given"])), draw(texts), draw(options)) for _ in names
+    ]
+    return Recipe(
+        program=chosen.id,
+        seed=draw(st.integers(0, 2**32 - 1)),
+        concurrency=draw(counts),
+        knobs={knob.name: draw(values(knob)) for knob in declared if uses[knob.name] == "fixed"},
+        search=Search(
+            knobs=tuple(knob.name for knob in declared if uses[knob.name] in ("searched", "ranged")),
+            ranges={knob.name: draw(ranges(knob)) for knob in declared if uses[knob.name] == "ranged"},
+            demos=draw(st.integers(0, 99)),
+            instructions=draw(st.integers(0, 99)),
+            trials=draw(st.integers(1, 999)),
+            batch=draw(st.integers(1, 99)),
+            objectives=objectives,
+            optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random", "reanchor"])),
+            pick=draw(st.sampled_from(objectives)),
+        ),
+        data=Data(
+            draw(st.sampled_from(["jsonl", "pydocs"])),
+            draw(texts),
+            "",
+            draw(splits),
+            draw(splits),
+            draw(splits),
+        ),
+        sources=dict(zip(sorted(names), sources, strict=True)),
+        targets={role: TargetSpec("hosted", draw(texts)) for role in roles},
+        report=draw(
+            st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
+        ),
+        budget=Budget(draw(counts), draw(counts), draw(amounts), draw(amounts), draw(counts)),
+    )
+
+
+@given(recipes())
+def test_a_recipe_written_and_read_is_the_same_recipe(recipe: Recipe) -> None:
+    text = recipe.to_toml()
+    again = parse(text, files=False)
+    assert again == recipe
+    assert again.to_toml() == text
+
+
+names = st.text(min_size=1, max_size=6) | st.sampled_from(["a", "b-c", "d_1", "'", '"', "]", "#", "="])
+tables = st.dictionaries(names, jsons, max_size=4)
+
+
+def places(value: object, keys: Keys = ()) -> set[Keys]:
+    """The way to everything inside `value`."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {keys} - {()} | {place for name, item in inner for place in places(item, (*keys, name))}
+
+
+@given(tables, tables)
+def test_every_key_and_item_of_a_document_has_its_line(top: dict[str, Any], inner: dict[str, Any]) -> None:
+    rows = document({(): top, ("a # table", "c"): {**inner, "end": 1}}).split("\n")
+    text = "# [x] = {\n" + "\n".join(f"{row}  # ]\n" for row in rows)
+    found = locate(text)
+    assert set(found) == places(tomllib.loads(text))
+    for keys, line in found.items():
+        depth = 2 if len(keys) > 2 and keys[0] == "a # table" else 0
+        assert keys[depth] in tomllib.loads(text.split("\n")[line - 1])
+
+
+def test_lines_of_all_that_toml_can_write() -> None:
+    text = '''\
+a.b = 1
+c = [ # [not
+  "x]", { d = """
+two " "" lines"""}, 'y\\',
+]
+[e . "f.g"]
+h = 1979-05-27 07:32:00
+[[i]]
+j = """a\\"""" # """
+[[i]]
+j = \'\'\'b''\'\'\'
+[i.k]
+l = { m = [1,
+  2], n.o = '' }
+'''
+    assert {".".join(map(str, keys)): line for keys, line in locate(text).items()} == {
+        "a": 1,
+        "a.b": 1,
+        "c": 2,
+        "c.0": 3,
+        "c.1": 3,
+        "c.1.d": 3,
+        "c.2": 4,
+        "e": 6,
+        "e.f.g": 6,
+        "e.f.g.h": 7,
+        "i": 8,
+        "i.0": 8,
+        "i.0.j": 9,
+        "i.1": 10,
+        "i.1.j": 11,
+        "i.1.k": 12,
+        "i.1.k.l": 13,
+        "i.1.k.l.m": 13,
+        "i.1.k.l.m.0": 13,
+        "i.1.k.l.m.1": 14,
+        "i.1.k.l.n": 14,
+        "i.1.k.l.n.o": 14,
+    }
+    assert places(tomllib.loads(text)) == set(locate(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "program = vanilla",
+            'line 1: this is not TOML: vanilla is a text; put it in quotes: program = "vanilla"',
+        ),
+        (
+            "[search]\nknobs = [top_k, 'x'] # y",
+            """line 2.*top_k is a text.*: knobs = \\["top_k", 'x'\\] # y""",
+        ),
+        ("[data]\nquestions = data/q.jsonl", 'line 2.*put it in quotes: questions = "data/q.jsonl"'),
+        ("a = C:\\data", r"line 1.*put it in quotes: a = 'C:\\data'"),
+        ("a = [\n  one,\n]", 'line 2.*one is a text; put it in quotes: "one",'),
+        ("[search]\ncalibrate = True", "line 2: this is not TOML: True is written true"),
+        ("a = ", "line 1: this is not TOML: invalid value"),
+        ("a = 1 2", "line 1: this is not TOML: expected newline"),
+    ],
+)
+def test_a_text_without_quotes_is_named_as_such(text: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        parse(text)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"there is no such file, and no folder '.*gone'"):
+        parse('program = "vanilla"\n[data]\nquestions = "q.jsonl"\n', base=tmp_path / "gone")
