@@ -265,6 +265,11 @@ def test_every_command_and_option_is_listed() -> None:
                 assert option in section, (name, option)
 
 
+def test_every_public_name_is_listed() -> None:
+    listed = re.findall(r"^::: ragc\.(\w+)$", (DOCS / "reference/python.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(set(ragc.__all__) - {"__version__"})
+
+
 def test_the_page_of_a_method_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
     module = generator()
     above = (DOCS / "methods/prefrag.md").read_text("utf-8").partition(module.MARK)[0]
