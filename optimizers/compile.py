@@ -38,7 +38,7 @@ from ragc.optimizers.distributed.study_address import (
     write_address,
 )
 from ragc.optimizers.plan.speed import note_speed
-from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
@@ -226,6 +226,8 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
+    if hint := small_model_note(task):
+        progress.note(hint)
     limit = asyncio.Semaphore(task.in_flight)
     started, cached = time.monotonic(), await prefix_tokens(task.runtime.targets.values())
     with counting(Counters()) as spent:

@@ -19,8 +19,12 @@ from dspy.adapters.utils import serialize_for_json
 from ragc.errors import ParseFailure, UnknownName
 from ragc.programs.calls.replies import LONGEST, is_too_deep, whole
 from ragc.programs.knobs import LAYOUTS
+from ragc.signatures.wording import description
 
 JSON_LAYOUTS = frozenset({"minimal", "json"})
+
+INPUTS, OUTPUTS = "You are given:", "Reply with a JSON object:"
+"""The lines of the layout `minimal` above what explains the inputs and above what describes the outputs."""
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in the layout `xml`: finding tags takes time with their number."""
@@ -38,16 +42,20 @@ class MinimalAdapter(dspy.JSONAdapter):
     """
 
     def format_system_message(self, signature: Any) -> str:
-        """Instructions, then one line for each output field."""
-        wanted = "\n".join(
-            self._describe_output(name, info) for name, info in signature.output_fields.items()
-        )
-        return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
+        """Instructions, one line for each input that is explained, then one for each output field."""
+        wanted = [self._describe_output(name, info) for name, info in signature.output_fields.items()]
+        explained = [
+            f"- {_label(name)}: {about}"
+            for name, info in signature.input_fields.items()
+            if (about := description(name, info))
+        ]
+        inputs = [INPUTS, *explained] if explained else []
+        return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *wanted])
 
     @staticmethod
     def _describe_output(name: str, info: Any) -> str:
-        desc = (info.json_schema_extra or {}).get("desc") or ""
-        about = "" if desc == f"${{{name}}}" else f": {desc}"
+        desc = description(name, info)
+        about = f": {desc}" if desc else ""
         kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
         return f'- "{name}"{kind}{about}'
 

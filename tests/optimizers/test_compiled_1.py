@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragc.exports.derive import runtime
-from ragc.optimizers.results.compiled import CompiledProgram, load, state_of
+from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.programs import method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
