@@ -53,7 +53,7 @@ def output_field(desc: str, *, brief: str = "") -> Any:
 
 
 def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:
-    info.json_schema_extra = {**info.json_schema_extra, **more, _KEY: Brief(brief)}
+    info.json_schema_extra.update(more, **{_KEY: Brief(brief)})  # pydantic forgets another dictionary
     return info
 
 

@@ -49,7 +49,7 @@ class MinimalAdapter(dspy.JSONAdapter):
             for name, info in signature.input_fields.items()
             if (about := description(name, info))
         ]
-        inputs = [INPUTS, *explained] if explained else []
+        inputs = ["", INPUTS, *explained] if explained else []
         return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *wanted])
 
     @staticmethod

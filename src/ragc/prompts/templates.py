@@ -159,7 +159,7 @@ def _untranslatable(node: nodes.Node) -> Untranslatable:
 _MARKED_SLOT = re.compile("\ue000(\\w+)\ue001")
 _LABEL = re.compile(r"(.{0,60}[:=>\-])?\s*[\"'`]*\ue000\w+\ue001[\"'`]*(</.{1,60}>)?")
 _FRAME = re.compile(r"\W*|</?[\w\- ]{1,60}>|#+ .{1,60}|.{1,60}:")
-_GIVEN, _MINIMAL = "\nYou are given:\n- ", "\nReply with a JSON object:\n"
+_GIVEN, _MINIMAL = "\n\nYou are given:\n- ", "\nReply with a JSON object:\n"
 _EXPLAINED = re.compile(r"(- [^\n:]+: [^\n]*\n?)*")
 _OBJECTIVE = "In adhering to this structure, your objective is: "
 
