@@ -20,6 +20,7 @@ from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text, require
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
 from ragc.corpora.embed.onnx import BATCH
+from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
 from ragc.corpora.rerank.base import Reranker
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
@@ -29,8 +30,6 @@ VERSION = 1
 
 TOKENS = 512
 """Of query and passage together; what is longer loses tokens of whichever is longer."""
-
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def cross(model: str) -> Reranker:
@@ -95,8 +94,6 @@ class OnnxCrossEncoder:
             if self._loaded is None:
                 try:
                     self._loaded = _Loaded(self.folder, self.max_tokens, self.threads)
-                except SourceError:
-                    raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
                     raise SourceError(
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
@@ -111,52 +108,31 @@ class _Loaded:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         self.folder = folder
         self.tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        self.pad = pad_id(self.tokenizer)
+        pad = pad_id(self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_tokens, strategy="longest_first")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        file = str(model_file(folder))
-        self.session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        self.inputs = [entry.name for entry in self.session.get_inputs()]
-        outputs = [str(entry.name) for entry in self.session.get_outputs()]
-        self.output = "logits" if "logits" in outputs else outputs[0]
-        if strange := set(self.inputs) - set(_INPUTS):
-            raise SourceError(
-                f"The model in {folder} asks for {', '.join(sorted(strange))}; a cross-encoder is given "
-                f"{', '.join(_INPUTS)}."
-            )
+        self.session = OnnxSession(model_file(folder), pad=pad, output="logits", threads=threads)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number for each pair, which go through the model sorted by length, so little is padding."""
         encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
-        found = np.empty(len(encoded))
+        scores = np.empty(len(encoded))
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            found[batch] = self._run([encoded[at] for at in batch])
-        return [float(score) for score in found]
+            scores[batch] = self._run([encoded[at] for at in batch])
+        return [float(score) for score in scores]
 
-    def _run(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
-        longest = max(1, *(len(ids) for ids, _ in rows))
-        tokens = np.full((len(rows), longest), self.pad, dtype=np.int64)
-        mask, types = np.zeros_like(tokens), np.zeros_like(tokens)
-        for at, (ids, type_ids) in enumerate(rows):
-            tokens[at, : len(ids)] = ids
-            types[at, : len(ids)] = type_ids
-            mask[at, : len(ids)] = 1
-        given = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
+    def _run(self, batch: Sequence[Encoded]) -> Any:
         try:
-            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+            out, _ = self.session.run(batch)
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The cross-encoder in {self.folder} failed: {first_line(error)}.") from error
-        return _relevance(np.asarray(out), len(rows), str(self.folder))
+        return _relevance(np.asarray(out), len(batch), str(self.folder))
 
 
 class TransformersCrossEncoder:
