@@ -28,7 +28,7 @@ from ragc.optimizers.space import Spaces, spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.models import CROSS
+from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target

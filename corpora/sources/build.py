@@ -1,11 +1,10 @@
 """Sources by kind and options: from a table of a recipe to what programs search.
 
-Options are the keyword arguments of the kind; a wrong one is refused by name.
+A table's `options` are the keyword arguments of its kind; `ragc.corpora.sources.options` checks them.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +17,14 @@ from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.options import OPTIONS
 from ragc.corpora.sources.title_rules import TitleSource
 from ragc.corpora.storage.corpus import Corpus
-from ragc.errors import UnknownName, UsageError, nearest
+from ragc.errors import UnknownName, UsageError
 from ragc.store.call_store import CallStore
 
 Resolve = Callable[[str], Path]
 """Where the path that a user wrote leads."""
-
-_INNER = frozenset({"home", "keep", "progress", "store", "transport", "sleep", "settings", "allow_loopback"})
-"""Arguments of sources that are not for recipes."""
-
-_TITLED = frozenset({"bm25", "lucene"})
-"""Kinds with the option `titles`: passages rise whose title the query names (PrefRAG's rules)."""
 
 SEARCHES_PASSAGES = frozenset({"bm25", "given", "lucene", "dense", "hybrid"})
 """Kinds that search the passages of a corpus; the others bring their own."""
@@ -53,10 +47,9 @@ def build(
     """
     if kind not in _MAKERS:
         raise UnknownName("source kind", kind, [entry.id for entry in corpora.SOURCES])
-    options = dict(options)
-    titles = options.pop("titles", False) if kind in _TITLED else False
-    if not isinstance(titles, bool):
-        raise UsageError(f"The option 'titles' of a source is true or false, found {titles!r}.")
+    OPTIONS[kind].of(options)
+    options = dict(options)  # as written: what a source is identified by does not change with its model
+    titles = options.pop("titles", False)
     reranker, pool = _reranker(resolve, options)
     source: Source = _MAKERS[kind](_Inputs(corpus, store, recording, resolve), options)
     source = TitleSource(source) if titles else source
@@ -70,10 +63,6 @@ def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | Non
         if pool is not None:
             raise UsageError("The option 'rerank_pool' of a source needs the option 'rerank'.")
         return None, POOL
-    if not isinstance(name, str):
-        raise UsageError(f"The option 'rerank' of a source names a reranker, found {name!r}.")
-    if pool is not None and type(pool) is not int:
-        raise UsageError(f"The option 'rerank_pool' of a source is a whole number, found {pool!r}.")
     # Spaces go before the folder is looked for: what was allowed by name is what is read.
     kind, _, model = (part.strip() for part in name.partition(":"))
     if model and resolve(model).exists():
@@ -92,18 +81,7 @@ class _Inputs:
 
 
 def _called(make: Callable[..., Any], kind: str, *args: Any, given: Mapping[str, Any], **own: Any) -> Any:
-    """`make` with the options `given` and with `own`; options that it does not have are refused."""
-    known = [
-        name
-        for name, parameter in inspect.signature(make).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and name not in own and name not in _INNER
-    ]
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"A source of kind {kind!r} has no option {name!r}.{nearest(name, known)} "
-                f"Known: {', '.join(known) or 'none'}."
-            )
+    """`make` with the options `given` and with `own`."""
     try:
         return make(*args, **given, **own)
     except TypeError as error:
@@ -141,10 +119,7 @@ def _hybrid(inputs: _Inputs, options: dict[str, Any]) -> Any:
 
     parts = {}
     for name, maker in (("dense", _dense), ("sparse", _bm25)):
-        part = options.pop(name, {})
-        if not isinstance(part, dict):
-            raise UsageError(f"The option {name!r} of a hybrid source is a table of options, found {part!r}.")
-        parts[name] = maker(inputs, dict(part))
+        parts[name] = maker(inputs, dict(options.pop(name, {})))
     return _called(HybridSource, "hybrid", parts["dense"], parts["sparse"], given=options)
 
 
@@ -169,12 +144,7 @@ def _recorded(inputs: _Inputs, options: dict[str, Any]) -> Any:
 def _api(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.crag_api.source import ApiSource
 
-    url = options.pop("base_url", None)
-    if not isinstance(url, str):
-        raise UsageError(
-            "A source of kind 'api' needs the address of the mock API: options.base_url = "
-            '"http://127.0.0.1:8000".'
-        )
+    url = options.pop("base_url")
     return _called(ApiSource, "api", url, given=options)
 
 

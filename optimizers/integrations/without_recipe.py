@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragc import corpora, targets
-from ragc.core.paths import cache_home
+from ragc.core.paths import cache_home, missing_file
 from ragc.core.redact import holds_key
 from ragc.corpora.files import hub
 from ragc.corpora.files.records import read_passages
@@ -27,13 +27,11 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.data import RecipeData
-from ragc.optimizers.distributed.study_address import open_store, store_address
+from ragc.optimizers.distributed.addresses import open_store, store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe, SourceSpec
-from ragc.recipe.models import StudySpec
-from ragc.recipe.table import missing_file
+from ragc.recipe import Recipe, SourceSpec, StudySpec
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Target, TargetSpec

@@ -28,7 +28,7 @@ from ragc.core import event_loop
 from ragc.metrics.base import Assessing, Assessor, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.judge import JudgeAssessor
-from ragc.optimizers.distributed.study_address import open_store
+from ragc.optimizers.distributed.addresses import open_store
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.targets import build as build_target

@@ -69,7 +69,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -> bytes:
-    """The content of a regular file of at most `most` bytes; with `within`, links are followed inside it only.
+    """The content of a regular file of at most `most` bytes; `within` a folder, links lead nowhere else.
 
     Raises as `regular`; NotRegular if larger; LeadsOut for a link that leads out of `within`.
     """
