@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ragc.optimizers.answering import Row
 
 FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
-IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 RUN = "run.json"
 """What differs between runs, and the list of the files that ragc wrote."""
 

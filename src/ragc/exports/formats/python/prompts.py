@@ -153,7 +153,6 @@ _METHODS = frozenset(
 )
 """What happens around the call is known of these, where a question asks it once."""
 
-_INPUTS = {"question": "str", "passages": "Sequence[str]"}
 _NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
 """What core/text.py holds beside the escaping of markers."""
 
