@@ -46,6 +46,6 @@ class OnnxSession:
             tokens[at, : len(ids)] = ids
             types[at, : len(ids)] = type_ids
             mask[at, : len(ids)] = 1
-        arrays = dict(zip(INPUTS, (tokens, mask, types), strict=True))
+        arrays: dict[str, Any] = dict(zip(INPUTS, (tokens, mask, types), strict=True))
         (output,) = self._session.run([self._output], {name: arrays[name] for name in self._inputs})
         return output, mask
