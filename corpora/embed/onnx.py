@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ragc.core.digest import digest
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import Vectors, require, traits
+from ragc.corpora.embed.base import Vectors, traits
 from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, model_file, pad_id
 from ragc.corpora.embed.model_files import settings as file_settings
 from ragc.corpora.embed.onnx_session import OnnxSession
@@ -54,7 +55,7 @@ class OnnxEmbedder:
         prepare: Callable[[], object] | None = None,
     ) -> None:
         for library in ("onnxruntime", "tokenizers"):
-            require(library, "An embedder in ONNX form", "'ragc[dense]'")
+            require(library, "An embedder in ONNX form")
         self.folder = Path(folder).expanduser()
         self.model = model or self.folder.resolve().name
         known = traits(self.model)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ragc.core.digest import digest, folder_digests
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import passage_text, require
+from ragc.corpora.embed.base import passage_text
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
 from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
@@ -63,7 +64,7 @@ class OnnxCrossEncoder:
 
     def __init__(self, folder: str | Path, *, max_tokens: int | None = None, threads: int = 0) -> None:
         for library in ("onnxruntime", "tokenizers"):
-            require(library, "A cross-encoder in ONNX form", "'ragc[dense]'")
+            require(library, "A cross-encoder in ONNX form")
         self.folder = Path(folder).expanduser()
         for path in (model_file(self.folder), self.folder / TOKENIZER):
             if not path.is_file():
