@@ -78,7 +78,7 @@ class OnnxCrossEncoder:
         self.threads, self._lock = threads, Lock()
         self.name = f"cross:{self.folder.resolve().name}"
         self.fingerprint = digest(["cross-onnx", VERSION, checksums(self.folder), self.max_tokens])
-        self._loaded: _Loaded | None = None
+        self._loaded: _OnnxModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxCrossEncoder:
         return self
@@ -94,7 +94,7 @@ class OnnxCrossEncoder:
         with self._lock:
             if self._loaded is None:
                 try:
-                    self._loaded = _Loaded(self.folder, self.max_tokens, self.threads)
+                    self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
                     raise SourceError(
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
@@ -105,7 +105,7 @@ class OnnxCrossEncoder:
         )
 
 
-class _Loaded:
+class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
@@ -210,5 +210,5 @@ def _relevance(out: Any, pairs: int, where: str) -> Any:
 
 
 def _max_tokens(folder: Path) -> int:
-    said = settings(folder / "tokenizer_config.json").get("model_max_length")
-    return min(said, TOKENS) if type(said) is int and said > 0 else TOKENS
+    limit = settings(folder / "tokenizer_config.json").get("model_max_length")
+    return min(limit, TOKENS) if type(limit) is int and limit > 0 else TOKENS

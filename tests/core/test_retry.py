@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.core.retry import GivenUp, Passing, Retry, retried, retried_in_thread, retry_after
+from ragc.core.retry import GivenUp, Retry, RetryableError, retry_after, with_retries, with_retries_in_thread
 from ragc.errors import SourceError, TargetUnavailable
 
 
@@ -39,11 +39,11 @@ class Attempts:
 def test_a_call_in_a_thread_is_tried_again_like_one_on_the_loop() -> None:
     policy = Retry(tries=4, first_wait_s=1.0)
     for again in (True, False):
-        attempts = Attempts(Passing("broke off"), Passing("asked to wait", 7.0))
+        attempts = Attempts(RetryableError("broke off"), RetryableError("asked to wait", 7.0))
         if again:
-            assert retried_in_thread(attempts, policy, attempts.sleep) == "answer"
+            assert with_retries_in_thread(attempts, policy, attempts.sleep) == "answer"
         else:
-            done = retried(attempts.acall, policy, endpoint="e", sleep=attempts.asleep)
+            done = with_retries(attempts.acall, policy, endpoint="e", sleep=attempts.asleep)
             assert asyncio.run(done) == "answer"
         assert 0.5 <= attempts.waits[0] <= 1.0
         assert 7.0 <= attempts.waits[1] <= 8.0
@@ -52,23 +52,23 @@ def test_a_call_in_a_thread_is_tried_again_like_one_on_the_loop() -> None:
 def test_what_cannot_pass_is_raised_at_once() -> None:
     attempts = Attempts(ValueError("no"))
     with pytest.raises(ValueError, match="no"):
-        retried_in_thread(attempts, Retry(), attempts.sleep)
+        with_retries_in_thread(attempts, Retry(), attempts.sleep)
     assert attempts.waits == []
 
 
 @pytest.mark.parametrize(
     ("failures", "policy", "text"),
     [
-        ([Passing("is busy")] * 3, Retry(3), "is busy (tried 3 times)"),
-        ([Passing("is busy")], Retry(1), "is busy"),
-        ([Passing("is busy", 90.0)], Retry(3, 60.0), "the limit of 60 s"),
+        ([RetryableError("is busy")] * 3, Retry(3), "is busy (tried 3 times)"),
+        ([RetryableError("is busy")], Retry(1), "is busy"),
+        ([RetryableError("is busy", 90.0)], Retry(3, 60.0), "the limit of 60 s"),
     ],
 )
 def test_when_tries_or_time_run_out_the_last_failure_is_told(
     failures: list[Exception], policy: Retry, text: str
 ) -> None:
     with pytest.raises(GivenUp) as caught:
-        retried_in_thread(Attempts(*failures), policy, lambda seconds: None)
+        with_retries_in_thread(Attempts(*failures), policy, lambda seconds: None)
     assert text in str(caught.value)
     assert caught.value.tries == len(failures)
 
@@ -77,10 +77,10 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
 
     attempts = Attempts(*failures)
     with pytest.raises(TargetUnavailable, match=r"^e is busy"):
-        asyncio.run(retried(attempts.acall, policy, endpoint="e", sleep=attempts.asleep))
+        asyncio.run(with_retries(attempts.acall, policy, endpoint="e", sleep=attempts.asleep))
     attempts = Attempts(*failures)
     with pytest.raises(SourceError, match=f"after {len(failures)}: is busy"):
-        asyncio.run(retried(attempts.acall, policy, endpoint="e", sleep=attempts.asleep, error=given_up))
+        asyncio.run(with_retries(attempts.acall, policy, endpoint="e", sleep=attempts.asleep, error=given_up))
 
 
 @given(
