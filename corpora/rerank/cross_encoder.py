@@ -150,7 +150,7 @@ class TransformersCrossEncoder:
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()
-        self._place = str(folder) if folder.is_dir() else model
+        self._path_or_id = str(folder) if folder.is_dir() else model
         identity: object = folder_digests(folder) if folder.is_dir() else [model, revision]
         self.fingerprint = digest(["cross-sentence-transformers", VERSION, identity, max_tokens])
         self._lock = Lock()
@@ -183,7 +183,7 @@ class TransformersCrossEncoder:
             more: dict[str, Any] = {} if self.max_tokens is None else {"max_length": self.max_tokens}
             try:
                 self._native = importlib.import_module("sentence_transformers").CrossEncoder(
-                    self._place,
+                    self._path_or_id,
                     revision=self.revision or None,
                     device=self.device or None,
                     model_kwargs={"use_safetensors": True},
