@@ -60,7 +60,7 @@ def method_page(entry: Method) -> str:
     parts = [
         facts(entry),
         "## Flow\n\n" + flow_chart(entry.flow) + "\n\n" + steps_table(entry.flow),
-        "## Knobs\n\n" + knobs_table(entry.knobs.declared()),
+        "## Knobs\n\n" + knobs_table(entry.knobs.list_knobs()),
         *origin(entry),
     ]
     return below_mark(f"methods/{entry.id}.md", "\n\n".join(parts))
