@@ -8,8 +8,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -21,6 +19,7 @@ from rich.cells import cell_len
 from ragc.cli.main import main
 from ragc.cli.progress import watching
 from ragc.core.progress import Progress
+from tests import processes
 from tests.integration.loopback_server import loopback
 from tests.optimizers.colours import RECIPE, written
 from tests.paths import SRC
@@ -91,10 +90,10 @@ def shown(folder: Path, width: int, *args: str) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")}
-    job = subprocess.Popen(
-        [sys.executable, "-m", "ragc", *args],
+    job = processes.start(
+        ["-m", "ragc", *args],
         cwd=folder,
-        env={**kept, "PYTHONPATH": str(SRC), "TERM": "xterm"},
+        environment={**kept, "PYTHONPATH": str(SRC), "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
