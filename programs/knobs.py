@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from ragc.errors import UnknownName, UsageError
@@ -143,10 +144,7 @@ class Knobs:
     @classmethod
     def declared(cls) -> tuple[Knob, ...]:
         """All knobs in the order of declaration."""
-        return tuple(
-            dataclasses.replace(f.metadata["knob"], name=f.name)
-            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
-        )
+        return _declared(cls)
 
     @classmethod
     def knob(cls, name: str) -> Knob:
@@ -185,6 +183,14 @@ class Knobs:
         if knob.when is None:
             return True
         return knob.when.holds(values[knob.when.knob]) and cls.matters(cls.knob(knob.when.knob), values)
+
+
+@cache
+def _declared(knobs: type[Knobs]) -> tuple[Knob, ...]:
+    return tuple(
+        dataclasses.replace(f.metadata["knob"], name=f.name)
+        for f in dataclasses.fields(knobs)  # type: ignore[arg-type]
+    )
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
