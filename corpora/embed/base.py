@@ -1,10 +1,6 @@
-"""Embedders: texts to vectors of length 1, and what their models expect of a text.
+"""What an embedder is: texts to vectors of length 1, and what its model expects of a text.
 
-    text ──► prefix of the model ──► tokens ──► model ──► pooling ──► length 1
-
-`make` turns the name in a recipe into an embedder. The default is all-MiniLM-L6-v2 on onnxruntime,
-without torch; any folder with `model.onnx` and `tokenizer.json` works the same way. Other names are ids of
-sentence-transformers models, where that library is installed.
+text ──► prefix of the model ──► tokens ──► model ──► pooling ──► length 1
 """
 
 from __future__ import annotations
@@ -13,13 +9,11 @@ import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragc.core.progress import Progress
 from ragc.errors import UsageError
 from ragc.records import Passage
 
@@ -90,31 +84,12 @@ ALIASES = {
 def traits(model: str) -> Traits:
     """The prefixes and pooling of `model`; no prefix and the mean for a model of no known family."""
     name = model.rstrip("/").rsplit("/", 1)[-1].lower()
-    return next((found for pattern, found in _FAMILIES if re.search(pattern, name)), Traits())
+    return next((family_traits for pattern, family_traits in _FAMILIES if re.search(pattern, name)), Traits())
 
 
 def passage_text(passage: Passage) -> str:
     """What of a passage is embedded: its title, where it has one, on a line before its text."""
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
-
-
-def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
-    """The embedder called `name`: an alias, the default, an ONNX folder, or a sentence-transformers model.
-
-    `progress` is told of the bytes of a download. Raises UsageError when the library that the model needs
-    is not installed, or when `name` is a folder without what an embedder needs.
-    """
-    from ragc.corpora.embed.minilm import minilm
-    from ragc.corpora.embed.onnx import OnnxEmbedder, has_onnx
-    from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
-
-    model = ALIASES.get(name, name)
-    if model in (DEFAULT, f"sentence-transformers/{DEFAULT}"):
-        return minilm(progress=progress)
-    folder = Path(model).expanduser()
-    if folder.is_dir() and (has_onnx(folder) or not (folder / "modules.json").is_file()):
-        return OnnxEmbedder(folder)
-    return SentenceTransformersEmbedder(model)
 
 
 def require(library: str, what: str, install: str) -> None:

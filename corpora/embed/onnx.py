@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ragc.core.digest import digest
+from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import Vectors, require, traits
+from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, model_file, pad_id
+from ragc.corpora.embed.model_files import settings as file_settings
 from ragc.errors import SourceError, UsageError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 VERSION = 1
 """Raised whenever the same model and text would give another vector."""
@@ -25,8 +23,6 @@ BATCH = 32
 """Texts that go through the model together; they are sorted by length first, so little is padding."""
 
 Pooling = Literal["mean", "cls"]
-_MODELS = ("model.onnx", "onnx/model.onnx")
-_TOKENIZER = "tokenizer.json"
 _TOKENS = 512
 
 
@@ -71,7 +67,7 @@ class OnnxEmbedder:
         sums = dict(files) if files is not None else checksums(self.folder)
         settings = [self.pooling, self.max_tokens, self.query_prefix, self.passage_prefix, VERSION]
         self.fingerprint = digest(["onnx", sums, settings])
-        self._loaded: _Loaded | None = None
+        self._loaded: _OnnxModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxEmbedder:
         return self
@@ -88,24 +84,24 @@ class OnnxEmbedder:
         """
         return self._ready().embed(texts)
 
-    def _ready(self) -> _Loaded:
+    def _ready(self) -> _OnnxModel:
         with self._lock:
             if self._loaded is None:
                 if self._prepare is not None:
                     self._prepare()
                 try:
-                    self._loaded = _Loaded(self.folder, self.pooling, self.max_tokens, self.threads)
+                    self._loaded = _OnnxModel(self.folder, self.pooling, self.max_tokens, self.threads)
                 except SourceError:
                     raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
                     raise SourceError(
-                        f"The embedder in {self.folder} cannot be loaded: {_first_line(error)}. Is "
+                        f"The embedder in {self.folder} cannot be loaded: {first_line(error)}. Is "
                         "model.onnx a model of texts, and tokenizer.json its own?"
                     ) from error
             return self._loaded
 
 
-class _Loaded:
+class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, pooling: Pooling, max_tokens: int, threads: int) -> None:
@@ -114,15 +110,15 @@ class _Loaded:
 
         self.folder = folder
         self.pooling: Pooling = pooling
-        self.tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-        self.pad = _pad_id(self.tokenizer)
+        self.tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        self.pad = pad_id(self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_tokens)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
         self.session = onnxruntime.InferenceSession(
-            str(_model_file(folder)), options, providers=["CPUExecutionProvider"]
+            str(model_file(folder)), options, providers=["CPUExecutionProvider"]
         )
         self.inputs = [entry.name for entry in self.session.get_inputs()]
         self.output = _output(self.session.get_outputs())
@@ -135,8 +131,7 @@ class _Loaded:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text."""
-        # A lone half of a surrogate pair is no text to the tokenizer.
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        clean = [replace_surrogates(text) for text in texts]
         ids = [encoding.ids for encoding in self.tokenizer.encode_batch(clean)]
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         vectors = np.empty((len(ids), self.dimensions), dtype=np.float32)
@@ -152,84 +147,42 @@ class _Loaded:
         for at, row in enumerate(ids):
             tokens[at, : len(row)] = row
             mask[at, : len(row)] = 1
-        given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
         try:
-            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors share no class of their own
-            raise SourceError(f"The embedder in {self.folder} failed: {_first_line(error)}.") from error
-        pooled = out if out.ndim == 2 else _pooled(out, mask, self.pooling)
+            raise SourceError(f"The embedder in {self.folder} failed: {first_line(error)}.") from error
+        pooled = out if out.ndim == 2 else _pool(out, mask, self.pooling)
         norms = np.linalg.norm(pooled, axis=1, keepdims=True)
         if not np.isfinite(norms).all():
             raise SourceError(f"The embedder in {self.folder} gave a vector that is not a number.")
         return np.asarray(pooled / np.maximum(norms, 1e-12), dtype=np.float32)
 
 
-def has_onnx(folder: Path) -> bool:
-    """Whether `folder` has a model in ONNX form where an embedder looks for it."""
-    return _model_file(folder).is_file()
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of the tokenizer, the model and what the model keeps in files beside it, by name.
-
-    Raises UsageError when one cannot be read.
-    """
-    model = _model_file(folder)
-    found = {}
-    for path in (folder / _TOKENIZER, *sorted(model.parent.glob(f"{model.name}*"))):
-        try:
-            with path.open("rb") as file:
-                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return found
-
-
 def _check_complete(folder: Path) -> None:
-    for name, there in ((_MODELS[0], _model_file(folder)), (_TOKENIZER, folder / _TOKENIZER)):
+    for name, there in ((ONNX[0], model_file(folder)), (TOKENIZER, folder / TOKENIZER)):
         if not there.is_file():
             raise UsageError(
                 f"An embedder's folder holds model.onnx and tokenizer.json; {folder} has no {name}."
             )
 
 
-def _model_file(folder: Path) -> Path:
-    return next((folder / name for name in _MODELS if (folder / name).is_file()), folder / _MODELS[0])
-
-
 def _pooling(folder: Path) -> Pooling | None:
-    said = _json(folder / "1_Pooling" / "config.json")
-    asked = [name.removeprefix("pooling_mode_") for name, on in said.items() if on is True]
-    asked = [name for name in asked if name != "include_prompt"]
-    if not asked:
+    config = file_settings(folder / "1_Pooling" / "config.json")
+    modes = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
+    modes = [name for name in modes if name != "include_prompt"]
+    if not modes:
         return None
-    if asked == ["cls_token"]:
+    if modes == ["cls_token"]:
         return "cls"
-    if asked == ["mean_tokens"]:
+    if modes == ["mean_tokens"]:
         return "mean"
-    raise UsageError(f"The embedder in {folder} pools by {', '.join(asked)}; mean and cls are supported.")
+    raise UsageError(f"The embedder in {folder} pools by {', '.join(modes)}; mean and cls are supported.")
 
 
 def _max_tokens(folder: Path) -> int:
-    said = _json(folder / "sentence_bert_config.json").get("max_seq_length")
-    return said if type(said) is int and said > 0 else _TOKENS
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {_first_line(error)}.") from error
-    return said if isinstance(said, dict) else {}
-
-
-def _pad_id(tokenizer: Tokenizer) -> int:
-    if tokenizer.padding:
-        return int(tokenizer.padding["pad_id"])
-    found = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    return next((at for at in found if at is not None), 0)
+    limit = file_settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    return limit if type(limit) is int and limit > 0 else _TOKENS
 
 
 def _output(outputs: Sequence[Any]) -> str:
@@ -237,12 +190,8 @@ def _output(outputs: Sequence[Any]) -> str:
     return "sentence_embedding" if "sentence_embedding" in names else names[0]
 
 
-def _pooled(out: Any, mask: Any, pooling: Pooling) -> Any:
+def _pool(out: Any, mask: Any, pooling: Pooling) -> Any:
     if pooling == "cls":
         return out[:, 0]
     weights = mask[:, :, None].astype(np.float32)
     return (out * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")

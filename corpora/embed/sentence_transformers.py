@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ragc.core.digest import digest
+from ragc.core.digest import digest, folder_digests
+from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import Vectors, require, traits
 from ragc.errors import SourceError
 
@@ -43,7 +43,7 @@ class SentenceTransformersEmbedder:
         self.passage_prefix = known.passage_prefix if passage_prefix is None else passage_prefix
         content: object = [model, revision]
         if (folder := Path(model).expanduser()).is_dir():
-            content = _content(folder)
+            content = folder_digests(folder)
         settings = [max_tokens, self.query_prefix, self.passage_prefix]
         self.fingerprint = digest(["sentence-transformers", content, settings])
         self._lock = Lock()
@@ -65,7 +65,7 @@ class SentenceTransformersEmbedder:
         native = self._ready()
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        clean = [replace_surrogates(text) for text in texts]
         try:
             with self._lock:  # its tokenizers are not safe in several threads
                 vectors = native.encode(
@@ -76,7 +76,7 @@ class SentenceTransformersEmbedder:
                     show_progress_bar=False,
                 )
         except Exception as error:  # whatever torch raises: out of memory, a lost device
-            raise SourceError(f"The embedder {self.model!r} failed: {_said(error)}.") from error
+            raise SourceError(f"The embedder {self.model!r} failed: {first_line(error)}.") from error
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
     def _ready(self) -> Any:
@@ -92,25 +92,10 @@ class SentenceTransformersEmbedder:
                     )
                 except Exception as error:  # not found, no network, a broken file: libraries differ
                     raise SourceError(
-                        f"The embedder {self.model!r} cannot be loaded: {_said(error)}. Name a folder that "
-                        "holds it, or an id that can be downloaded."
+                        f"The embedder {self.model!r} cannot be loaded: {first_line(error)}. Name a folder "
+                        "that holds it, or an id that can be downloaded."
                     ) from error
                 if self.max_tokens is not None:
                     native.max_seq_length = self.max_tokens
                 self._native = native
             return self._native
-
-
-def _content(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file of a model, by its path in `folder`; hidden ones aside."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in inside.parts):
-            with path.open("rb") as file:
-                found[inside.as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
-
-def _said(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")

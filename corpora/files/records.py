@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragc.core.digest import canonical
-from ragc.corpora.files.row import Row, no_columns
+from ragc.corpora.files.row import Row, kind, no_columns
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
@@ -58,7 +58,33 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
                 problems.append(no_columns(row))
                 return
             yield passage
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
+
+
+def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[Passage, ...]:
+    """The passages of `items` in memory: records of ours, mappings with `text`, or texts.
+
+    A mapping may have `id` and `title`, other keys are ignored. What has no id gets its number, from 0.
+    Raises DataError with everything that is wrong, and for no passage at all.
+    """
+    passages: list[Passage] = []
+    problems: list[str] = []
+    for number, item in enumerate(items):
+        if isinstance(item, Passage):
+            passages.append(item)
+            continue
+        values: object = {"text": item} if isinstance(item, str) else item
+        if not isinstance(values, Mapping):
+            problems.append(
+                f"item {number}: {kind(item)} is no passage; pass texts, mappings or ragc.Passage"
+            )
+            continue
+        row = Row(f"item {number}", {"id": number, "title": "", **values})
+        passages.append(_passage(row))
+        problems += [f"{row.location}: {problem}" for problem in row.problems]
+    if problems:
+        raise data_error("corpus", problems)
+    return tuple(passages)
 
 
 def content_fingerprint(records: Iterable[Passage | Question]) -> str:
@@ -128,11 +154,11 @@ def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | No
             if row.absent:
                 problems.append(no_columns(row))
                 break
-            first = places.setdefault(record.id, row.place)
-            if first != row.place and record.id:
+            first = places.setdefault(record.id, row.location)
+            if first != row.location and record.id:
                 row.problems.append(f"`id` {record.id!r} was used on {first} already")
             records.append(record)
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
     if problems:
         raise data_error(str(path), problems)
     if not records:

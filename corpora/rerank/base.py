@@ -1,9 +1,6 @@
-"""Reranking: a source finds a pool of passages, a model puts them in a better order.
+"""What a reranker is, and the source that uses one.
 
-    query ──► inner source ──► pool ──► reranker: a score for each passage ──► the best k
-
-A reranker is a cross-encoder (`rerank_cross`), an embedder or BM25 (`rerank_embed`), or a language model
-that orders lists (`rerank_listwise`). `make` turns the name in a recipe into one of the first three.
+query ──► inner source ──► pool ──► reranker: a score for each passage ──► the best k
 """
 
 from __future__ import annotations
@@ -13,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.core.digest import digest
-from ragc.core.progress import Progress
+from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
-from ragc.errors import SourceError, UnknownName, UsageError
+from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
 VERSION = 1
@@ -23,9 +20,6 @@ VERSION = 1
 
 POOL = 50
 """Hits of the inner source that are put in order, where a recipe does not say."""
-
-NAMES = ("bm25", "embed", "embed:MODEL", "cross:MODEL")
-"""What `make` knows; MODEL is a folder or an id."""
 
 
 class Reranker(Protocol):
@@ -68,10 +62,15 @@ class RerankedSource:
     def __deepcopy__(self, memo: object) -> RerankedSource:
         return self
 
+    def __repr__(self) -> str:
+        return describe(
+            type(self).__name__, self.inner, reranker=type(self.reranker).__name__, pool=self.pool
+        )
+
     def scope(self) -> str:
         """What a search depends on beside its query: what `inner` says, else nothing."""
-        said: Callable[[], str] | None = getattr(self.inner, "scope", None)
-        return said() if said is not None else ""
+        inner_scope: Callable[[], str] | None = getattr(self.inner, "scope", None)
+        return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, those that the reranker scores highest first, ties by passage id.
@@ -99,35 +98,9 @@ class RerankedSource:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.inner.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> RerankedSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> RerankedSource:
         """The same reranking over `inner` in chunks of at most `chunk_size` tokens."""
-        cut = self.inner.rechunked(chunk_size, overlap)
+        cut = self.inner.rechunk(chunk_size, overlap)
         if cut is self.inner:
             return self
         return RerankedSource(cut, self.reranker, pool=self.pool, keep_score=self.keep_score)
-
-
-def make(name: str, *, progress: Progress | None = None) -> Reranker:
-    """The reranker called `name`: `bm25`, `embed:MODEL`, or `cross:MODEL`.
-
-    MODEL is a folder with a model in ONNX form, or a model of sentence-transformers by folder or id. Of
-    embedders there is a default, which `embed` alone means; of cross-encoders there is none. `progress` is
-    told of the bytes of a download. Raises UnknownName, and UsageError when the folder lacks something or
-    a library is not installed.
-    """
-    kind, colon, model = name.strip().partition(":")
-    model = model.strip()
-    if (kind, colon) == ("bm25", ""):
-        from ragc.corpora.rerank.embedding import Bm25Reranker
-
-        return Bm25Reranker()
-    if kind == "embed":
-        from ragc.corpora.embed import base
-        from ragc.corpora.rerank.embedding import EmbedReranker
-
-        return EmbedReranker(base.make(model or base.DEFAULT, progress=progress))
-    if kind == "cross":
-        from ragc.corpora.rerank.cross_encoder import cross
-
-        return cross(model)
-    raise UnknownName("reranker", name, NAMES)

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ragc.core.digest import digest
+from ragc.core.digest import digest, folder_digests
+from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text, require
-from ragc.corpora.embed.model_files import TOKENIZER, content, first_line, model_file, pad_id, settings
-from ragc.corpora.embed.onnx import BATCH, checksums, has_onnx
+from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
+from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.rerank.base import Reranker
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
@@ -77,7 +78,7 @@ class OnnxCrossEncoder:
         self.threads, self._lock = threads, Lock()
         self.name = f"cross:{self.folder.resolve().name}"
         self.fingerprint = digest(["cross-onnx", VERSION, checksums(self.folder), self.max_tokens])
-        self._loaded: _Loaded | None = None
+        self._loaded: _OnnxModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxCrossEncoder:
         return self
@@ -93,7 +94,7 @@ class OnnxCrossEncoder:
         with self._lock:
             if self._loaded is None:
                 try:
-                    self._loaded = _Loaded(self.folder, self.max_tokens, self.threads)
+                    self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
                 except SourceError:
                     raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
@@ -101,10 +102,12 @@ class OnnxCrossEncoder:
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
                         "model.onnx a model of texts, and tokenizer.json its own?"
                     ) from error
-        return self._loaded.scores([(_clean(query), _clean(passage_text(p))) for p in passages])
+        return self._loaded.scores(
+            [(replace_surrogates(query), replace_surrogates(passage_text(p))) for p in passages]
+        )
 
 
-class _Loaded:
+class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
@@ -134,11 +137,11 @@ class _Loaded:
         """One number for each pair, which go through the model sorted by length, so little is padding."""
         encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
-        found = np.empty(len(encoded))
+        scores = np.empty(len(encoded))
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            found[batch] = self._run([encoded[at] for at in batch])
-        return [float(score) for score in found]
+            scores[batch] = self._run([encoded[at] for at in batch])
+        return [float(score) for score in scores]
 
     def _run(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
         longest = max(1, *(len(ids) for ids, _ in rows))
@@ -148,9 +151,9 @@ class _Loaded:
             tokens[at, : len(ids)] = ids
             types[at, : len(ids)] = type_ids
             mask[at, : len(ids)] = 1
-        given = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
+        inputs = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
         try:
-            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The cross-encoder in {self.folder} failed: {first_line(error)}.") from error
         return _relevance(np.asarray(out), len(rows), str(self.folder))
@@ -171,7 +174,7 @@ class TransformersCrossEncoder:
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()
         self._place = str(folder) if folder.is_dir() else model
-        identity: object = content(folder) if folder.is_dir() else [model, revision]
+        identity: object = folder_digests(folder) if folder.is_dir() else [model, revision]
         self.fingerprint = digest(["cross-sentence-transformers", VERSION, identity, max_tokens])
         self._lock = Lock()
         self._native: Any = None
@@ -187,7 +190,9 @@ class TransformersCrossEncoder:
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 
     def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
-        pairs = [(_clean(query), _clean(passage_text(passage))) for passage in passages]
+        pairs = [
+            (replace_surrogates(query), replace_surrogates(passage_text(passage))) for passage in passages
+        ]
         with self._lock:  # its tokenizers are not safe in several threads
             native = self._ready()
             try:
@@ -228,10 +233,5 @@ def _relevance(out: Any, pairs: int, where: str) -> Any:
 
 
 def _max_tokens(folder: Path) -> int:
-    said = settings(folder / "tokenizer_config.json").get("model_max_length")
-    return min(said, TOKENS) if type(said) is int and said > 0 else TOKENS
-
-
-def _clean(text: str) -> str:
-    """A lone half of a surrogate pair is no text to a tokenizer."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    limit = settings(folder / "tokenizer_config.json").get("model_max_length")
+    return min(limit, TOKENS) if type(limit) is int and limit > 0 else TOKENS

@@ -11,20 +11,20 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.chunking import chunk
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
-from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.corpora.storage.passages import encoded, mapped
+from ragc.corpora.storage.passages import encode_text, map_array
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
@@ -33,7 +33,7 @@ FLAT = IndexSettings()
 _ORDER, _STARTS = "order.npy", "starts.npy"
 
 
-class DenseSource:
+class DenseSource(ChunkedSource):
     """The passages nearest to a query, by the inner product of their vectors; cut like those of `bm25`.
 
     Every search that asks something finds `k` passages, however far; scores are -1 to 1. Passages with
@@ -62,27 +62,15 @@ class DenseSource:
     ) -> None:
         require("faiss", "A source of kind 'dense'", "'ragc[dense]'")
         self.embedder, self.settings = embedder, settings
-        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
         self._keep, self._home, self._progress = keep, home, progress or Silent()
-        self.corpus = corpus_of(passages)
-        cut = chunk.settings(chunk_size, overlap, chunk_by)
-        self._made_of = {"embedder": embedder.fingerprint, "cut": cut, "version": VERSION}
+        super().__init__(passages, chunk_size, overlap, chunk_by)
+        self._made_of = {"embedder": embedder.fingerprint, "cut": self.cutting, "version": VERSION}
         self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
-        self._lock = RLock()
-        self._cut: Sequence[Passage] = ()
         self._opened: tuple[_Rows, DenseIndex] | None = None
-        self._cuts: dict[tuple[int | None, float], DenseSource] = {(chunk_size, overlap): self}
-        self._cuts_lock = Lock()
 
-    def __deepcopy__(self, memo: object) -> DenseSource:
-        return self
-
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """What is searched, after cutting."""
-        with self._lock:
-            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
-            return self._cut
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id; `()` for a blank query.
@@ -93,30 +81,6 @@ class DenseSource:
             return ()
         return await asyncio.to_thread(self._search, query, k)
 
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
-        return drawn(self.passages, n, seed, exclude)
-
-    def rechunked(self, chunk_size: int, overlap: float) -> DenseSource:
-        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
-        with self._cuts_lock:
-            made = self._cuts.get((chunk_size, overlap))
-            if made is None:
-                made = DenseSource(
-                    self.corpus,
-                    self.embedder,
-                    settings=self.settings,
-                    chunk_size=chunk_size,
-                    overlap=overlap,
-                    chunk_by=self.chunk_by,
-                    keep=self._keep,
-                    home=self._home,
-                    progress=self._progress,
-                )
-                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
-                self._cuts[chunk_size, overlap] = made
-            return made
-
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
         """The index on disk, built now unless it is there; None with `keep` False. Raises SourceError."""
         if not self._keep:
@@ -125,23 +89,36 @@ class DenseSource:
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            {**self._made_of, "index": self.settings.built()},
+            {**self._made_of, "index": self.settings.build_settings()},
             lambda folder, step: self._write(folder, passages, step),
             home=self._home,
             total=len(passages),
             progress=progress or self._progress,
         )
 
+    def _with_chunks(self, chunk_size: int, overlap: float) -> DenseSource:
+        return DenseSource(
+            self.corpus,
+            self.embedder,
+            settings=self.settings,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            chunk_by=self.chunk_by,
+            keep=self._keep,
+            home=self._home,
+            progress=self._progress,
+        )
+
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:
         rows, index = self._ready()
         (vector,) = self.embedder.embed([self.embedder.query_prefix + query])
         near, scores = index.nearest(vector, k)
-        found = [
+        hits = [
             Hit(passage, float(score))
             for row, score in zip(near, scores, strict=True)
             for passage in rows.of(int(row))
         ]
-        return tuple(sorted(found, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
     def _ready(self) -> tuple[_Rows, DenseIndex]:
         passages = self.passages
@@ -151,19 +128,21 @@ class DenseSource:
             return self._opened
 
     def _open(self, passages: Sequence[Passage]) -> tuple[_Rows, DenseIndex]:
-        if kept := self.build():
-            rows = _Rows(passages, mapped(kept.path / _ORDER), mapped(kept.path / _STARTS))
-            return rows, DenseIndex.open(kept.path, self.settings, rows=len(rows))
+        if index_folder := self.build():
+            rows = _Rows(
+                passages, map_array(index_folder.path / _ORDER), map_array(index_folder.path / _STARTS)
+            )
+            return rows, DenseIndex.open(index_folder.path, self.settings, rows=len(rows))
         self._progress.phase("index dense", len(passages), "passages")
-        return self._made(passages, self._progress.step)
+        return self._build_in_memory(passages, self._progress.step)
 
     def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
-        rows, index = self._made(passages, step)
+        rows, index = self._build_in_memory(passages, step)
         np.save(folder / _ORDER, rows.order)
         np.save(folder / _STARTS, rows.starts)
         index.save(folder)
 
-    def _made(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
+    def _build_in_memory(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
         rows, dimensions = _Rows.of_equal(passages), self.embedder.dimensions
         return rows, DenseIndex.build(self._blocks(rows, dimensions, step), dimensions, self.settings)
 
@@ -194,7 +173,9 @@ class _Rows:
     def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
         """The rows of `passages`, told by a digest of title and text, in the order they first appear."""
         first: dict[bytes, int] = {}
-        marks = (hashlib.blake2b(encoded(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages)
+        marks = (
+            hashlib.blake2b(encode_text(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages
+        )
         row = np.fromiter((first.setdefault(mark, len(first)) for mark in marks), np.int64, len(passages))
         order = np.argsort(row, kind="stable")
         return cls(passages, order, np.searchsorted(row[order], np.arange(len(first) + 1)))

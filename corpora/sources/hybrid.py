@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ragc.core.digest import digest
+from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
@@ -41,7 +42,7 @@ def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: in
             if len(chosen) >= most:
                 break
             chosen.setdefault(hit.passage.id, hit.passage)
-    return tuple(Hit(passage, 1 / place) for place, passage in enumerate(chosen.values(), 1))
+    return tuple(Hit(passage, 1 / rank) for rank, passage in enumerate(chosen.values(), 1))
 
 
 def fuse_ranks(
@@ -99,6 +100,9 @@ class HybridSource:
     def __deepcopy__(self, memo: object) -> HybridSource:
         return self
 
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
+
     def scope(self) -> str:
         """What a search depends on beside its query: what the searched sources say, else nothing.
 
@@ -109,8 +113,8 @@ class HybridSource:
         )
         parts = []
         for source in only.get(self.share, [self.dense, self.sparse]):
-            said: Callable[[], str] | None = getattr(source, "scope", None)
-            parts.append(said() if said is not None else "")
+            part_scope: Callable[[], str] | None = getattr(source, "scope", None)
+            parts.append(part_scope() if part_scope is not None else "")
         return digest(parts) if any(parts) else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -129,12 +133,12 @@ class HybridSource:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.dense.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> HybridSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """The fusion of both sources, each in chunks of at most `chunk_size` tokens."""
         more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
         more |= {"pool": self.pool, "constant": self.constant}
-        dense = self.dense.rechunked(chunk_size, overlap)
-        return HybridSource(dense, self.sparse.rechunked(chunk_size, overlap), **more)
+        dense = self.dense.rechunk(chunk_size, overlap)
+        return HybridSource(dense, self.sparse.rechunk(chunk_size, overlap), **more)
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))

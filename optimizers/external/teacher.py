@@ -11,10 +11,10 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters, event_loop
+from ragc.core import counters
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
-from ragc.targets.dspy_engine import AsyncRagEngine, RagEngine, RagLM
+from ragc.targets.dspy_engine import RagLM, as_lm
 
 LONGEST_REPLY = 1024
 """Tokens of a reply, where the context of the target leaves room for as many."""
@@ -49,31 +49,22 @@ def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy
 
     async def complete(request: ChatRequest) -> Reply:
         counters.current.set(charged)  # threads of DSPy's start without the context of their caller
-        return await runtime.gateway.complete(target, fitted(target, request))
+        return await runtime.gateway.complete(target, trim_to_context(target, request))
 
     longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
     sampling = Sampling(temperature=temperature, max_tokens=longest, seed=seed % 2**31)
-    engine = RagEngine(complete, target, sampling=sampling, submit=event_loop.run)
-    return TeacherLM(
-        f"ragc/{target.model}",
-        engine=engine,
-        async_engine=AsyncRagEngine(engine),
-        temperature=temperature,
-        max_tokens=longest,
-        cache=False,
-        num_retries=0,
-    )
+    return as_lm(complete, target, sampling=sampling, kind=TeacherLM)
 
 
-def fitted(target: Target, request: ChatRequest) -> ChatRequest:
+def trim_to_context(target: Target, request: ChatRequest) -> ChatRequest:
     """`request` with the middle of its longest message cut out until prompt and reply fit the context.
 
     Each cut is counted as trimmed. A prompt whose longest message is down to nothing stays as it is.
     """
-    room = target.context_tokens - request.sampling.max_tokens
+    prompt_limit = target.context_tokens - request.sampling.max_tokens
     messages, cut = list(request.messages), False
-    while sum(target.count_tokens(m.content) for m in messages) > room:
-        at = max(range(len(messages)), key=lambda place: len(messages[place].content))
+    while sum(target.count_tokens(m.content) for m in messages) > prompt_limit:
+        at = max(range(len(messages)), key=lambda index: len(messages[index].content))
         text = messages[at].content
         keep = (len(text) - len(CUT)) * 7 // 20
         if keep < 1:

@@ -2,16 +2,13 @@
 
     import dspy
     import ragc
-    from ragc.programs import method
-    from ragc.programs.runtime import Runtime
-    from ragc.testing import ListSource, ScriptedTarget
+    from ragc.testing import ScriptedTarget
 
     def answers(request):  # stands for a model that answers shortly when it was shown how
         return {"answer": "Paris" if len(request.messages) > 2 else "It is Paris."}
 
-    local = ListSource([ragc.Passage("p", "France", "Its capital is Paris.")])
-    runtime = Runtime({"main": ScriptedTarget(answers)}, {"local": local})
-    program = method("vanilla").build(runtime)
+    local = ragc.source("bm25", corpus=[ragc.Passage("p", "France", "Its capital is Paris.")])
+    program = ragc.program("vanilla", main=ScriptedTarget(answers), local=local)
     examples = [dspy.Example(question=f"Capital of France, {n}?", answer="Paris") for n in range(12)]
 
     def exact(example, prediction, trace=None):
@@ -22,7 +19,7 @@
     compiled(question="Capital of France?").answer  # "Paris"
 
 The program that comes back runs on the targets and sources of the one that was given. What was written to
-`out` is opened with `ragc.load("compiled/france").build(runtime)`.
+`out` is opened with `ragc.load("compiled/france").build(program.runtime)`.
 """
 
 from __future__ import annotations
@@ -40,27 +37,25 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from ragc.core import event_loop, garbage
+from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.given import GivenSource
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, study_of
-from ragc.optimizers.integrations.dspy_examples import METRIC, Asked, ExampleAssessor, asked
+from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.results.verdict import intervals_to_json, summarize
 from ragc.optimizers.search.driver import search
-from ragc.optimizers.search.study import storing
+from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe
-from ragc.recipe.models import read_budget
-from ragc.recipe.table import Notes, Table
-from ragc.recipe.validate import read_search
+from ragc.recipe import Recipe, settings
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
@@ -103,6 +98,14 @@ class Compile(Teleprompter):
         self.out = None if out is None else Path(out)
         self.compiled: CompiledProgram | None = None
 
+    def __repr__(self) -> str:
+        metric = (
+            self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", "a function")
+        )
+        return describe(
+            "Compile", metric=metric, **{**self.search, "objectives": None}, budget=self.budget or None
+        )
+
     def compile(
         self,
         program: Any,
@@ -120,17 +123,19 @@ class Compile(Teleprompter):
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
         with self._directory(recipe) as directory:
-            task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
+            task = self._task(
+                program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
+            )
             try:
-                with storing(directory), garbage.settled():
-                    best, self.compiled = event_loop.run(self._found(task, recipe, directory))
+                with translate_storage_errors(directory), garbage.frozen_gc():
+                    best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
         if self.out is not None:
             self.compiled.save(self.out, best)
-        made = self.compiled.build(program.runtime)
-        made._compiled = True
-        return made
+        compiled = self.compiled.build(program.runtime)
+        compiled._compiled = True
+        return compiled
 
     def _split(
         self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
@@ -150,21 +155,18 @@ class Compile(Teleprompter):
 
     def _recipe(self, program: RagProgram) -> Recipe:
         """The settings as a recipe without data, targets and sources."""
-        notes, method = Notes({}, {}), program.method
-        found = read_search(Table(notes, self.search, ("search",)), (method,), {}, ("em",))
-        budget = read_budget(Table(notes, self.budget, ("budget",)))
-        if problems := notes.listed():
-            raise RecipeError("Compile", list(problems))
+        method = program.method
+        search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            found = replace(found, objectives=(METRIC,), pick=METRIC)
+            search_spec = replace(search_spec, objectives=(METRIC,), pick=METRIC)
         return Recipe(
             program=method.id,
             seed=self.seed,
             concurrency=self.concurrency,
             knobs=program.knobs.to_json(),
-            search=found,
+            search=search_spec,
             budget=budget,
-            report=(found.pick.removeprefix("-"),),
+            report=(search_spec.pick.removeprefix("-"),),
         )
 
     @contextmanager
@@ -177,7 +179,9 @@ class Compile(Teleprompter):
             with tempfile.TemporaryDirectory() as folder:
                 yield Path(folder)
 
-    def _task(self, program: RagProgram, recipe: Recipe, train: Asked, dev: Asked, directory: Path) -> Task:
+    def _task(
+        self, program: RagProgram, recipe: Recipe, train: ExampleSet, dev: ExampleSet, directory: Path
+    ) -> Task:
         splits = {"train": train.questions, "dev": dev.questions}
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
@@ -185,14 +189,14 @@ class Compile(Teleprompter):
         if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
             sources |= {name: GivenSource(passages) for name in program.method.sources or sources}
         store = own.gateway.store
-        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).playing(own.players)
+        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
         if isinstance(self.metric, str):
             objective = objective_of(self.metric)
             scorer = scorer_of([objective.metric], recipe, runtime, store)
         else:
             assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
-            objective = Objective(assessor.scored, 1)
-            scorer = Scorer((assessor.scored,), {METRIC: assessor})
+            objective = Objective(assessor.as_metric, 1)
+            scorer = Scorer((assessor.as_metric,), {METRIC: assessor})
         return Task(
             recipe,
             runtime,
@@ -205,26 +209,28 @@ class Compile(Teleprompter):
             instructions=_own_instructions(program),
         )
 
-    async def _found(self, task: Task, recipe: Recipe, directory: Path) -> tuple[RagProgram, CompiledProgram]:
+    async def _search(
+        self, task: Task, recipe: Recipe, directory: Path
+    ) -> tuple[RagProgram, CompiledProgram]:
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
-        found = await search(task, directory, limit, self.progress)
-        dev = {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()}
-        failures = {name: held.to_json() for name, held in found.failures.items()}
+        outcome = await search(task, directory, limit, self.progress)
+        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in outcome.dev.items()}
+        failures = {name: held.to_json() for name, held in outcome.failures.items()}
         provenance = {
             **task.facts,
             "dev": dev,
             "failures": {"dev": failures},
-            "search": dict(found.facts),
+            "search": dict(outcome.facts),
         }
-        made = CompiledProgram.of(found.best, provenance=provenance, recipe=recipe.to_toml(), run={})
-        return found.best, made
+        compiled = CompiledProgram.of(outcome.best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        return outcome.best, compiled
 
 
 def _check(program: Any, teacher: Any) -> None:
     if not isinstance(program, RagProgram):
         raise UsageError(
-            "Compile takes a program of ragc, such as ragc.programs.method('vanilla').build(runtime), found "
+            "Compile takes a program of ragc, such as ragc.program('vanilla', main=..., local=...), found "
             f"{type(program).__name__}; a module of your own needs one of DSPy's optimizers, or a method of "
             "ragc that does what it does."
         )

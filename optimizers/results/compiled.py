@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pydantic
 
 from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
+from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
-from ragc.optimizers.results.session import Session
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, read_inside, remember_written
-from ragc.programs import method
+from ragc.programs import METHODS, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
@@ -56,7 +56,7 @@ class PredictorState(pydantic.BaseModel):
     nearest: int = 0
 
     @pydantic.model_serializer(mode="wrap")
-    def _written(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without `nearest` where every call shows the same demonstrations."""
         return {name: value for name, value in write(self).items() if name != "nearest" or value}
 
@@ -93,14 +93,30 @@ def _finite(value: Any) -> bool:
     return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
 
 
+class Session(Protocol):
+    """What opens a compiled program and answers with it: `ragc.optimizers.results.session.Session`."""
+
+    def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Answer `question` with `compiled`. Raises RagcError."""
+        ...
+
+    async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """As `ask`, awaited on any event loop."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
     """A compiled program and where it came from.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
-    its directory as `path` and the `digest` of what was read there, and answers questions:
-    `program(question)` from any number of threads, or `await program.acall(question)`. What it needs is
-    opened at the first one.
+    its directory as `path` and the `digest` of what was read there. One that `ragc.load` gave has a `session`
+    and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
+    What it needs is opened at the first one.
     """
 
     state: ProgramState
@@ -109,19 +125,38 @@ class CompiledProgram:
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     digest: str = ""
-    session: Session = field(default_factory=Session, compare=False, repr=False)
+    session: Session | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        state = self.state
+        known = {entry.id: entry.knobs.list_knobs() for entry in METHODS}.get(state.method, ())
+        defaults = {knob.name: knob.default for knob in known}
+        changed = {name: value for name, value in state.knobs.items() if defaults.get(name) != value}
+        demos = sum(len(predictor.demos) for predictor in state.predictors.values())
+        where = repr(str(self.path)) if self.path else None
+        verdict = self.provenance.get("verdict")
+        shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
+        return describe("CompiledProgram", where, **shown)
 
     def __call__(self, question: str, **context: Any) -> Row:
         """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
-        return self.session.ask(self, question, context)
+        return self._answering().ask(self, question, context)
 
     async def acall(self, question: str, **context: Any) -> Row:
         """As a call, awaited on any event loop."""
-        return await self.session.aask(self, question, context)
+        return await self._answering().aask(self, question, context)
+
+    def _answering(self) -> Session:
+        if self.session is None or self.path is None:
+            raise UsageError(
+                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
+            )
+        return self.session
 
     def close(self) -> None:
         """Free models, connections and files; a later call opens them again."""
-        self.session.close()
+        if self.session is not None:
+            self.session.close()
 
     def __enter__(self) -> CompiledProgram:
         return self
@@ -144,19 +179,22 @@ class CompiledProgram:
     def build(self, runtime: Runtime) -> RagProgram:
         """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
         try:
-            program = method(self.state.method).build(runtime.playing(self.state.targets), self.state.knobs)
+            program = method(self.state.method).build(
+                runtime.with_targets(self.state.targets), self.state.knobs
+            )
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
-        found = dict(program.named_predictors())
-        if set(found) != set(self.state.predictors):
+        predictors = dict(program.named_predictors())
+        if set(predictors) != set(self.state.predictors):
             raise ArtefactError(
                 f"The compiled program at {self.path} has the predictors {sorted(self.state.predictors)}, "
-                f"and {self.state.method!r} has {sorted(found)} here; compile it again with this version."
+                f"and {self.state.method!r} has {sorted(predictors)} here; compile it again with this "
+                f"version."
             )
         for name, saved in self.state.predictors.items():
-            found[name].signature = found[name].signature.with_instructions(saved.instructions)
-            found[name].demos = [dict(demo) for demo in saved.demos]
-            found[name].nearest = saved.nearest
+            predictors[name].signature = predictors[name].signature.with_instructions(saved.instructions)
+            predictors[name].demos = [dict(demo) for demo in saved.demos]
+            predictors[name].nearest = saved.nearest
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -168,7 +206,7 @@ class CompiledProgram:
 
         Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """
-        where = _checked(out)
+        where = _check_folder(out)
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
             "provenance.json": pretty(self.provenance),
@@ -187,13 +225,13 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError when nothing can be written there; it is tried.
     """
-    outputs.check_writable(_checked(out))
+    outputs.check_writable(_check_folder(out))
 
 
-def _checked(out: Path) -> Path:
+def _check_folder(out: Path) -> Path:
     """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
     with as_artefact():
-        where = outputs.located(out)
+        where = outputs.resolve_out(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
     return where
 
@@ -217,7 +255,7 @@ def is_compiled(folder: Path) -> bool:
 
 
 def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
-    """The compiled program in the directory `path`, called in `session`.
+    """The compiled program in the directory `path`; it answers questions where it has a `session`.
 
     Raises ArtefactError in one sentence.
     """
@@ -245,7 +283,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
+    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
 
 
 def state_of(program: RagProgram) -> ProgramState:
@@ -256,7 +294,7 @@ def state_of(program: RagProgram) -> ProgramState:
         knobs=program.knobs.to_json(),
         predictors={name: _state(predictor) for name, predictor in program.named_predictors()},
         learned=program.learned,
-        targets=program.runtime.players,
+        targets=program.runtime.target_names,
     )
 
 

@@ -1,43 +1,167 @@
 """ragc: a compiler for declarative retrieval-augmented programs.
 
-Importing this package is quick; DSPy, Optuna and the rest are imported by what needs them.
+Compile, ask, measure:
+
+    compiled = ragc.compile("recipe.toml", out="compiled/mine")
+    ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
+    ragc.evaluate("compiled/mine", split="dev")
+
+Without a recipe:
+
+    lm = ragc.target("embedded")
+    local = ragc.source("bm25", corpus="handbook.jsonl")
+    program = ragc.program("vanilla", main=lm, local=local, top_k=3)
+    program(question="Which exception ends an iterator?").answer
+
+Importing this package is quick. Its functions import DSPy, Optuna and the rest when they are called, and its
+classes are imported when they are first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.api import ask, compare, compile, evaluate, export, load, objective, plan, study, trust
-from ragc.errors import RagcError
+from ragc.api import (
+    ask,
+    check_export,
+    compare,
+    compile,
+    evaluate,
+    export,
+    index,
+    load,
+    objective,
+    plan,
+    program,
+    source,
+    study,
+    study_status,
+    target,
+    trust,
+    trust_listing,
+)
+from ragc.errors import (
+    ArtefactError,
+    BudgetExhausted,
+    CapabilityMissing,
+    DataError,
+    NothingAnswered,
+    ParseFailure,
+    RagcError,
+    RecipeError,
+    SourceError,
+    StoreError,
+    TargetError,
+    TargetUnavailable,
+    UnknownName,
+    Untrusted,
+    UsageError,
+)
 from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
 
 if TYPE_CHECKING:
+    from ragc.core.progress import Progress
+    from ragc.corpora.sources.base import Source
+    from ragc.exports.write import Exported
+    from ragc.metrics.reports.compare_runs import RunComparison
+    from ragc.metrics.stats.intervals import Interval
+    from ragc.optimizers.answering import Row
+    from ragc.optimizers.compile import Compiled
     from ragc.optimizers.integrations.dspy_compile import Compile
+    from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.optimizers.results.evaluate import Evaluation
+    from ragc.optimizers.results.trust_listing import TrustListing
+    from ragc.optimizers.search.status import StudyStatus
+    from ragc.programs.base import RagProgram
+    from ragc.recipe import Recipe
+    from ragc.targets.base import Target
 
 __all__ = [
+    "ArtefactError",
+    "BudgetExhausted",
+    "CapabilityMissing",
     "Compile",
+    "Compiled",
+    "CompiledProgram",
+    "DataError",
+    "Evaluation",
+    "Exported",
     "Hit",
+    "Interval",
+    "NothingAnswered",
+    "Objective",
+    "ParseFailure",
     "Passage",
+    "Progress",
     "Question",
+    "RagProgram",
     "RagcError",
+    "Recipe",
+    "RecipeError",
+    "Row",
+    "RunComparison",
+    "Source",
+    "SourceError",
+    "StoreError",
+    "StudyStatus",
+    "Target",
+    "TargetError",
+    "TargetUnavailable",
+    "TrustListing",
+    "UnknownName",
+    "Untrusted",
+    "UsageError",
     "__version__",
     "ask",
+    "check_export",
     "compare",
     "compile",
     "evaluate",
     "export",
+    "index",
     "load",
     "objective",
     "plan",
+    "program",
+    "source",
     "study",
+    "study_status",
+    "target",
     "trust",
+    "trust_listing",
 ]
+
+_IMPORTED_WHEN_USED = {
+    "Compile": "ragc.optimizers.integrations.dspy_compile",
+    "Compiled": "ragc.optimizers.compile",
+    "CompiledProgram": "ragc.optimizers.results.compiled",
+    "Evaluation": "ragc.optimizers.results.evaluate",
+    "Exported": "ragc.exports.write",
+    "Interval": "ragc.metrics.stats.intervals",
+    "Objective": "ragc.optimizers.integrations.optuna_objective",
+    "Progress": "ragc.core.progress",
+    "RagProgram": "ragc.programs.base",
+    "Recipe": "ragc.recipe",
+    "Row": "ragc.optimizers.answering",
+    "RunComparison": "ragc.metrics.reports.compare_runs",
+    "Source": "ragc.corpora.sources.base",
+    "StudyStatus": "ragc.optimizers.search.status",
+    "Target": "ragc.targets.base",
+    "TrustListing": "ragc.optimizers.results.trust_listing",
+}
+"""The module of each class that is imported when it is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Compile":
-        from ragc.optimizers.integrations.dspy_compile import Compile
+    if name not in _IMPORTED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_IMPORTED_WHEN_USED[name]), name)
+    globals()[name] = value
+    return value
 
-        return Compile
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,8 @@
-"""The public functions behind the command line; each imports what it needs when it is called."""
+"""The public functions, also those behind the command line; each imports what it needs when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import optuna
 
     from ragc.core.progress import Progress
+    from ragc.corpora.sources.base import Source
     from ragc.doctor.check import Check
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
     from ragc.optimizers.search.status import StudyStatus
+    from ragc.programs.base import RagProgram
+    from ragc.records import Passage
+    from ragc.targets.base import Target
 
 
 def compile(
@@ -92,13 +96,11 @@ def load(
     `trust_targets` allows its addresses and names of variables, `trust_code` its programs and modules, and
     `sets` replaces what it says. Raises ArtefactError; a call raises Untrusted for what nobody allowed.
     """
-    from ragc.optimizers.results.compiled import load as read
     from ragc.optimizers.results.resolve import opening
-    from ragc.optimizers.results.session import Session
+    from ragc.optimizers.results.session import load_to_answer
 
-    # The program may be called from another working directory.
     how = opening(sets, None if base is None else Path(base).absolute(), trust_targets, trust_code)
-    return read(Path(path).absolute(), Session(how))
+    return load_to_answer(path, how)
 
 
 def ask(
@@ -177,7 +179,7 @@ def compare(
     def run(path: Path) -> Run:
         if path.suffix == ".jsonl":
             return runs.read(path)
-        found = evaluate(
+        evaluation = evaluate(
             path,
             split=split,
             sets=sets,
@@ -186,7 +188,7 @@ def compare(
             trust_targets=trust_targets,
             trust_code=trust_code,
         )
-        return runs.of_rows(str(path), (row.to_json() for row in found.rows))
+        return runs.of_rows(str(path), (row.to_json() for row in evaluation.rows))
 
     return compare_runs.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
 
@@ -227,8 +229,8 @@ def export(
     exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
     if questions:  # before any is answered
-        exports.refuse_for(examples.opened(path, how=how), format, out)
-    program = examples.opened(path, questions=questions, progress=progress, how=how)
+        exports.refuse_for(examples.open_for_export(path, how=how), format, out)
+    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
     return exports.export(program, format, out, force=force)
 
 
@@ -251,7 +253,7 @@ def check_export(
     from ragc.optimizers.results.resolve import opening
 
     how = opening(sets, base, trust_targets, trust_code)
-    return exports.check(examples.opened(path, questions=questions, how=how), exported)
+    return exports.check(examples.open_for_export(path, questions=questions, how=how), exported)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
@@ -289,3 +291,75 @@ def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -
     from ragc.optimizers.integrations import optuna_objective
 
     return optuna_objective.Objective(recipes.load(recipe, sets), name=name, file=recipe)
+
+
+def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
+    """The program `name` (`ragc list programs`) on targets and sources of your own, as a `dspy.Module`.
+
+    `parts` are its targets by role (`main`, `proxy`, `judge`, `teacher`), its sources by name (`local`,
+    `web`, `kg`, `dense`) and its knobs (`ragc list knobs NAME`), in any order; knobs that are left out keep
+    their declared defaults. Targets are opened at the first question, in any number of threads. Replies come
+    from the call store of this user, and go there; with `store=False` they are held in memory only.
+
+    A call takes the question as text and what its row says beside it, such as `context_ids`. It gives a
+    `dspy.Prediction` with `answer` (str), `passages` (tuple of Passage, as shown to the last call), `trace`
+    (tuple of events) and `counters` (amounts by name; `latency` in seconds).
+
+        lm = ragc.target("embedded")
+        local = ragc.source("bm25", corpus="handbook.jsonl")
+        program = ragc.program("vanilla", main=lm, local=local, top_k=3)
+        program(question="Which exception ends an iterator?").answer
+
+    Raises UnknownName, with the nearest name, for a program, role, source or knob that does not exist;
+    UsageError for one that is missing or out of range; CapabilityMissing for a target that cannot do what
+    the program needs. A call raises ParseFailure, TargetError and BudgetExhausted.
+    """
+    from ragc.optimizers.integrations.without_recipe import build_program
+
+    return build_program(name, parts, store=store)
+
+
+def target(kind: str, /, *, model: str = "", base_url: str = "", **options: Any) -> Target:
+    """A language-model endpoint of that kind (`ragc list targets`), for `ragc.program`; nothing is sent yet.
+
+    `embedded` runs the GGUF file `model` in this process, SmolLM2-135M-Instruct by default, which is fetched
+    once (93 MB) at the first question. `vllm` asks the server at `base_url`, which ends in `/v1`, or starts
+    one with `serve=True`. `hosted` takes any LiteLLM id. `options` are those of `[targets.ROLE.options]` in a
+    recipe: `concurrency` (requests in flight), `timeout_s` (seconds a reply), `api_key_env` (the name of the
+    variable that holds the key) and so on.
+
+        lm = ragc.target("vllm", model="Qwen/Qwen2.5-7B-Instruct", base_url="http://127.0.0.1:8000/v1")
+
+    Raises UnknownName, with the nearest name, for a kind or an option that does not exist, and UsageError for
+    values that cannot be, or a file that is not there.
+    """
+    from ragc.optimizers.integrations.without_recipe import build_target
+
+    return build_target(kind, model, base_url, options)
+
+
+def source(
+    kind: str,
+    /,
+    corpus: str | Path | Iterable[Passage | Mapping[str, Any] | str] | None = None,
+    *,
+    fields: Mapping[str, str] | None = None,
+    store: bool = True,
+    **options: Any,
+) -> Source:
+    """Something to search (`ragc list sources`), for `ragc.program`; nothing is sent or indexed yet.
+
+    `corpus` is the path of a file (JSON lines with `id`, `title` and `text`; CSV, Parquet and others with
+    `fields` that say where those stand), an address `hf:`, or passages in memory: `ragc.Passage`, mappings
+    with `text` and perhaps `id` and `title`, or texts. `options` are those of `[sources.NAME.options]` in a
+    recipe, such as `k1`, `chunk_by` or `rerank`. The results of a web search go to the call store of this
+    user; with `store=False` they are held in memory only.
+
+        local = ragc.source("bm25", corpus=[{"id": "stop", "text": "StopIteration ends an iterator."}])
+
+    Raises UnknownName, with the nearest name, for a kind that does not exist; UsageError for an option that
+    does not exist or cannot be, or a file that is not there; DataError with everything wrong in a corpus.
+    """
+    from ragc.optimizers.integrations.without_recipe import build_one_source
+
+    return build_one_source(kind, corpus, fields or {}, options, store=store)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ragc.core.redact import is_secret_name
 from ragc.errors import RecipeError
 from ragc.recipe import Recipe, parse
-from ragc.recipe.secrets import is_secret_name
 from tests.security.foreign import RECIPE, SECRET, target_table
 
 URL = "https://models.example/v1"

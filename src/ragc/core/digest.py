@@ -1,14 +1,16 @@
-"""Canonical JSON and digests: one way to say that two things are the same."""
+"""Canonical JSON and SHA-256 digests of values, files and folders."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-_HALVES = re.compile("[\ud800-\udfff]")
+from ragc.core.text import escape_surrogates
+from ragc.errors import UsageError
+
 _SEAL = "digest"
 
 
@@ -28,13 +30,13 @@ def row_digest(key: str, text: str) -> str:
     return hashlib.sha256(row).hexdigest()[:32]
 
 
-def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
     """`value`, JSON values by name, with a digest of itself under `digest`."""
     return {**value, _SEAL: digest(dict(value))}
 
 
-def unsealed(value: object) -> dict[str, Any] | None:
-    """What was given to `sealed`; None when `value` is not what that made of it."""
+def verify_digest(value: object) -> dict[str, Any] | None:
+    """What was given to `add_digest`; None when `value` is not what that made of it."""
     if not isinstance(value, dict):
         return None
     body = {name: item for name, item in value.items() if name != _SEAL}
@@ -50,4 +52,37 @@ def pretty(value: Any) -> str:
     Halves of surrogate pairs, which UTF-8 cannot hold, are escaped.
     """
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return _HALVES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return escape_surrogates(text)
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of the file `path`, 64 hexadecimal digits. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """The SHA-256 of each of `files`, by the same names. Raises UsageError for one that cannot be read."""
+    digests = {}
+    for name, path in files.items():
+        try:
+            digests[name] = file_digest(path)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return digests
+
+
+def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
+    """The SHA-256 of a model's files by their path in `folder`, in order; hidden files and folders aside.
+
+    `patterns` choose among the files at any depth. Raises UsageError for one that cannot be read.
+    """
+    matches = sorted({path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()})
+    paths = [(path.relative_to(folder), path) for path in matches]
+    return file_digests(
+        {
+            inner.as_posix(): path
+            for inner, path in paths
+            if not any(part.startswith(".") for part in inner.parts)
+        }
+    )

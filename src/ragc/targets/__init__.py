@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 
 from ragc.errors import UnknownName, UsageError
@@ -32,44 +31,43 @@ def build(spec: TargetSpec) -> Target:
     return build_kind(spec)
 
 
-def _embedded(spec: TargetSpec) -> Target:
+def _build_embedded(spec: TargetSpec) -> Target:
     from ragc.targets.embedded.target import EmbeddedTarget
-    from ragc.targets.options import check_names
+    from ragc.targets.options import EmbeddedOptions
 
     if spec.base_url:
         raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
-    known = [name for name in inspect.signature(EmbeddedTarget).parameters if name != "path"]
-    check_names(spec.kind, spec.options, known)
-    target: Target = EmbeddedTarget(path=spec.model or None, **spec.options)
+    options = EmbeddedOptions.of(spec.options)
+    target: Target = EmbeddedTarget(spec.model or None, **dict(options))
     return target
 
 
-def _vllm(spec: TargetSpec) -> Target:
-    from ragc.targets.options import VllmOptions, read_options
-    from ragc.targets.vllm.managed import ServedTarget
+def _build_vllm(spec: TargetSpec) -> Target:
+    from ragc.targets.options import VllmOptions
+    from ragc.targets.vllm.managed import ManagedTarget
     from ragc.targets.vllm.offline import OfflineTarget
     from ragc.targets.vllm.target import VllmTarget
 
-    options = read_options(VllmOptions, spec.kind, spec.options)
+    options = VllmOptions.of(spec.options)
     own = "serve" if options.serve else "offline" if options.offline else ""
     if own and spec.base_url:
         raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
     if options.serve:
-        return ServedTarget(spec.model, options)
+        return ManagedTarget(spec.model, options)
     if options.offline:
         return OfflineTarget(spec.model, options)
     return VllmTarget(spec.base_url, spec.model, options)
 
 
-def _hosted(spec: TargetSpec) -> Target:
+def _build_hosted(spec: TargetSpec) -> Target:
     from ragc.targets.hosted.target import HostedTarget
-    from ragc.targets.options import HostedOptions, read_options
+    from ragc.targets.options import HostedOptions
 
-    return HostedTarget(spec.model, spec.base_url, read_options(HostedOptions, spec.kind, spec.options))
+    return HostedTarget(spec.model, spec.base_url, HostedOptions.of(spec.options))
 
 
 _BUILDERS: Mapping[str, Callable[[TargetSpec], Target]] = {
-    "embedded": _embedded,
-    "vllm": _vllm,
-    "hosted": _hosted,
+    "embedded": _build_embedded,
+    "vllm": _build_vllm,
+    "hosted": _build_hosted,
 }

@@ -1,27 +1,32 @@
-"""What a recipe may set for a target of each kind, beside its model and base URL."""
+"""What a recipe or a caller may set for a target of each kind, beside its model and base URL.
+
+One model a kind. Every field says its unit, range and default in one line: the documentation's reference and
+the JSON Schema of recipes are made from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Self, get_args
+
+from pydantic import AfterValidator, Field, model_validator
 
 from ragc.core.bounded import MOST_BYTES
+from ragc.core.validation import (
+    JsonTable,
+    Key,
+    Names,
+    Number,
+    Options,
+    Switch,
+    Text,
+    Whole,
+    dotted,
+    sentence,
+    shown,
+)
 from ragc.errors import UnknownName, UsageError
 from ragc.targets.base import Capability
-
-T = TypeVar("T")
-
-_SAID = {
-    bool: "true or false",
-    str: "text",
-    int: "whole number",
-    float: "number",
-    tuple: "list",
-    dict: "table",
-}
-_HUGE = 1e15
-"""No option is a number so great."""
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
@@ -29,58 +34,149 @@ _OWNED = frozenset(
 _SERVED = frozenset(
     {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
+_CAPABILITIES: tuple[str, ...] = get_args(Capability)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """What servers and hosted models have in common.
+def _check_capability(name: str) -> None:
+    if name not in _CAPABILITIES:
+        raise UnknownName("capability", name, _CAPABILITIES)
 
-    `api_key_env` names the environment variable that holds the key. `identity` replaces model and
-    base URL as what the call store keys on. `context_tokens` 0 asks the server, or LiteLLM's table.
-    `timeout_s` bounds the wait for a reply, `total_s` all tries of one request together (0: two and
-    a half times `timeout_s`); a try that was not answered in time is made again. Of one reply at most
-    `max_reply_bytes` are read, unpacked. `has` and `lacks` correct the capabilities found. `body` is merged
-    into every request and is part of the identity.
-    """
 
-    api_key_env: str = ""
-    identity: str = ""
-    concurrency: int = 64
-    context_tokens: int = 0
-    timeout_s: float = 120.0
-    connect_timeout_s: float = 10.0
-    tries: int = 4
-    total_s: float = 0.0
-    max_reply_bytes: int = MOST_BYTES
-    restart_s: float = 180.0
-    break_after: int = 5
-    cool_down_s: float = 30.0
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    fallbacks: tuple[str, ...] = ()
-    has: tuple[Capability, ...] = ()
-    lacks: tuple[Capability, ...] = ()
-    body: Mapping[str, Any] = field(default_factory=dict)
+def _check_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    if owned := sorted(_OWNED & set(body)):
+        raise sentence(UsageError(f"Option body of a target cannot set {', '.join(owned)}."))
+    return body
 
-    def __post_init__(self) -> None:
-        above = ("concurrency", "timeout_s", "connect_timeout_s", "tries", "break_after", "max_reply_bytes")
-        for name in above:
-            value = getattr(self, name)
-            if value <= 0:
-                raise UsageError(f"Option {name} of a target must be above 0, got {value}.")
-        rates = ("requests_per_minute", "tokens_per_minute")
-        for name in ("context_tokens", "total_s", "restart_s", "cool_down_s", *rates):
-            value = getattr(self, name)
-            if value < 0:
-                raise UsageError(f"Option {name} of a target must not be below 0, got {value}.")
-        for capability in (*self.has, *self.lacks):
-            if capability not in get_args(Capability):
-                raise UnknownName("capability", str(capability), get_args(Capability))
-        if "" in self.fallbacks or not all(isinstance(name, str) for name in self.fallbacks):
-            raise UsageError(f"Option fallbacks of a target must list names, got {list(self.fallbacks)!r}.")
-        owned = sorted(_OWNED & set(self.body))
-        if owned:
-            raise UsageError(f"Option body of a target cannot set {', '.join(owned)}.")
+
+def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
+        raise sentence(
+            UsageError(
+                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from "
+                "model, dtype and context_tokens."
+            )
+        )
+    return flags
+
+
+Positive = Annotated[int, Whole(1, wanted="a whole number above 0")]
+Natural = Annotated[int, Whole(0, wanted="a whole number of at least 0")]
+Duration = Annotated[float, Number(above=0)]
+Wait = Annotated[float, Number(low=0)]
+Capabilities = Annotated[
+    tuple[Capability, ...],
+    Names(
+        "a list of capabilities",
+        empty=True,
+        repeated=True,
+        check=_check_capability,
+        items={"type": "string", "enum": list(_CAPABILITIES)},
+    ),
+]
+Fallbacks = Annotated[
+    tuple[str, ...],
+    Names("a list of names of other targets", empty=True, repeated=True, blank=False),
+]
+Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body)]
+Flags = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_flags)]
+
+
+class TargetOptions(Options):
+    """The options of a target; `kind` is how errors name it."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+        """Say of which option."""
+        article = "an" if cls.kind[0] in "aeiou" else "a"
+        name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
+        return UsageError(f"{name} must be {wanted}, got {shown(value)}.")
+
+    @classmethod
+    def unknown_key(cls, key: Key) -> UsageError:
+        """Say of which kind of target, and what it has."""
+        return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
+
+
+class EmbeddedOptions(TargetOptions):
+    """Options of a target of kind `embedded`: a model inside this process."""
+
+    kind = "embedded"
+
+    context: Annotated[int, Whole(64, wanted="a whole number from 64")] = Field(
+        default=4096,
+        description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
+    )
+    parallel: Positive = Field(
+        default=4, description="Requests answered at once, each with a context of its own. From 1."
+    )
+    threads: Natural = Field(
+        default=0,
+        description="Processor threads that compute. 0 uses the physical cores that this process may use.",
+    )
+    timeout_s: Duration = Field(
+        default=600.0, description="Seconds after which a reply is given up. Above 0."
+    )
+    quiet: Annotated[bool, Switch()] = Field(
+        default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
+    )
+
+
+class ServerOptions(TargetOptions):
+    """What servers and hosted models have in common."""
+
+    api_key_env: Annotated[str, Text(empty=True)] = Field(
+        default="",
+        description="Environment variable that holds the API key. Empty sends no key, or the provider's own.",
+    )
+    identity: Annotated[str, Text(empty=True)] = Field(
+        default="", description="Name under which replies are stored. Empty uses the model and the base URL."
+    )
+    concurrency: Positive = Field(default=64, description="Requests in flight at once. From 1.")
+    context_tokens: Natural = Field(
+        default=0, description="Tokens of prompt and reply together. 0 asks the server, or LiteLLM's table."
+    )
+    timeout_s: Duration = Field(
+        default=120.0, description="Seconds to wait for one reply before a new try. Above 0."
+    )
+    connect_timeout_s: Duration = Field(
+        default=10.0, description="Seconds to wait for a connection. Above 0."
+    )
+    tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
+    total_s: Wait = Field(
+        default=0.0,
+        description="Seconds for all tries of one request together. 0 allows two and a half times timeout_s.",
+    )
+    max_reply_bytes: Positive = Field(
+        default=MOST_BYTES, description="Bytes of one reply, unpacked, that are read at most. From 1."
+    )
+    restart_s: Wait = Field(
+        default=180.0,
+        description="Seconds to wait for a server that went away. Does not apply where fallbacks are set.",
+    )
+    break_after: Positive = Field(
+        default=5,
+        description="Failures in a row after which a model at an endpoint is not asked for a while. From 1.",
+    )
+    cool_down_s: Wait = Field(default=30.0, description="Seconds until such a model is asked again. From 0.")
+    requests_per_minute: Natural = Field(
+        default=0, description="Requests in any sixty seconds, retries included. 0 is no limit."
+    )
+    tokens_per_minute: Natural = Field(
+        default=0, description="Tokens of prompts and replies in any sixty seconds. 0 is no limit."
+    )
+    fallbacks: Fallbacks = Field(
+        default=(), description="Names of targets that answer while this one cannot, the first one first."
+    )
+    has: Capabilities = Field(default=(), description="Capabilities to add to those that were detected.")
+    lacks: Capabilities = Field(
+        default=(), description="Capabilities to take away from those that were detected."
+    )
+    body: Body = Field(
+        default_factory=dict,
+        description="Fields to merge into the body of every request. They are part of the stored identity.",
+    )
 
     @property
     def total(self) -> float:
@@ -92,80 +188,64 @@ class ServerOptions:
         """Seconds that a server which went away is waited for: none where another answers meanwhile."""
         return 0.0 if self.fallbacks else self.restart_s
 
-    def corrected(self, found: Iterable[Capability]) -> frozenset[Capability]:
-        """The capabilities `found`, with `has` added and `lacks` taken away."""
-        return (frozenset(found) | frozenset(self.has)) - frozenset(self.lacks)
+    def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
+        """The `capabilities`, with `has` added and `lacks` taken away."""
+        return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
 
 
-@dataclass(frozen=True, slots=True)
 class VllmOptions(ServerOptions):
-    """What a recipe may set for a server.
+    """Options of a target of kind `vllm`: a running server, one that ragc starts, or vLLM in this process."""
 
-    With `serve` one is started, or found if it runs: by the interpreter `python` ("" is this one), with
-    `dtype`, `context_tokens` and further `flags` of vLLM's by name; it has `start_s` seconds to be ready.
-    With `offline` vLLM's engine runs in this process instead, with the same settings.
-    """
+    kind = "vllm"
 
-    serve: bool = False
-    offline: bool = False
-    python: str = ""
-    dtype: str = ""
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    start_s: float = 1200.0
+    serve: Annotated[bool, Switch()] = Field(
+        default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
+    )
+    offline: Annotated[bool, Switch()] = Field(
+        default=False, description="Whether to run vLLM's engine inside this process instead of a server."
+    )
+    python: Annotated[str, Text(empty=True)] = Field(
+        default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
+    )
+    dtype: Annotated[str, Text(empty=True)] = Field(
+        default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
+    )
+    flags: Flags = Field(
+        default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
+    )
+    start_s: Duration = Field(
+        default=1200.0, description="Seconds until a server that is started must be ready. Above 0."
+    )
 
-    def __post_init__(self) -> None:
-        ServerOptions.__post_init__(self)
+    @model_validator(mode="after")
+    def _check_loading(self) -> Self:
         if self.serve and self.offline:
-            raise UsageError("A vllm target has serve = true or offline = true, not both.")
-        given = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
-        if given and not (self.serve or self.offline):
-            raise UsageError(f"Option {given[0]} of a vllm target loads a model and needs serve = true.")
+            raise sentence(UsageError("A vllm target has serve = true or offline = true, not both."))
+        loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
+        if loading and not (self.serve or self.offline):
+            raise sentence(
+                UsageError(f"Option {loading[0]} of a vllm target loads a model and needs serve = true.")
+            )
         if self.offline and self.python:
-            raise UsageError(
-                "Option python of a vllm target names who serves; offline = true runs in this one."
+            raise sentence(
+                UsageError(
+                    "Option python of a vllm target names who serves; offline = true runs in this one."
+                )
             )
-        if self.start_s <= 0:
-            raise UsageError(f"Option start_s of a target must be above 0, got {self.start_s}.")
-        own = {name.replace("_", "-").lstrip("-") for name in self.flags} & _SERVED
-        if own:
-            raise UsageError(
-                f"Option flags of a vllm target cannot set {', '.join(sorted(own))}: ragc does, from model, "
-                "dtype and context_tokens."
-            )
+        return self
 
 
-@dataclass(frozen=True, slots=True)
 class HostedOptions(ServerOptions):
-    """What a recipe may set for a hosted model; LiteLLM has one timeout for connecting and reading."""
+    """Options of a target of kind `hosted`; LiteLLM has one timeout for connecting and reading."""
 
-    concurrency: int = 16
+    kind = "hosted"
 
-
-def check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise UnknownName for the first of `given` that no option of `kind` has."""
-    known = list(known)
-    for name in given:
-        if name not in known:
-            raise UnknownName(f"option of {kind} targets", name, known)
+    concurrency: Positive = Field(default=16, description="Requests in flight at once. From 1.")
 
 
-def read_options(cls: Callable[..., T], kind: str, given: Mapping[str, Any]) -> T:
-    """`cls`, a dataclass of options, from a recipe's table; each value must be of its default's type."""
-    declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    check_names(kind, given, declared)
-    values: dict[str, Any] = {}
-    for name, said in given.items():
-        value, f = said, declared[name]
-        expected = type(f.default_factory() if f.default_factory is not MISSING else f.default)
-        if expected is float and type(value) is int and abs(value) < _HUGE:
-            value = float(value)
-        if expected is tuple and isinstance(value, list):
-            value = tuple(value)
-        if type(value) is not expected:
-            raise UsageError(
-                f"Option {name} of a {kind} target must be of type {_SAID[expected]}, got {repr(value)[:60]}."
-            )
-        if isinstance(value, int | float) and not abs(value) < _HUGE:  # NaN is below nothing
-            raise UsageError(f"Option {name} of a {kind} target is no amount: {repr(value)[:60]}.")
-        values[name] = value
-    return cls(**values)
+OPTIONS: dict[str, type[TargetOptions]] = {
+    "embedded": EmbeddedOptions,
+    "vllm": VllmOptions,
+    "hosted": HostedOptions,
+}
+"""The options of a target by its kind."""

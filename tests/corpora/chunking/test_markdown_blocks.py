@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.chunking import markdown_blocks
-from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks, heading_path
+from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
 from tests.examples import examples
 
 PIECES = st.sampled_from(
@@ -65,11 +65,11 @@ Set [up](http://example.org)
 @settings(max_examples=examples(200), deadline=None)
 @given(TEXTS)
 def test_blocks_of_any_text_are_exact_nested_and_complete(text: str) -> None:
-    found = blocks(text)
-    assert [block.start for block in found] == sorted(block.start for block in found)
+    all_blocks = blocks(text)
+    assert [block.start for block in all_blocks] == sorted(block.start for block in all_blocks)
     open_: list[Block] = []
     done = 0
-    for block in found:
+    for block in all_blocks:
         held = text[block.start : block.end]
         assert held
         assert held == held.strip()
@@ -88,10 +88,10 @@ def test_blocks_of_any_text_are_exact_nested_and_complete(text: str) -> None:
 
 
 def test_every_kind_is_found_where_it_stands() -> None:
-    found = [
+    outline = [
         (block.kind, block.depth, PAGE[block.start : block.end].partition("\n")[0]) for block in blocks(PAGE)
     ]
-    assert found == [
+    assert outline == [
         ("front", 0, "---"),
         ("heading", 0, "# The *Guide* to `x`"),
         ("paragraph", 0, "Intro"),
@@ -148,14 +148,14 @@ def test_the_path_leads_through_the_sections() -> None:
         "listed": ("A", "A2"), "B\n": ("B",), "y": ("B",), "z": (),
     }  # fmt: skip
     for name, path in expected.items():
-        assert outline.path(text.index(name)) == heading_path(text, text.index(name)) == path
+        assert outline.path(text.index(name)) == path
     assert outline.path(-1) == ()
     assert outline.path(10**9) == ()
 
 
 def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
-    assert heading_path("one\ntwo  \nthree\n===\n", 9) == ("one two three",)
-    assert heading_path(f"# {'[' * 100_000}", 0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
+    assert Outline("one\ntwo  \nthree\n===\n").path(9) == ("one two three",)
+    assert Outline(f"# {'[' * 100_000}").path(0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_hostile_texts_take_time_with_their_length_only(text: str) -> None:
-    found = [block for block in blocks(text) if not block.depth]
-    assert sum(len(text[block.start : block.end].split()) for block in found) == len(text.split())
-    assert len(heading_path(text, len(text))) <= 6
+    top_blocks = [block for block in blocks(text) if not block.depth]
+    assert sum(len(text[block.start : block.end].split()) for block in top_blocks) == len(text.split())
+    assert len(Outline(text).path(len(text))) <= 6
 
 
 def test_many_threads_may_be_first() -> None:
     markdown_blocks._parser.cache_clear()
     markdown_blocks._inline.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: (blocks(PAGE), heading_path(PAGE, len(PAGE))), range(16)))
+        results = list(pool.map(lambda _: (blocks(PAGE), Outline(PAGE).path(len(PAGE))), range(16)))
     assert all(result == results[0] for result in results)
     assert results[0][1] == ("Set up",)

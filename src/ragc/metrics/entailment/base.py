@@ -1,22 +1,15 @@
-"""Does a text say that a statement is true? The backends that ALCE's claim and citation metrics ask.
-
-    lexical          the statement's content words and numbers stand in the text: quick, rough, free
-    judge            a language model, by a typed verdict (`ragc.metrics.entailment.judge`)
-    nli:PATH_OR_ID   a model of natural language inference (`ragc.metrics.entailment.nli`)
-
-Figures of different backends cannot be compared; each has its name beside it. ALCE's own backend is
-nli:google/t5_xxl_true_nli_mixture.
-"""
+"""What an entailment backend is, the one that compares words, a cache, and what runners of models share."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from ragc.core.digest import digest
-from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Ask
+from ragc.errors import UsageError
 
 if TYPE_CHECKING:
     from ragc.store.call_store import CallStore
@@ -34,6 +27,12 @@ Pair = tuple[str, str]
 
 Verdict = bool | None
 """Whether the premise entails the hypothesis; None when that could not be read, which counts as no."""
+
+BATCH = 32
+"""Pairs that go through a model together; they are sorted by length first, so little is padding."""
+
+TOKENS = 512
+"""What a classifier reads when it does not say."""
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STOP_WORDS = """
@@ -63,6 +62,14 @@ class Entailer(Protocol):
         ...
 
 
+class Runner(Protocol):
+    """A model in memory."""
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each of `pairs`, in order. Called by one thread at a time."""
+        ...
+
+
 class LexicalEntailer:
     """A rule on words, for trials and tests: no stand-in for a model in a published figure.
 
@@ -88,15 +95,15 @@ class LexicalEntailer:
         premises = {premise: _words(premise) for premise in dict.fromkeys(premise for premise, _ in pairs)}
         return [self._follows(premises[premise], _words(hypothesis)) for premise, hypothesis in pairs]
 
-    def _follows(self, given: frozenset[str], wanted: frozenset[str]) -> bool:
+    def _follows(self, premise: frozenset[str], wanted: frozenset[str]) -> bool:
         numbers = {word for word in wanted if word[0].isdigit()}
         words = wanted - numbers
-        if not wanted or not numbers <= given:
+        if not wanted or not numbers <= premise:
             return False
-        return len(words & given) >= self.theta * len(words) - 1e-9
+        return len(words & premise) >= self.theta * len(words) - 1e-9
 
 
-class Remembered:
+class CachedEntailer:
     """An entailer that is asked about no pair twice.
 
     Verdicts are kept in memory as long as this object lives, and in `store` for later runs, under the
@@ -117,8 +124,8 @@ class Remembered:
         self._recall(pair for pair in pairs if pair not in self._known)
         unknown = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if unknown:
-            said = await self._entailer.entails(unknown)
-            for pair, verdict in zip(unknown, said, strict=True):
+            verdicts = await self._entailer.entails(unknown)
+            for pair, verdict in zip(unknown, verdicts, strict=True):
                 self._keep(pair, verdict)
         return [self._known[pair] for pair in pairs]
 
@@ -126,9 +133,9 @@ class Remembered:
         if self._store is None:
             return
         for pair in pairs:
-            found = self._store.get(self._key(pair))
-            if found in ("true", "false"):
-                self._known[pair] = found == "true"
+            text = self._store.get(self._key(pair))
+            if text in ("true", "false"):
+                self._known[pair] = text == "true"
 
     def _keep(self, pair: Pair, verdict: Verdict) -> None:
         self._known[pair] = verdict
@@ -139,34 +146,38 @@ class Remembered:
         return digest(["entailment", VERSION, self.name, *pair])
 
 
-def make(name: str, ask: Ask | None = None, *, store: CallStore | None = None) -> Entailer:
-    """The backend `name`: "lexical", "judge" or "nli:PATH_OR_ID", which remembers its verdicts.
+def batches(lengths: Sequence[int]) -> list[list[int]]:
+    """The numbers of all items, in batches of `BATCH` of about the same length, shortest first."""
+    order = sorted(range(len(lengths)), key=lambda at: lengths[at])
+    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
-    `ask` is the judge's; its calls are stored where they are made. `store` keeps the verdicts of NLI models.
-    Raises UsageError for "judge" without `ask`, for a model that is not here or cannot tell entailment, and
-    when a library is missing; UnknownName for any other name.
-    """
-    if name == "lexical":
-        return LexicalEntailer()
-    if name == "judge":
-        if ask is None:
-            raise UsageError(
-                "The entailment backend judge asks a judge, and there is none; add [targets.judge]."
-            )
-        from ragc.metrics.entailment.judge import JudgeEntailer
 
-        return Remembered(JudgeEntailer(ask))
-    kind, _, model = name.partition(":")
-    if kind == "nli" and model:
-        from ragc.metrics.entailment.nli import nli
+def longest(folder: Path, config: Mapping[str, Any]) -> int:
+    """The tokens that a classifier reads at once, special ones included: what it says, else `TOKENS`."""
+    tokenizer = folder / "tokenizer_config.json"
+    tokens = json_settings(tokenizer).get("model_max_length") if tokenizer.is_file() else None
+    positions = config.get("max_position_embeddings")
+    if not _is_limit(tokens):
+        tokens = TOKENS  # RoBERTa reserves two of its 514 positions, and only its tokenizer says so
+    return int(min(tokens, positions) if _is_limit(positions) else tokens)
 
-        return Remembered(nli(model), store)
-    raise UnknownName("entailment backend", name, ("lexical", "judge", "nli:PATH_OR_ID"))
+
+def json_settings(path: Path) -> dict[str, Any]:
+    """The JSON object in the file `path`; empty for other JSON. Raises UsageError when it cannot be read."""
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+    return settings if isinstance(settings, dict) else {}
+
+
+def _is_limit(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and 2 < value < 10**6
 
 
 def _words(text: str) -> frozenset[str]:
-    found = (word.replace(",", "") for word in _WORD.findall(text.lower()))
-    return frozenset(_singular(word) for word in found if word not in _STOP)
+    words = (word.replace(",", "") for word in _WORD.findall(text.lower()))
+    return frozenset(_singular(word) for word in words if word not in _STOP)
 
 
 def _singular(word: str) -> str:

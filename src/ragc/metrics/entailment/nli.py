@@ -15,32 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
+from ragc.core.digest import folder_digests
+from ragc.core.text import first_line, replace_surrogates
 from ragc.errors import TargetError, UsageError
-from ragc.metrics.entailment.base import Pair, Verdict
-
-BATCH = 32
-"""Pairs that go through the model together; they are sorted by length first, so little is padding."""
-
-TOKENS = 512
-"""What a classifier reads when it does not say."""
+from ragc.metrics.entailment.base import Pair, Runner, Verdict, json_settings
 
 _ONNX = ("model.onnx", "onnx/model.onnx")
 _WEIGHTS = ("*.onnx", "*.onnx_data", "*.safetensors", "*.json", "*.txt", "*.model")
-
-
-class Runner(Protocol):
-    """A model in memory."""
-
-    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order. Called by one thread at a time."""
-        ...
 
 
 class NliEntailer:
@@ -68,12 +55,12 @@ class NliEntailer:
             try:
                 if self._runner is None:
                     self._runner = self._load()
-                return self._runner.verdicts([(_clean(premise), _clean(claim)) for premise, claim in pairs])
+                clean = [(replace_surrogates(premise), replace_surrogates(claim)) for premise, claim in pairs]
+                return self._runner.verdicts(clean)
             except Exception as error:  # the libraries' errors share no class: a broken file, lack of memory
-                said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
                 raise TargetError(
-                    f"The entailment model {self._name} cannot be loaded or run: {said}. Is it a complete "
-                    "model of natural language inference, and does it fit into memory?"
+                    f"The entailment model {self._name} cannot be loaded or run: {first_line(error)}. Is it "
+                    "a complete model of natural language inference, and does it fit into memory?"
                 ) from error
 
 
@@ -82,7 +69,7 @@ def nli(model: str) -> NliEntailer:
 
     Raises UsageError when it is neither, when it cannot tell entailment, and when a library is missing.
     """
-    folder, label = _found(model)
+    folder, label = _locate_model(model)
     config = _config(folder)
     if onnx := next((folder / name for name in _ONNX if (folder / name).is_file()), None):
         for library in ("onnxruntime", "tokenizers"):
@@ -142,27 +129,7 @@ def entailment_label(config: Mapping[str, Any], where: object) -> int:
     return called[0]
 
 
-def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The numbers of all items, in batches of `BATCH` of about the same length, shortest first."""
-    order = sorted(range(len(lengths)), key=lambda at: lengths[at])
-    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
-
-
-def longest(folder: Path, config: Mapping[str, Any]) -> int:
-    """The tokens that a classifier reads at once, special ones included: what it says, else `TOKENS`."""
-    tokenizer = folder / "tokenizer_config.json"
-    said = _json(tokenizer).get("model_max_length") if tokenizer.is_file() else None
-    places = config.get("max_position_embeddings")
-    if not _is_limit(said):
-        said = TOKENS  # RoBERTa keeps two of its 514 places to itself, and only its tokenizer says so
-    return int(min(said, places) if _is_limit(places) else said)
-
-
-def _is_limit(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and 2 < value < 10**6
-
-
-def _found(model: str) -> tuple[Path, str]:
+def _locate_model(model: str) -> tuple[Path, str]:
     """The folder of `model`, and its name in reports with what identifies the files."""
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -186,28 +153,15 @@ def _found(model: str) -> tuple[Path, str]:
 def _content(folder: Path) -> str:
     """Twelve digits that identify the model's files, by name and content."""
     sums = hashlib.sha256()
-    for path in sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern) if path.is_file()}):
-        try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
-        sums.update(f"{path.relative_to(folder).as_posix()} {found}\n".encode("utf-8", "surrogatepass"))
+    for name, checksum in folder_digests(folder, _WEIGHTS).items():
+        sums.update(f"{name} {checksum}\n".encode("utf-8", "surrogatepass"))
     return sums.hexdigest()[:12]
 
 
 def _config(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise UsageError(f"An entailment model's folder holds config.json; {folder} has none.")
-    return _json(folder / "config.json")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
-    return said if isinstance(said, dict) else {}
+    return json_settings(folder / "config.json")
 
 
 def _require(library: str, extra: str) -> None:
@@ -215,8 +169,3 @@ def _require(library: str, extra: str) -> None:
         raise UsageError(
             f"Entailment by a model needs {library}, which is not installed; run: pip install 'ragc[{extra}]'"
         )
-
-
-def _clean(text: str) -> str:
-    """A lone half of a surrogate pair is no text to a tokenizer."""
-    return text.encode("utf-8", "replace").decode("utf-8")

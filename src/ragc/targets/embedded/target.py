@@ -18,12 +18,14 @@ from typing import Any, NoReturn, TypeVar
 
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
+from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
-from ragc.targets.embedded.weights import SMOLLM2, default_weights, file_sha256
+from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
+from ragc.targets.options import EmbeddedOptions
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
@@ -49,17 +51,8 @@ class EmbeddedTarget:
         timeout_s: float = 600.0,
         quiet: bool = True,
     ) -> None:
-        for name, value, least in (
-            ("context", context, 64),
-            ("parallel", parallel, 1),
-            ("threads", threads, 0),
-        ):
-            if type(value) is not int or value < least:
-                raise UsageError(
-                    f"Option {name} of an embedded target must be a whole number from {least}, got {value!r}."
-                )
-        if type(timeout_s) not in (int, float) or timeout_s <= 0:
-            raise UsageError(f"Option timeout_s of an embedded target must be above 0, got {timeout_s!r}.")
+        sizes = {"context": context, "parallel": parallel, "threads": threads}
+        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet})
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -87,7 +80,7 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path) if self.path else None!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
 
     @property
     def identity(self) -> str:
@@ -95,7 +88,7 @@ class EmbeddedTarget:
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
-            self._sha256 = file_sha256(self.path, note)
+            self._sha256 = noted_digest(self.path, note)
         return f"{self.model}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
@@ -165,16 +158,18 @@ def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: thread
         prompt = model.count_prompt(body["messages"])
         if prompt is not None and prompt + most > context:
             raise too_long(prompt, most, context)
-    return model.ask(body, lambda: stop.is_set() or _ending())
+    return model.ask(body, lambda: stop.is_set() or _is_exiting())
 
 
-def _ending() -> bool:
+def _is_exiting() -> bool:
     """Whether the program is ending: the interpreter waits for this thread, and nobody for the reply."""
     return not threading.main_thread().is_alive()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, from a thread of its own: an executor's would be joined before `_ending` shows."""
+    """What `work` returns, from a thread of its own: an executor's would be joined before `_is_exiting`
+    shows.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -9,7 +9,13 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from ragc.corpora.sources.crag_api.client import LARGEST_REPLY, LONGEST_WAIT_S, ApiClient, Limits
+from ragc.corpora.sources.crag_api.client import (
+    FIRST_WAIT_S,
+    LARGEST_REPLY,
+    LONGEST_WAIT_S,
+    ApiClient,
+    Limits,
+)
 from ragc.errors import SourceError, UsageError
 
 URL = "http://api.test:8000/base/"
@@ -70,32 +76,32 @@ def test_a_wait_the_server_asks_for_is_kept_up_to_a_limit() -> None:
     api = Api(
         httpx.Response(429, headers={"retry-after": "3"}),
         httpx.Response(429, headers={"retry-after": "9999"}),
-        httpx.Response(429, headers={"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}),
+        httpx.Response(429, headers={"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}),
         ok(1),
     )
     assert api.ask() == 1
-    assert api.waits[:2] == [3, LONGEST_WAIT_S]
-    assert 0.5 <= api.waits[2] <= 1
+    for wait, least in zip(api.waits, (3, LONGEST_WAIT_S, 0), strict=True):  # a date is read too: it is over
+        assert least <= wait <= least + FIRST_WAIT_S
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (lambda: httpx.Response(500), "answers with status 500 after 2 tries"),
         (lambda: httpx.ConnectError("no"), "does not answer (ConnectError) after 2 tries"),
         (lambda: httpx.ReadTimeout("no"), "does not answer within 10 s after 2 tries"),
     ],
 )
-def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exception], said: str) -> None:
+def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exception], message: str) -> None:
     api = Api(reply(), reply())
     with pytest.raises(SourceError) as caught:
         api.ask(limits=Limits(tries=2))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith("http://api.test:8000/base/finance/get_eps")
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (httpx.Response(404), "status 404"),
         (httpx.Response(422, json={"detail": []}), "status 422"),
@@ -116,8 +122,8 @@ def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exce
     ],
     ids=lambda value: value if isinstance(value, str) else "reply",
 )
-def test_garbage_fails_at_once(reply: httpx.Response, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
+def test_garbage_fails_at_once(reply: httpx.Response, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         Api(reply).ask()
 
 

@@ -1,0 +1,173 @@
+"""Programs, targets and sources without a recipe: each is made by a call and handed to the next.
+
+    lm = ragc.target("embedded")
+    local = ragc.source("bm25", corpus="handbook.jsonl")
+    program = ragc.program("vanilla", main=lm, local=local, top_k=3)
+    program(question="Which exception ends an iterator?").answer
+
+The arguments are those of the tables `[targets.ROLE]` and `[sources.NAME]` of recipes. The same functions
+build both, so options, defaults and errors are the same. Relative paths lead from the working directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from ragc import corpora, targets
+from ragc.core.paths import cache_home, missing_file
+from ragc.core.redact import holds_key
+from ragc.corpora.files import hub
+from ragc.corpora.files.records import read_passages
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.storage.corpus import Corpus, corpus_of
+from ragc.errors import UnknownName, UsageError
+from ragc.optimizers.data import RecipeData
+from ragc.optimizers.distributed.addresses import open_store, store_address
+from ragc.programs import Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe, SourceSpec, StudySpec
+from ragc.records import Passage
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ROLES, Target, TargetSpec
+
+ADVICE = "pass {name}=ragc.{kind}(...)"
+"""What to do about a target or source that is missing, where there is no recipe to add it to."""
+
+Passages = Iterable[Passage | Mapping[str, Any] | str]
+
+
+def build_program(name: str, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
+    """The program `name` on the targets and sources in `parts`; what else stands there are its knobs.
+
+    Raises UnknownName for a program, role, source or knob that does not exist, and UsageError for one that
+    is missing or out of range.
+    """
+    chosen = method(name)
+    roles, sources, knobs = _sorted_parts(chosen, parts)
+    runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE, opens_itself=True)
+    return chosen.build(runtime, knobs)
+
+
+def _sorted_parts(
+    chosen: Method, parts: Mapping[str, Any]
+) -> tuple[dict[str, Target], dict[str, Source], dict[str, Any]]:
+    """`parts` as targets, sources and knobs, told apart by what they can do."""
+    roles = {name: part for name, part in parts.items() if _is_target(part)}
+    sources = {name: part for name, part in parts.items() if _is_source(part)}
+    knobs = {name: part for name, part in parts.items() if name not in roles and name not in sources}
+    fallbacks = {other for target in roles.values() for other in _fallbacks(target)}
+    known_sources = (*chosen.sources, *chosen.optional_sources)
+    for name in parts:
+        wanted = "target" if name in ROLES else "source" if name in known_sources else ""
+        if wanted and name not in (roles if wanted == "target" else sources):
+            raise UsageError(
+                f"Program {chosen.id!r} takes a {wanted} as {name!r}, found {type(parts[name]).__name__}; "
+                f"{ADVICE.format(name=name, kind=wanted)}."
+            )
+        if name in roles and name not in ROLES and name not in fallbacks:
+            raise UnknownName("target role", name, ROLES)
+        if name in sources and not wanted:
+            raise UnknownName(f"source of {chosen.id}", name, known_sources)
+        if name in knobs and name not in (declared := [knob.name for knob in chosen.knobs.list_knobs()]):
+            raise UnknownName(f"knob of {chosen.id}", name, declared)
+    return roles, sources, knobs
+
+
+def _is_target(part: object) -> bool:
+    return callable(getattr(part, "complete", None)) and callable(getattr(part, "count_tokens", None))
+
+
+def _is_source(part: object) -> bool:
+    return callable(getattr(part, "search", None)) and hasattr(part, "fingerprint")
+
+
+def _fallbacks(target: Target) -> Iterable[str]:
+    return getattr(getattr(target, "options", None), "fallbacks", ())
+
+
+def build_target(kind: str, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
+    """The target of that kind, not opened yet: nothing is loaded or sent. Errors as in `ragc.target`."""
+    if kind not in targets.TARGETS:
+        raise UnknownName("target kind", kind, targets.TARGETS)
+    if holds_key(options.get("api_key_env")):
+        raise UsageError(
+            "The option api_key_env of a target names an environment variable, such as OPENAI_API_KEY; it "
+            "must not hold the key itself."
+        )
+    if kind == "embedded" and model:
+        model = str(_existing("model", model))
+    return targets.build(TargetSpec(cast(Any, kind), model, base_url, dict(options)))
+
+
+def build_one_source(
+    kind: str,
+    corpus: str | Path | Passages | None,
+    fields: Mapping[str, str],
+    options: Mapping[str, Any],
+    *,
+    store: bool = True,
+) -> Source:
+    """The source of that kind over `corpus`; nothing is sent or indexed yet. Errors as in `ragc.source`."""
+    known = [entry.id for entry in corpora.SOURCES]
+    if kind not in known:
+        raise UnknownName("source kind", kind, known)
+    spec = SourceSpec(kind, options=dict(options), fields=dict(fields))
+    recipe = Recipe(program="no_retrieval", base=Path.cwd())
+    passages: Corpus | None = None
+    if kind in SEARCHES_PASSAGES:
+        spec, passages = _read_corpus(spec, recipe, corpus)
+    elif kind == "recorded" and isinstance(corpus, str | Path):
+        spec = SourceSpec(kind, str(_existing("corpus", corpus)), spec.options)
+    elif corpus is not None:
+        raise UsageError(f"A source of kind {kind!r} searches no corpus of passages; leave corpus out.")
+    call_store = open_call_store(keep=store)
+    return build_source(kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path)
+
+
+def _read_corpus(
+    spec: SourceSpec, recipe: Recipe, corpus: str | Path | Passages | None
+) -> tuple[SourceSpec, Corpus]:
+    """The passages of `corpus`, in memory or in a file, and the specification with the file's name."""
+    if corpus is None:
+        raise UsageError(
+            f"A source of kind {spec.kind!r} searches a corpus; pass corpus= the path of a file or a list of "
+            "passages."
+        )
+    if isinstance(corpus, str | Path):
+        named = str(corpus) if hub.is_address(str(corpus)) else str(_existing("corpus", corpus))
+        filled = SourceSpec(spec.kind, named, spec.options, spec.fields)
+        return filled, RecipeData(recipe).corpus(filled)
+    if spec.fields:
+        raise UsageError("`fields` maps the columns of a file; a list of passages has none, so leave it out.")
+    return spec, corpus_of(read_passages(corpus))
+
+
+def _existing(name: str, path: str | Path) -> Path:
+    """`path` from the working directory. Raises UsageError with the nearest name where nothing is there."""
+    absolute = Path.cwd() / Path(path).expanduser()
+    try:
+        there = absolute.exists()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        raise UsageError(f"{missing_file(f'{name} = {str(path)!r}', str(path), Path.cwd())}.")
+    return absolute
+
+
+def open_call_store(*, keep: bool = True) -> CallStore:
+    """The call store of this user, one for the whole process; with `keep` False a new one in memory."""
+    if not keep:
+        return open_store(StudySpec(keep=False))
+    return _shared_store(store_address(StudySpec()), str(cache_home()))
+
+
+@lru_cache(maxsize=4)
+def _shared_store(address: str, home: str) -> CallStore:
+    """The store for the present values of RAGC_STORE and RAGC_HOME, which `open_store` reads."""
+    return open_store()
