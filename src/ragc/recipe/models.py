@@ -80,6 +80,10 @@ def _check_demo_kind(name: str) -> None:
         raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
 
 
+def _dataset_ids() -> list[str]:
+    return [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+
+
 class _DatasetName(Checked):
     """The id of a data set, or an address `hf:` of one."""
 
@@ -91,7 +95,7 @@ class _DatasetName(Checked):
 
     def accept(self, value: object) -> object:
         """An id that is known, or an address that can be."""
-        ids = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+        ids = _dataset_ids()
         if hub.is_address(str(value)):
             try:
                 hub.parse(str(value))
@@ -100,6 +104,12 @@ class _DatasetName(Checked):
         elif value not in ids:
             raise sentence(UnknownName("data set", str(value), ids))
         return value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        ids = [name for name in _dataset_ids() if not hub.is_address(name)]
+        return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
 
 
 class _Split:
