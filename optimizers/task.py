@@ -150,7 +150,15 @@ def prepare(
     splits = data.splits(Known(corpora.values())) if questions else {}
     made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
-        name: build_source(recipe, spec, corpora.get(name), store) for name, spec in recipe.sources.items()
+        name: build_source(
+            spec.kind,
+            spec.options,
+            corpora.get(name),
+            store,
+            recording=spec.corpus,
+            resolve=recipe.path,
+        )
+        for name, spec in recipe.sources.items()
     }
     ledger = ledger or FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)

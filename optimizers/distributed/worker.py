@@ -26,8 +26,9 @@ from ragc.core.digest import canonical
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
+from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import facts_differ, mark, storage_address, store_address
+from ragc.optimizers.distributed.study_address import facts_differ, mark
 from ragc.optimizers.search.builder import Maker
 from ragc.optimizers.search.run_trial import Local
 from ragc.optimizers.search.storage import StudyKept, find, is_outside, opened

@@ -27,7 +27,7 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.data import RecipeData
-from ragc.optimizers.distributed.study_address import open_store, store_address
+from ragc.optimizers.distributed.addresses import open_store, store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -126,7 +126,8 @@ def build_one_source(
         spec = SourceSpec(kind, str(_existing("corpus", corpus)), spec.options)
     elif corpus is not None:
         raise UsageError(f"A source of kind {kind!r} searches no corpus of passages; leave corpus out.")
-    return build_source(recipe, spec, passages, open_call_store(keep=store))
+    call_store = open_call_store(keep=store)
+    return build_source(kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path)
 
 
 def _read_corpus(
