@@ -56,11 +56,11 @@ def parse(
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
-    lines, places = locate(text), dict[Keys, str]()
-    problems = Problems(lines, places)
+    lines, overrides = locate(text), dict[Keys, str]()
+    problems = Problems(lines, overrides)
     for expression in sets:
-        if text := _override(values, expression, lines, places):
-            problems.add_set(expression, text)
+        if wrong := _override(values, expression, lines, overrides):
+            problems.add_set(expression, wrong)
     recipe = read(values, base, problems, files=files)
     if texts := problems.texts():
         raise RecipeError(where, texts)
@@ -100,21 +100,21 @@ def _toml(text: str) -> dict[str, object]:
 
 def _syntax_problem(message: str, text: str) -> str:
     """What TOML's reader says, with the line first."""
-    place = _TOML_PLACE.search(message)
-    line = int(place[1]) if place and place[1] else text.count("\n") + 1
-    said = message[: place.start()] if place else message
+    at = _TOML_PLACE.search(message)
+    line = int(at[1]) if at and at[1] else text.count("\n") + 1
+    words = message[: at.start()] if at else message
     advice = ""
-    if place and place[2] and said == "Invalid value":
-        advice = _unquoted(text.split("\n")[line - 1], int(place[2]) - 1)
-    return f"line {line}: this is not TOML: {advice or said[:1].lower() + said[1:]}"
+    if at and at[2] and words == "Invalid value":
+        advice = _unquoted(text.split("\n")[line - 1], int(at[2]) - 1)
+    return f"line {line}: this is not TOML: {advice or words[:1].lower() + words[1:]}"
 
 
 def _unquoted(line: str, column: int) -> str:
     """What is wrong where the value at `column` of `line` is a text without quotes; "" for anything else."""
-    found = _UNQUOTED.match(line, column)
-    if not found:
+    match = _UNQUOTED.match(line, column)
+    if not match:
         return ""
-    words = found[0].rstrip()
+    words = match[0].rstrip()
     if words.lower() in ("true", "false"):
         return f"{words} is written {words.lower()}"
     mark = "'" if "\\" in words else '"'
@@ -123,9 +123,9 @@ def _unquoted(line: str, column: int) -> str:
 
 
 def _override(
-    values: dict[str, object], expression: str, lines: dict[Keys, int], places: dict[Keys, str]
+    values: dict[str, object], expression: str, lines: dict[Keys, int], overrides: dict[Keys, str]
 ) -> str:
-    """Write one `key.path=value` into `values` and its place into `places`; the problem, or ""."""
+    """Write one `key.path=value` into `values` and its keys into `overrides`; the problem, or ""."""
     try:
         expression.encode("utf-8")
     except UnicodeEncodeError:
@@ -141,11 +141,11 @@ def _override(
             return f"{'.'.join(keys[:end])} is not a table"
         table = inner
     table[keys[-1]] = _scalar(right.strip())
-    for place in [place for place in lines if place[: len(keys)] == keys]:
-        del lines[place]
-    for place in [place for place in places if place[: len(keys)] == keys]:
-        del places[place]
-    places[keys] = expression
+    for inside in [written for written in lines if written[: len(keys)] == keys]:
+        del lines[inside]
+    for inside in [written for written in overrides if written[: len(keys)] == keys]:
+        del overrides[inside]
+    overrides[keys] = expression
     return ""
 
 
@@ -153,11 +153,11 @@ def _dotted(text: str) -> tuple[str, ...]:
     """The names of a dotted key, or () when it is none."""
     keys: list[str] = []
     try:
-        found: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
+        value: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
     except tomllib.TOMLDecodeError:
         return ()
-    while isinstance(found, dict) and len(found) == 1:
-        name, found = next(iter(found.items()))
+    while isinstance(value, dict) and len(value) == 1:
+        name, value = next(iter(value.items()))
         keys.append(name)
     return tuple(keys)
 
@@ -165,7 +165,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 def _scalar(text: str) -> object:
     """`text` as a TOML value, or as plain text when it is none."""
     try:
-        found = _toml(f"value = {text}")
+        table = _toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
-    return found["value"] if len(found) == 1 else text
+    return table["value"] if len(table) == 1 else text
