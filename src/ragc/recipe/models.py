@@ -235,7 +235,6 @@ class SourceTable(Model):
 
     unknown_hint = " What one kind understands goes into an `options` table."
 
-    kind: str = Field(default="", description="Kind of the source.")
     corpus: Path = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
@@ -245,6 +244,7 @@ class SourceTable(Model):
 class AnySource(SourceTable):
     """A source whose kind is not known."""
 
+    kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
 
@@ -318,7 +318,6 @@ class TargetTable(Model):
         " What only one kind understands goes into an `options` table; keys come from the environment."
     )
 
-    kind: str = Field(default="", description="Kind of the target.")
     model: Words = Field(
         default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
     )
@@ -328,6 +327,7 @@ class TargetTable(Model):
 class AnyTarget(TargetTable):
     """A target whose kind is not known."""
 
+    kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
 

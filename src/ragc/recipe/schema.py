@@ -37,8 +37,11 @@ def json_schema() -> dict[str, Any]:
     schema = RecipeTables.model_json_schema()
     tables = schema["$defs"]
     for table in (schema, *tables.values()):
-        for field in table.get("properties", {}).values():
+        fields = table.get("properties", {})
+        for field in fields.values():
             _tidy(field)
+        if "kind" in fields:  # what the other keys depend on comes first
+            table["properties"] = {"kind": fields["kind"]} | fields
     knobs = _knobs_by_name()
     schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
     search = tables["SearchTable"]["properties"]
