@@ -82,6 +82,11 @@ class Options(Model):
     names_keys = False
 
     @classmethod
+    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+        """The error for a `value` that is not what is `wanted`; the key is that of the table."""
+        return UsageError(f"{dotted(key.own)} must be {wanted}, found {shown(value)}")
+
+    @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
         """The options in `values`. Raises UsageError with all that is wrong."""
         options, problems = validate(cls, values)
