@@ -85,21 +85,21 @@ class _Inputs:
         return self.corpus
 
 
-def _bm25(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_bm25(inputs: _Inputs, options: dict[str, Any]) -> Source:
     return Bm25Source(inputs.passages, **options)
 
 
-def _given(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_given(inputs: _Inputs, options: dict[str, Any]) -> Source:
     return GivenSource(inputs.passages, **options)
 
 
-def _lucene(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_lucene(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.lucene.source import LuceneSource
 
     return LuceneSource(inputs.passages, **options)
 
 
-def _dense(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_dense(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.dense import DenseSource
     from ragc.corpora.sources.faiss_index import IndexSettings
 
@@ -111,14 +111,14 @@ def _dense(inputs: _Inputs, options: dict[str, Any]) -> Source:
     return DenseSource(inputs.passages, embedder, settings=settings, **options)
 
 
-def _hybrid(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_hybrid(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.hybrid import HybridSource
 
     dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
-    return HybridSource(_dense(inputs, dense), _bm25(inputs, sparse), **options)
+    return HybridSource(_build_dense(inputs, dense), _build_bm25(inputs, sparse), **options)
 
 
-def _web(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_web(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.web.engine import Ddgs
     from ragc.corpora.sources.web.source import WebSource
 
@@ -127,7 +127,7 @@ def _web(inputs: _Inputs, options: dict[str, Any]) -> Source:
     return WebSource(engine, store=inputs.store, **options)
 
 
-def _recorded(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_recorded(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.recorded import RecordedSource
 
     if not inputs.recording:
@@ -135,19 +135,19 @@ def _recorded(inputs: _Inputs, options: dict[str, Any]) -> Source:
     return RecordedSource(inputs.resolve(inputs.recording), **options)
 
 
-def _api(inputs: _Inputs, options: dict[str, Any]) -> Source:
+def _build_api(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.crag_api.source import ApiSource
 
     return ApiSource(options.pop("base_url"), **options)
 
 
 _MAKERS: dict[str, Callable[[_Inputs, dict[str, Any]], Source]] = {
-    "bm25": _bm25,
-    "given": _given,
-    "lucene": _lucene,
-    "dense": _dense,
-    "hybrid": _hybrid,
-    "web": _web,
-    "recorded": _recorded,
-    "api": _api,
+    "bm25": _build_bm25,
+    "given": _build_given,
+    "lucene": _build_lucene,
+    "dense": _build_dense,
+    "hybrid": _build_hybrid,
+    "web": _build_web,
+    "recorded": _build_recorded,
+    "api": _build_api,
 }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import RecipeError
-from ragc.metrics.base import Assessing
+from ragc.metrics.base import GraderSettings
 from ragc.recipe import Budget, Data, Search, StudySpec, parse
 from ragc.recipe.models import RecipeTables
 from tests.recipe.test_recipe import LEAST, WHOLE
@@ -156,4 +156,4 @@ def test_tables_and_records_have_the_same_defaults() -> None:
     assert dict(tables.study) == asdict(StudySpec())
     graders = dict(tables.metrics)
     assert graders.pop("report") == ("em", "f1")
-    assert graders == asdict(Assessing())
+    assert graders == asdict(GraderSettings())

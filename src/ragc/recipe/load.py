@@ -100,13 +100,13 @@ def _toml(text: str) -> dict[str, object]:
 
 def _syntax_problem(message: str, text: str) -> str:
     """What TOML's reader says, with the line first."""
-    at = _TOML_PLACE.search(message)
-    line = int(at[1]) if at and at[1] else text.count("\n") + 1
-    words = message[: at.start()] if at else message
+    match = _TOML_PLACE.search(message)
+    line = int(match[1]) if match and match[1] else text.count("\n") + 1
+    reason = message[: match.start()] if match else message
     advice = ""
-    if at and at[2] and words == "Invalid value":
-        advice = _unquoted(text.split("\n")[line - 1], int(at[2]) - 1)
-    return f"line {line}: this is not TOML: {advice or words[:1].lower() + words[1:]}"
+    if match and match[2] and reason == "Invalid value":
+        advice = _unquoted(text.split("\n")[line - 1], int(match[2]) - 1)
+    return f"line {line}: this is not TOML: {advice or reason[:1].lower() + reason[1:]}"
 
 
 def _unquoted(line: str, column: int) -> str:
@@ -153,11 +153,11 @@ def _dotted(text: str) -> tuple[str, ...]:
     """The names of a dotted key, or () when it is none."""
     keys: list[str] = []
     try:
-        value: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
+        node: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
     except tomllib.TOMLDecodeError:
         return ()
-    while isinstance(value, dict) and len(value) == 1:
-        name, value = next(iter(value.items()))
+    while isinstance(node, dict) and len(node) == 1:
+        name, node = next(iter(node.items()))
         keys.append(name)
     return tuple(keys)
 

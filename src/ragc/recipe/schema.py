@@ -90,7 +90,7 @@ def _knobs_by_name() -> dict[str, list[Knob]]:
     """The knobs of all programs; those of one name may differ in range."""
     knobs: dict[str, list[Knob]] = {}
     for method in METHODS:
-        for knob in method.knobs.declared():
+        for knob in method.knobs.list_knobs():
             knobs.setdefault(knob.name, []).append(knob)
     return knobs
 
