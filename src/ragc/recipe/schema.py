@@ -53,6 +53,8 @@ def json_schema() -> dict[str, Any]:
     search["pick"] |= {"$ref": "#/$defs/Objective"}
     tables["MetricsTable"]["properties"]["report"]["items"] = {"$ref": "#/$defs/Metric"}
     tables["DataTable"]["properties"]["where"]["additionalProperties"] = {"$ref": "#/$defs/Filter"}
+    for family in ("sources", "targets"):
+        _point_at_keys(schema["properties"][family]["additionalProperties"])
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
     return {"$schema": DIALECT, **schema, "title": TITLE}
 
@@ -67,6 +69,14 @@ def _tidy(field: dict[str, Any]) -> None:
         field["anyOf"] = kinds
     if field.get("default", True) in (None, "", {}) or (field.get("default") == [] and "minItems" in field):
         del field["default"]
+
+
+def _point_at_keys(union: dict[str, Any]) -> None:
+    """Repeat the kinds of a union as conditions, whose errors name the wrong key; those of `oneOf` do not."""
+    union["allOf"] = [
+        {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
+        for kind, table in union["discriminator"]["mapping"].items()
+    ]
 
 
 def _metric(*, signed: bool = False) -> dict[str, Any]:
