@@ -63,6 +63,13 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
     return estimate(read_recipe)
 
 
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema of recipes (draft 2020-12), by which editors complete and check them."""
+    from ragc.recipe.schema import json_schema
+
+    return json_schema()
+
+
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
     from ragc.doctor.targets import examine_recipe as examine

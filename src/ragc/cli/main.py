@@ -95,6 +95,17 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument("kind", choices=KINDS)
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
 
+    describing = _command(
+        commands,
+        "schema",
+        "print the JSON Schema of recipes, for editors that complete and check them",
+        _schema,
+    )
+    describing.epilog = (
+        "Write it to a file and name that in the first line of a recipe: #:schema ragc.schema.json. Taplo "
+        "and its editor extensions (Even Better TOML) then complete keys and mark what is wrong."
+    )
+
     examining = _command(
         commands,
         "doctor",
@@ -358,6 +369,13 @@ def _list(args: argparse.Namespace) -> int:
 
     rows = listing.rows(args.kind, args.program)
     _emit(rows) if args.json else console.table(rows)
+    return 0
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    _emit(api.recipe_schema())
     return 0
 
 
