@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -275,6 +275,73 @@ def test_the_page_of_a_method_keeps_what_is_written_by_hand(tmp_path: Path) -> N
     above = (DOCS / "methods/prefrag.md").read_text("utf-8").partition(module.MARK)[0]
     assert module.pages()["methods/prefrag.md"].startswith(above)
     assert len(above.split()) > 40
+
+
+KEYED = ('targets.main.kind="vllm"', "targets.main.model=m", "targets.main.options.api_key_env=NO_SUCH_KEY")
+ELSEWHERE = 'kind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:8000/v1"'
+TROUBLES: Mapping[str, tuple[str, ...]] = {
+    "This machine lacks what the recipe needs": ("compile recipe.toml --dry-run", *KEYED),
+    "unknown key 'seeds' at the top. Did you mean 'seed'?": ("compile recipe.toml --dry-run", "seeds=1"),
+    "knob top_k is fixed in [knobs] and searched here; keep one": (
+        "compile recipe.toml --dry-run",
+        "knobs.top_k=1",
+        'search.knobs=["top_k"]',
+    ),
+    "... holds a secret, and recipes are passed on": (
+        "compile recipe.toml --dry-run",
+        "targets.main.options.api_key=sk-abcdefghijklmnop",
+    ),
+    "questions.jsonl: ... `question` is read from `query`, which no row has": (
+        "compile recipe.toml --dry-run",
+        "data.fields.question=query",
+    ),
+    "search.demos needs train questions, found none; set data.train, or demos = 0.": (
+        "compile recipe.toml --dry-run",
+        "data.train=0",
+    ),
+    "... there is no such file... say where relative paths lead from with --base DIR": ("ask copied Why?",),
+    "2 dev and 1 test questions cannot show anything: 6 must get better, and none worse, for p < 0.05.": (
+        "compile recipe.toml --dry-run",
+        "data.dev=2",
+        "data.test=1",
+    ),
+    "The budget of 5000 LM calls is spent; raise budget.lm_calls to go on.": (
+        "compile recipe.toml --out compiled/poor",
+        "budget.lm_calls=1",
+        "knobs.cot=true",
+    ),
+    "... exists; choose another --out, or replace it with --force.": (
+        "export compiled/mine --to python --out recipe.toml",
+    ),
+    "The recipe changed since the study of ... began": (
+        "compile recipe.toml --resume --out compiled/mine",
+        "seed=2",
+    ),
+    "... was neither compiled nor trusted on this machine": ("ask elsewhere Why? --base .",),
+}
+"""Headings of the page on troubles: the command that ends in that message, and its overrides."""
+
+
+@pytest.mark.parametrize("heading", TROUBLES)
+def test_the_troubles_are_those_that_users_meet(
+    heading: str, folder: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    text = Path("theirs/recipe.toml").read_text("utf-8")
+    for name, changed in {
+        "copied": f"# by hand\n{text}",
+        "elsewhere": text.replace('kind = "embedded"', ELSEWHERE),
+    }.items():
+        shutil.copytree("theirs", name)
+        Path(name, "recipe.toml").write_text(changed, "utf-8")
+    command, *sets = TROUBLES[heading]
+    main([*command.split(), *(word for value in sets for word in ("--set", value))])
+    pattern = re.sub(r"\d+", r"\\d+", re.escape(heading)).replace(r"\.\.\.", ".*")
+    printed = capsys.readouterr()
+    assert re.search(pattern, " ".join((printed.err + printed.out).split()))
+    assert re.search(
+        rf"^### `+{re.escape(heading)}`+$", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE
+    )
 
 
 # Links and names
