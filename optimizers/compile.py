@@ -28,16 +28,8 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.distributed.study_address import (
-    clear,
-    forget,
-    ledger_of,
-    mark,
-    note,
-    open_store,
-    recipe_in,
-    refuse_shared,
-)
+from ragc.optimizers.distributed.addresses import open_store, refuse_shared
+from ragc.optimizers.distributed.study_address import clear, forget, ledger_of, mark, note, recipe_in
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require

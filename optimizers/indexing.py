@@ -8,7 +8,7 @@ from typing import Any
 
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.storage.index_cache import IndexFolder
-from ragc.optimizers.distributed.study_address import open_store
+from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.task import prepare
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe

@@ -14,7 +14,7 @@ from ragc.corpora.files import hub
 from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge
 from ragc.metrics.base import families
-from ragc.optimizers.distributed.study_address import storage_address, store_address
+from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets.base import TargetSpec
 

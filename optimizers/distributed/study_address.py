@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,14 +17,13 @@ import optuna
 
 from ragc.core import inputs, outputs
 from ragc.core.digest import canonical, digest, pretty, sealed, unsealed
-from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.results.compiled import RUN
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
-from ragc.recipe.models import STORAGE_ENV, STORE_ENV, StudySpec
-from ragc.store.call_store import CallStore
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV, StudySpec
 
 MARK = "study.json"
 """The name of the file in the study's directory."""
@@ -37,26 +35,6 @@ _PATTERNS = (
     "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
     f"{PROGRAMS}-*",
 )  # fmt: skip
-
-
-def storage_address(spec: StudySpec) -> str:
-    """The address of Optuna's storage: the environment's before the recipe's; "" for a file."""
-    return os.environ.get(STORAGE_ENV) or spec.storage
-
-
-def store_address(spec: StudySpec) -> str:
-    """The address of the call store: the environment's before the recipe's; "" for a folder."""
-    return os.environ.get(STORE_ENV) or spec.store
-
-
-def refuse_shared(spec: StudySpec) -> None:
-    """Raise UsageError when a study that is to keep nothing would share its state on a server."""
-    for variable in (STORAGE_ENV, STORE_ENV):
-        if not spec.keep and os.environ.get(variable):
-            raise UsageError(
-                f"study.keep = false keeps nothing, and {variable} names a server that would keep it; unset "
-                f"{variable}, or leave study.keep out."
-            )
 
 
 def mark(directory: Path) -> dict[str, str]:
@@ -190,18 +168,3 @@ def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> st
     """The first of data, sources and targets in which two tasks differ; "" when all agree."""
     names = ("data", "sources", "targets")
     return next((name for name in names if canonical(mine.get(name)) != canonical(theirs.get(name))), "")
-
-
-HERE = StudySpec()
-
-
-def open_store(spec: StudySpec = HERE) -> CallStore:
-    """The call store of this user: on the server that RAGC_STORE or `spec` names, else in a folder.
-
-    In memory alone, and unbounded there, when `spec` keeps nothing. Raises UsageError for an address that
-    cannot be used, StoreError when the store cannot be opened.
-    """
-    refuse_shared(spec)
-    if not spec.keep:
-        return CallStore(None, memory=sys.maxsize)
-    return CallStore.at(store_address(spec), cache_home() / "store")

@@ -26,8 +26,9 @@ from ragc.core.digest import canonical
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
+from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import facts_differ, mark, storage_address, store_address
+from ragc.optimizers.distributed.study_address import facts_differ, mark
 from ragc.optimizers.search.builder import Maker
 from ragc.optimizers.search.run_trial import Local
 from ragc.optimizers.search.storage import StudyKept, find, is_outside, opened
@@ -35,7 +36,7 @@ from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import parse
-from ragc.recipe.models import STORAGE_ENV, STORE_ENV
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
 from ragc.store.call_store import CallStore
 from ragc.version import __version__
 

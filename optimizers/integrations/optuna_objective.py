@@ -32,7 +32,8 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.budget import exhausted
-from ragc.optimizers.distributed.study_address import facts_differ, open_store
+from ragc.optimizers.distributed.addresses import open_store
+from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals, summaries

@@ -16,17 +16,17 @@ from typing import Any
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.metrics.stats.power import small_data_note
+from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds
 from ragc.optimizers.plan.proposal_bounds import proposal_calls
-from ragc.optimizers.plan_about import Average, average
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.search.driver import OWN
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
-from ragc.recipe.models import CROSS
+from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 

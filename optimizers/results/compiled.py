@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pydantic
 
@@ -21,7 +21,6 @@ from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
-from ragc.optimizers.results.session import Session
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, read_inside, remember_written
 from ragc.programs import METHODS, method
 from ragc.programs.base import RagProgram
@@ -94,14 +93,30 @@ def _finite(value: Any) -> bool:
     return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
 
 
+class Session(Protocol):
+    """What opens a compiled program and answers with it: `ragc.optimizers.results.session.Session`."""
+
+    def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Answer `question` with `compiled`. Raises RagcError."""
+        ...
+
+    async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """As `ask`, awaited on any event loop."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
     """A compiled program and where it came from.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
-    its directory as `path` and the `digest` of what was read there, and answers questions:
-    `program(question)` from any number of threads, or `await program.acall(question)`. What it needs is
-    opened at the first one.
+    its directory as `path` and the `digest` of what was read there. One that `ragc.load` gave has a `session`
+    and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
+    What it needs is opened at the first one.
     """
 
     state: ProgramState
@@ -110,7 +125,7 @@ class CompiledProgram:
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     digest: str = ""
-    session: Session = field(default_factory=Session, compare=False, repr=False)
+    session: Session | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         state = self.state
@@ -125,15 +140,23 @@ class CompiledProgram:
 
     def __call__(self, question: str, **context: Any) -> Row:
         """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
-        return self.session.ask(self, question, context)
+        return self._answering().ask(self, question, context)
 
     async def acall(self, question: str, **context: Any) -> Row:
         """As a call, awaited on any event loop."""
-        return await self.session.aask(self, question, context)
+        return await self._answering().aask(self, question, context)
+
+    def _answering(self) -> Session:
+        if self.session is None or self.path is None:
+            raise UsageError(
+                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
+            )
+        return self.session
 
     def close(self) -> None:
         """Free models, connections and files; a later call opens them again."""
-        self.session.close()
+        if self.session is not None:
+            self.session.close()
 
     def __enter__(self) -> CompiledProgram:
         return self
@@ -229,7 +252,7 @@ def is_compiled(folder: Path) -> bool:
 
 
 def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
-    """The compiled program in the directory `path`, called in `session`.
+    """The compiled program in the directory `path`; it answers questions where it has a `session`.
 
     Raises ArtefactError in one sentence.
     """
@@ -257,7 +280,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session or Session())
+    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
 
 
 def state_of(program: RagProgram) -> ProgramState:

@@ -21,7 +21,7 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.answering import Row, answer, evaluate, failures_of
 from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.distributed.study_address import open_store
+from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, load

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ragc.core import event_loop
-from ragc.errors import UsageError
+from ragc.optimizers.answering import Row
+from ragc.optimizers.results import evaluate
+from ragc.optimizers.results.compiled import CompiledProgram, load
+from ragc.optimizers.results.evaluate import Opened
+from ragc.optimizers.results.resolve import Opening
 
-if TYPE_CHECKING:
-    from ragc.optimizers.answering import Row
-    from ragc.optimizers.results.compiled import CompiledProgram
-    from ragc.optimizers.results.evaluate import Opened
-    from ragc.optimizers.results.resolve import Opening
+
+def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
+    """The compiled program in the directory `path`, which answers as `how` allows. Raises ArtefactError."""
+    # The program may be called from another working directory.
+    return load(Path(path).absolute(), Session(how))
 
 
 class Session:
     """How one compiled program is opened, and what it holds once it is; safe in several threads."""
 
-    def __init__(self, how: Opening | None = None) -> None:
+    def __init__(self, how: Opening) -> None:
         self._how = how
         self._lock = threading.Lock()
         self._opened: Opened | None = None
@@ -30,14 +35,10 @@ class Session:
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Answer `question` with `compiled`. Raises RagcError."""
-        from ragc.optimizers.results import evaluate
-
         return evaluate.ask(self._ready(compiled), question, context=context)
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """As `ask`; files are read in a thread, so that the caller's loop goes on."""
-        from ragc.optimizers.results import evaluate
-
         ready = await asyncio.to_thread(self._ready, compiled)
         return await event_loop.bridge(evaluate.answer_question(ready, question, context=context))
 
@@ -49,14 +50,7 @@ class Session:
             held.close()
 
     def _ready(self, compiled: CompiledProgram) -> Opened:
-        from ragc.optimizers.results.evaluate import open_compiled
-        from ragc.optimizers.results.resolve import Opening
-
-        if compiled.path is None:
-            raise UsageError(
-                "This compiled program was not loaded from a directory; ragc.load(PATH) answers."
-            )
         with self._lock:
             if self._opened is None:
-                self._opened = open_compiled(compiled, self._how or Opening(), questions=False)
+                self._opened = evaluate.open_compiled(compiled, self._how, questions=False)
             return self._opened

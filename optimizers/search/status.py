@@ -20,8 +20,9 @@ from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.budget import FileLedger, StudyLedger
+from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import mark, recipe_in, storage_address, store_address
+from ragc.optimizers.distributed.study_address import mark, recipe_in
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.checkpoint import BEST

@@ -96,13 +96,11 @@ def load(
     `trust_targets` allows its addresses and names of variables, `trust_code` its programs and modules, and
     `sets` replaces what it says. Raises ArtefactError; a call raises Untrusted for what nobody allowed.
     """
-    from ragc.optimizers.results.compiled import load as read
     from ragc.optimizers.results.resolve import opening
-    from ragc.optimizers.results.session import Session
+    from ragc.optimizers.results.session import load_to_answer
 
-    # The program may be called from another working directory.
     how = opening(sets, None if base is None else Path(base).absolute(), trust_targets, trust_code)
-    return read(Path(path).absolute(), Session(how))
+    return load_to_answer(path, how)
 
 
 def ask(

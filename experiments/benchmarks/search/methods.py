@@ -23,7 +23,7 @@ from ragc.core import event_loop
 from ragc.errors import RagcError
 from ragc.optimizers.answering import Row, evaluate, means
 from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.distributed.study_address import open_store
+from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.task import Task, prepare
 from ragc.programs import METHODS, method
 
