@@ -220,7 +220,7 @@ def sections(text: str) -> dict[str, str]:
     line = " ".join(text.split())
     parts = re.split(r"(?:(?<=^)|(?<=[.:] ))(Paper|Calls|Differs)(?: \([^)]*\))?: ", line)
     return {
-        heading: said[:1].upper() + said[1:].strip()
+        heading: said.strip()[:1].upper() + said.strip()[1:]
         for heading, said in zip(parts[1::2], parts[2::2], strict=True)
     }
 
