@@ -8,9 +8,11 @@ import importlib.util
 import inspect
 import io
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -21,11 +23,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import ragc
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import recipe as recipes
 from ragc import targets
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import Filling, ScriptedTarget
+from tests.optimizers.colours import write_data
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -433,6 +437,58 @@ def is_name(name: str) -> bool:
             found = getattr(found, attribute)
         return True
     return False
+
+
+WALKS = """
+import json, sys, threading
+import dspy, optuna  # before the profile, under which importing is slow
+from ragc.cli.main import main
+from ragc.optimizers import compile as _
+
+def profile(frame, event, argument):
+    files.add(frame.f_code.co_filename)
+
+walks = []
+for command in json.loads(sys.argv[1]):
+    files = set()
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    status = main(command)
+    sys.setprofile(None)
+    walks.append({"status": status, "files": sorted(files)})
+sys.stderr.write("\\n" + json.dumps(walks))
+"""
+
+
+def walks(folder: Path, *commands: str) -> list[set[str]]:
+    """The files in which a function runs during each of the commands, by their paths from the top."""
+    done = subprocess.run(
+        [sys.executable, "-c", WALKS, json.dumps([command.split() for command in commands])],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = json.loads(done.stderr.splitlines()[-1])
+    assert [walk["status"] for walk in found] == [0] * len(commands), done.stderr
+    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in found]
+    return [{str(path.relative_to(ROOT)) for path in listed if ROOT in path.parents} for listed in paths]
+
+
+def test_the_walks_name_files_that_run(tmp_path: Path) -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    write_data(tmp_path)
+    with Loopback(latency_s=0.0, answer=lambda body: json.dumps({"answer": "red"})) as server:
+        target = f'kind = "vllm"\nmodel = "{MODEL}"\nbase_url = "{server.url}"'
+        (tmp_path / "recipe.toml").write_text(RECIPE.replace('kind = "embedded"', target), "utf-8")
+        trial, question = walks(tmp_path, "compile recipe.toml --out mine", "ask mine Why?")
+    for name, files in (("question", question), ("trial", trial)):
+        walk = text.partition(f"## The walk of one {name}\n")[2].partition("\n## ")[0]
+        named = re.findall(r"`([\w/]+\.py)`", walk)
+        assert len(named) > 8
+        assert [path for path in named if not any(f"/{file}".endswith(f"/{path}") for file in files)] == []
 
 
 # Sizes and figures
