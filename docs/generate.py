@@ -424,8 +424,11 @@ def value_of(action: argparse.Action) -> str:
 
 def spelled(action: argparse.Action) -> str:
     """An argument in code font, with what stands for its value."""
-    text = ", ".join(action.option_strings)
-    return f"`{' '.join(part for part in (text, value_of(action)) if part)}`".replace("|", "\\|")
+    option, value = ", ".join(action.option_strings), value_of(action)
+    if "|" not in value:
+        return f"`{' '.join(part for part in (option, value) if part)}`"
+    values = " or ".join(f"`{part}`" for part in value.split("|"))
+    return f"`{option}` {values}" if option else values
 
 
 def described(action: argparse.Action) -> str:
