@@ -434,9 +434,7 @@ def spelled(action: argparse.Action) -> str:
 def described(action: argparse.Action) -> str:
     """What an argument's help says, and its default where it has one worth saying."""
     said = action.help or ""
-    if action.choices:
-        said += ("; " if said else "") + "one of " + ", ".join(f"`{choice}`" for choice in action.choices)
-    worth = action.default not in (None, False, "", []) and action.nargs != 0
+    worth = action.default not in (None, False, "", []) and action.nargs != 0 and "default" not in said
     return said + (f" (default: `{action.default}`)" if worth else "")
 
 
