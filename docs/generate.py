@@ -60,7 +60,7 @@ def method_page(entry: Method) -> str:
     parts = [
         facts(entry),
         "## Flow\n\n" + flow_chart(entry.flow) + "\n\n" + steps_table(entry.flow),
-        "## Knobs\n\n" + knobs_table(entry.knobs.declared()),
+        "## Knobs\n\n" + knobs_table(entry.knobs.list_knobs()),
         *origin(entry),
     ]
     return below_mark(f"methods/{entry.id}.md", "\n\n".join(parts))
@@ -68,8 +68,8 @@ def method_page(entry: Method) -> str:
 
 def facts(entry: Method) -> str:
     """What a recipe must say to use the program."""
-    sources = names(entry.sources, entry.to_json()["may_use"])
-    roles = names(entry.roles, entry.to_json()["may_ask"])
+    sources = names(entry.sources, entry.optional_sources)
+    roles = names(entry.roles, entry.optional_roles)
     return "\n".join(
         (
             "| | |",

@@ -29,20 +29,27 @@ from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.addresses import open_store, refuse_shared
-from ragc.optimizers.distributed.study_address import clear, forget, ledger_of, mark, note, recipe_in
+from ragc.optimizers.distributed.study_address import (
+    clear,
+    delete_address,
+    ledger_of,
+    read_address,
+    recipe_in,
+    write_address,
+)
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.results.verdict import compare, intervals, summaries
-from ragc.optimizers.search.driver import Found, search
+from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
+from ragc.optimizers.search.driver import SearchOutcome, search
 from ragc.optimizers.search.storage import difference, study_directory
-from ragc.optimizers.search.study import storing
+from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.vllm.prefix_cache import gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
 
@@ -90,8 +97,8 @@ class Compiled:
         return {
             "compiled": str(self.path),
             "verdict": self.verdict,
-            "baseline": intervals(self.baseline),
-            "test": intervals(self.test),
+            "baseline": intervals_to_json(self.baseline),
+            "test": intervals_to_json(self.test),
             "differences": {name: dict(value) for name, value in self.differences.items()},
             "failures": _as_json(self.failures),
             "note": self.note,
@@ -128,11 +135,11 @@ def compile(
     require(recipe, targets=targets is None, metrics=targets is None)
     with study_of(target, recipe, resume) as directory:
         ledger = ledger_of(recipe, directory)
-        kept = store or open_store(recipe.study)
+        call_store = store or open_store(recipe.study)
         charges = directory / "charges.jsonl"
-        task = prepare(recipe, store=kept, charges=charges, ledger=ledger, targets=targets)
+        task = prepare(recipe, store=call_store, charges=charges, ledger=ledger, targets=targets)
         try:
-            with storing(directory), garbage.settled():
+            with translate_storage_errors(directory), garbage.frozen_gc():
                 return event_loop.run(_compile(task, target, directory, progress))
         finally:
             task.ledger.close()
@@ -168,7 +175,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
-            forget(directory)
+            delete_address(directory)
             clear(directory)
         elif change := _change(directory, recipe):
             raise UsageError(
@@ -182,7 +189,7 @@ def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")
             fresh.replace(written)
-            note(directory, recipe=digest(text))
+            write_address(directory, recipe=digest(text))
         yield directory
     except KeyboardInterrupt:
         if keep:
@@ -203,7 +210,7 @@ def _change(directory: Path, recipe: Recipe) -> str:
     """
     text = recipe.to_toml()
     before = inputs.read_text(directory / "recipe.toml", errors="replace")
-    if before == text or digest(text) == mark(directory).get("recipe"):
+    if before == text or digest(text) == read_address(directory).get("recipe"):
         return ""
     try:
         return difference(recipe_in(directory).identity(), recipe.identity())
@@ -222,14 +229,14 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     limit = asyncio.Semaphore(task.in_flight)
     started, cached = time.monotonic(), await prefix_tokens(task.runtime.targets.values())
     with counting(Counters()) as spent:
-        found = await search(task, directory, limit, progress)
-        before, after = await _look_at_test(task, found, limit, progress)
+        outcome = await search(task, directory, limit, progress)
+        before, after = await _evaluate_test(task, outcome, limit, progress)
     seconds = time.monotonic() - started
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-    cached = gained(cached, await prefix_tokens(task.runtime.targets.values()))
+    cached = increase(cached, await prefix_tokens(task.runtime.targets.values()))
     rows = {"baseline": before, "winner": after}
-    scored = {name: summaries(task, [row.scores for row in held]) for name, held in rows.items()}
-    failures = {"dev": found.failures} | (
+    scored = {name: summarize(task, [row.scores for row in held]) for name, held in rows.items()}
+    failures = {"dev": outcome.failures} | (
         {"test": {name: failures_of(held) for name, held in rows.items()}} if after else {}
     )
     differences, decided, note = compare(task, before, after)
@@ -237,12 +244,13 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         decided = f"nothing answered: {failures['test']['winner'].reason}"
     provenance = {
         **task.facts,
-        "dev": {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()},
-        "test": {name: intervals(held) for name, held in scored.items()} | {"differences": differences},
+        "dev": {name: intervals_to_json(summarize(task, scores)) for name, scores in outcome.dev.items()},
+        "test": {name: intervals_to_json(held) for name, held in scored.items()}
+        | {"differences": differences},
         "failures": _as_json(failures),
         "verdict": decided,
-        "search": dict(found.facts),
-        "counters": _invariant(found, (*before, *after)),
+        "search": dict(outcome.facts),
+        "counters": _total_cost(outcome, (*before, *after)),
     }
     run = {
         "sent": spent.sent,
@@ -253,11 +261,11 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
     }
-    compiled = CompiledProgram.of(found.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
-    compiled.save(out, found.best)
-    if after and compiled.state == state_of(found.baseline):
+    compiled = CompiledProgram.of(outcome.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
+    compiled.save(out, outcome.best)
+    if after and compiled.state == state_of(outcome.baseline):
         note = "The baseline is kept: on the dev questions no trial promised to be better."
-    (directory / "trials.json").write_text(pretty(list(found.trials)), "utf-8")
+    (directory / "trials.json").write_text(pretty(list(outcome.trials)), "utf-8")
     progress.close()
     cost = {
         "sent": spent.sent,
@@ -282,15 +290,15 @@ async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -
     )
 
 
-async def _look_at_test(
-    task: Task, found: Found, limit: asyncio.Semaphore, progress: Progress
+async def _evaluate_test(
+    task: Task, outcome: SearchOutcome, limit: asyncio.Semaphore, progress: Progress
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Baseline and winner on the test split; empty when there is none or the budget is spent."""
     if not task.test:
         return (), ()
     rows: list[tuple[Row, ...]] = []
     try:
-        for name, program in (("baseline", found.baseline), ("winner", found.best)):
+        for name, program in (("baseline", outcome.baseline), ("winner", outcome.best)):
             progress.phase(f"{name} on test", len(task.test))
             rows.append(
                 await evaluate(program, task.test, task.scorer, limit=limit, done=lambda row: progress.step())
@@ -301,11 +309,11 @@ async def _look_at_test(
     return rows[0], rows[1]
 
 
-def _invariant(found: Found, rows: Sequence[Row]) -> dict[str, float]:
+def _total_cost(outcome: SearchOutcome, rows: Sequence[Row]) -> dict[str, float]:
     """What the search and the look at test cost, replayed or not."""
     total = Counters()
-    for cost in found.costs:
+    for cost in outcome.costs:
         total.add(**cost)
     for row in rows:
-        total.merge(row.spent)
+        total.merge(row.total_cost)
     return total.invariant()

@@ -46,11 +46,11 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, study_of
-from ragc.optimizers.integrations.dspy_examples import METRIC, Asked, ExampleAssessor, asked
+from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.results.verdict import intervals_to_json, summarize
 from ragc.optimizers.search.driver import search
-from ragc.optimizers.search.study import storing
+from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
@@ -123,17 +123,19 @@ class Compile(Teleprompter):
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
         with self._directory(recipe) as directory:
-            task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
+            task = self._task(
+                program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
+            )
             try:
-                with storing(directory), garbage.settled():
-                    best, self.compiled = event_loop.run(self._found(task, recipe, directory))
+                with translate_storage_errors(directory), garbage.frozen_gc():
+                    best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
         if self.out is not None:
             self.compiled.save(self.out, best)
-        made = self.compiled.build(program.runtime)
-        made._compiled = True
-        return made
+        compiled = self.compiled.build(program.runtime)
+        compiled._compiled = True
+        return compiled
 
     def _split(
         self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
@@ -154,17 +156,17 @@ class Compile(Teleprompter):
     def _recipe(self, program: RagProgram) -> Recipe:
         """The settings as a recipe without data, targets and sources."""
         method = program.method
-        found, budget = settings(method, self.search, self.budget, where="Compile")
+        search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            found = replace(found, objectives=(METRIC,), pick=METRIC)
+            search_spec = replace(search_spec, objectives=(METRIC,), pick=METRIC)
         return Recipe(
             program=method.id,
             seed=self.seed,
             concurrency=self.concurrency,
             knobs=program.knobs.to_json(),
-            search=found,
+            search=search_spec,
             budget=budget,
-            report=(found.pick.removeprefix("-"),),
+            report=(search_spec.pick.removeprefix("-"),),
         )
 
     @contextmanager
@@ -177,7 +179,9 @@ class Compile(Teleprompter):
             with tempfile.TemporaryDirectory() as folder:
                 yield Path(folder)
 
-    def _task(self, program: RagProgram, recipe: Recipe, train: Asked, dev: Asked, directory: Path) -> Task:
+    def _task(
+        self, program: RagProgram, recipe: Recipe, train: ExampleSet, dev: ExampleSet, directory: Path
+    ) -> Task:
         splits = {"train": train.questions, "dev": dev.questions}
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
@@ -185,14 +189,14 @@ class Compile(Teleprompter):
         if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
             sources |= {name: GivenSource(passages) for name in program.method.sources or sources}
         store = own.gateway.store
-        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).playing(own.players)
+        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
         if isinstance(self.metric, str):
             objective = objective_of(self.metric)
             scorer = scorer_of([objective.metric], recipe, runtime, store)
         else:
             assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
-            objective = Objective(assessor.scored, 1)
-            scorer = Scorer((assessor.scored,), {METRIC: assessor})
+            objective = Objective(assessor.as_metric, 1)
+            scorer = Scorer((assessor.as_metric,), {METRIC: assessor})
         return Task(
             recipe,
             runtime,
@@ -205,20 +209,22 @@ class Compile(Teleprompter):
             instructions=_own_instructions(program),
         )
 
-    async def _found(self, task: Task, recipe: Recipe, directory: Path) -> tuple[RagProgram, CompiledProgram]:
+    async def _search(
+        self, task: Task, recipe: Recipe, directory: Path
+    ) -> tuple[RagProgram, CompiledProgram]:
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
-        found = await search(task, directory, limit, self.progress)
-        dev = {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()}
-        failures = {name: held.to_json() for name, held in found.failures.items()}
+        outcome = await search(task, directory, limit, self.progress)
+        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in outcome.dev.items()}
+        failures = {name: held.to_json() for name, held in outcome.failures.items()}
         provenance = {
             **task.facts,
             "dev": dev,
             "failures": {"dev": failures},
-            "search": dict(found.facts),
+            "search": dict(outcome.facts),
         }
-        made = CompiledProgram.of(found.best, provenance=provenance, recipe=recipe.to_toml(), run={})
-        return found.best, made
+        compiled = CompiledProgram.of(outcome.best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        return outcome.best, compiled
 
 
 def _check(program: Any, teacher: Any) -> None:

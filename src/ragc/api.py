@@ -179,7 +179,7 @@ def compare(
     def run(path: Path) -> Run:
         if path.suffix == ".jsonl":
             return runs.read(path)
-        found = evaluate(
+        evaluation = evaluate(
             path,
             split=split,
             sets=sets,
@@ -188,7 +188,7 @@ def compare(
             trust_targets=trust_targets,
             trust_code=trust_code,
         )
-        return runs.of_rows(str(path), (row.to_json() for row in found.rows))
+        return runs.of_rows(str(path), (row.to_json() for row in evaluation.rows))
 
     return compare_runs.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
 
@@ -229,8 +229,8 @@ def export(
     exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
     if questions:  # before any is answered
-        exports.refuse_for(examples.opened(path, how=how), format, out)
-    program = examples.opened(path, questions=questions, progress=progress, how=how)
+        exports.refuse_for(examples.open_for_export(path, how=how), format, out)
+    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
     return exports.export(program, format, out, force=force)
 
 
@@ -253,7 +253,7 @@ def check_export(
     from ragc.optimizers.results.resolve import opening
 
     how = opening(sets, base, trust_targets, trust_code)
-    return exports.check(examples.opened(path, questions=questions, how=how), exported)
+    return exports.check(examples.open_for_export(path, questions=questions, how=how), exported)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
