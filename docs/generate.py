@@ -226,20 +226,20 @@ def sections(text: str) -> dict[str, str]:
 
 
 def bullets(texts: Iterable[str]) -> str:
-    """The parts of sentences that semicolons join, one a line."""
-    return "\n".join(
-        f"- {part[:1].upper()}{part[1:].rstrip('.')}." for text in texts for part in split_at(text, ";")
-    )
+    """The sentences of texts, and their parts that semicolons join, one a line."""
+    parts = (part for text in texts for part in clauses(text))
+    return "\n".join(f"- {part[:1].upper()}{part[1:].rstrip('.')}." for part in parts)
 
 
-def split_at(text: str, mark: str) -> Iterator[str]:
-    """`text` cut at each `mark` that stands outside of brackets and code."""
+def clauses(text: str) -> Iterator[str]:
+    """`text` cut at each semicolon and full stop outside of brackets and code."""
     depth, start, code = 0, 0, False
     for index, character in enumerate(text):
         if character == "`":
             code = not code
         depth += (character in "([") - (character in ")]")
-        if character == mark and depth == 0 and not code:
+        ends = character == ";" or text[index : index + 2] == ". "
+        if ends and depth == 0 and not code:
             yield text[start:index].strip()
             start = index + 1
     yield text[start:].strip()
