@@ -74,7 +74,7 @@ def functions(program: ExportedProgram) -> dict[str, str]:
 
 
 def helpers(program: ExportedProgram) -> set[str]:
-    """The names of the functions of `python_rendering` that the prompts call."""
+    """The names of the functions of `runtime/rendering.py` that the prompts call."""
     names = {"_message"}
     for prompt in program:
         for slot in prompt.messages[-1].slots:
