@@ -45,11 +45,12 @@ from ragc.errors import RecipeError, UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.compile import SILENT, study_of
+from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import METRIC, Asked, ExampleAssessor, asked
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals, summaries
-from ragc.optimizers.search.driver import search
+from ragc.optimizers.search.directory import open_directory
+from ragc.optimizers.search.driver import open_search
 from ragc.optimizers.search.study import storing
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
@@ -129,7 +130,7 @@ class Compile(Teleprompter):
             task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
             try:
                 with storing(directory), garbage.settled():
-                    best, self.compiled = event_loop.run(self._found(task, recipe, directory))
+                    best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
         if self.out is not None:
@@ -177,7 +178,7 @@ class Compile(Teleprompter):
     def _directory(self, recipe: Recipe) -> Iterator[Path]:
         """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
         if self.out is not None:
-            with study_of(self.out, recipe, resume=False) as directory:
+            with open_directory(self.out, recipe, resume=False) as directory:
                 yield directory
         else:
             with tempfile.TemporaryDirectory() as folder:
@@ -211,20 +212,24 @@ class Compile(Teleprompter):
             instructions=_own_instructions(program),
         )
 
-    async def _found(self, task: Task, recipe: Recipe, directory: Path) -> tuple[RagProgram, CompiledProgram]:
+    async def _search(
+        self, task: Task, recipe: Recipe, directory: Path
+    ) -> tuple[RagProgram, CompiledProgram]:
+        """The program of the best candidate, and its compiled form; no test questions are answered."""
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
-        found = await search(task, directory, limit, self.progress)
-        dev = {name: intervals(summaries(task, scores)) for name, scores in found.dev.items()}
-        failures = {name: held.to_json() for name, held in found.failures.items()}
+        async with open_search(task, directory, limit, self.progress) as dev_search:
+            searched = await search(dev_search, await baseline(dev_search))
+        selected = await select(dev_search, searched)
+        dev = {name: intervals(summaries(task, scores)) for name, scores in selected.dev.items()}
         provenance = {
             **task.facts,
             "dev": dev,
-            "failures": {"dev": failures},
-            "search": dict(found.facts),
+            "failures": failures_json({"dev": selected.failures}),
+            "search": dict(selected.facts),
         }
-        made = CompiledProgram.of(found.best, provenance=provenance, recipe=recipe.to_toml(), run={})
-        return found.best, made
+        best = selected.best
+        return best, CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
 
 
 def _check(program: Any, teacher: Any) -> None:
