@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from ragc import corpora, targets
 from ragc.core.paths import cache_home
+from ragc.core.redact import holds_key
 from ragc.corpora.files import hub
 from ragc.corpora.files.records import read_passages
 from ragc.corpora.sources.base import Source
@@ -32,7 +33,6 @@ from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.models import StudySpec
-from ragc.recipe.secrets import holds_key
 from ragc.recipe.table import missing_file
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
