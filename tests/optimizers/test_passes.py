@@ -154,9 +154,11 @@ def test_open_models_builds_each_program_before_a_model_is_loaded(folder: Path) 
 
     target = Opening(needs_demos)
     (folder / "answer.json").write_text('{"no": "prompt"}', "utf-8")
-    with prepared_in(folder, target, "prompts.answer='answer.json'") as prepared:
-        with pytest.raises(RecipeError, match=r"prompts\.answer = 'answer\.json'"):
-            event_loop.run(open_models(prepared))
+    with (
+        prepared_in(folder, target, "prompts.answer='answer.json'") as prepared,
+        pytest.raises(RecipeError, match=r"prompts\.answer = 'answer\.json'"),
+    ):
+        event_loop.run(open_models(prepared))
     assert target.opened == 0
     with prepared_in(folder, target) as prepared:
         event_loop.run(open_models(prepared))
