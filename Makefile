@@ -6,6 +6,7 @@ SHELL := bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+DOCS := .venv-docs
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -18,7 +19,7 @@ HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwi
 PIP := $(BIN)/python -m pip
 ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
 
-.PHONY: help env exports lock demo test integration check clean
+.PHONY: help env exports lock demo test integration check docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,6 +78,16 @@ check: env ## lint, formatting, types, and the wheel
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/check_wheel.py
 
+# An environment of its own, so that `make env` stays as it is; the pages that are generated come from the other.
+$(DOCS)/.installed: docs/requirements.txt
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --no-deps --require-hashes -r docs/requirements.txt
+	touch $@
+
+docs: env $(DOCS)/.installed ## write the generated pages anew and build the documentation into build/docs
+	$(BIN)/python docs/generate.py
+	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
+
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -218,5 +218,8 @@ def other_domain(
     random.Random(f"cross-domain {recipe.seed}").shuffle(questions)
     kept = tuple(questions[: len(splits.get("train", ())) or MOST])
     check_disjoint({**splits, "cross_domain": kept})
-    sources = {name: build_source(own, spec, corpora[name], store) for name, spec in bare.items()}
+    sources = {
+        name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
+        for name, spec in bare.items()
+    }
     return OtherDomain(kept, runtime.searching(sources))

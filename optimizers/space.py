@@ -18,7 +18,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.models import BALANCED, FILLED, NEAREST
+from ragc.recipe.resolved import BALANCED, FILLED, NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Candidate:
     number `demo_set`, by every predictor but those in `own_demos`, which show a number and a set of their
     own: (count, set) by predictor. `instructions` are numbers of instruction candidates by predictor; a
     predictor that is not named keeps its own. `targets` says which target plays a role, where not the role's
-    own. `program` is "" where the study has one program. `demo_kind` is one of `recipe.models.DEMO_KINDS`;
+    own. `program` is "" where the study has one program. `demo_kind` is one of `recipe.resolved.DEMO_KINDS`;
     the nearest are chosen from the whole pool, which has one set.
     """
 

@@ -28,7 +28,7 @@ from ragc.optimizers.space import Spaces, spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.models import CROSS
+from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
@@ -150,7 +150,15 @@ def prepare(
     splits = data.splits(Known(corpora.values())) if questions else {}
     made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
-        name: build_source(recipe, spec, corpora.get(name), store) for name, spec in recipe.sources.items()
+        name: build_source(
+            spec.kind,
+            spec.options,
+            corpora.get(name),
+            store,
+            recording=spec.corpus,
+            resolve=recipe.path,
+        )
+        for name, spec in recipe.sources.items()
     }
     ledger = ledger or FileLedger(charges, recipe.budget)
     runtime = Runtime(made, sources, store=store, ledger=ledger)

@@ -165,10 +165,6 @@ class Knobs:
         for knob in type(self).declared():
             object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
 
-    def with_values(self, values: Mapping[str, object]) -> Any:
-        """A copy with `values` replaced."""
-        return type(self).of({**self.to_json(), **values})
-
     def to_json(self) -> dict[str, Value]:
         """Every knob with its value."""
         return {knob.name: getattr(self, knob.name) for knob in type(self).declared()}

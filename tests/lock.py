@@ -1,4 +1,4 @@
-"""Write constraints.txt anew: the versions that it names, with the SHA-256 of their files.
+"""Write constraints.txt and docs/requirements.txt anew: their versions, with the SHA-256 of their files.
 
     make lock                        the same versions, new hashes; what is new in pyproject.toml is added
     make lock UPGRADE="numpy scipy"  these at the newest versions that fit; UPGRADE=all lets all of them go
@@ -15,7 +15,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ragc.downloads.package_index import Link, PipSettings, list_files, pip_sett
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "constraints.txt"
+DOCS = ROOT / "docs/requirements.txt"
 ENV = "embedded,web,dense,api,metrics,hub,serve,redis,dev"
 EXPORTS = f"{ENV},exports"
 ALL = f"{EXPORTS},lucene,nli,cluster"
@@ -40,6 +42,9 @@ HEAD = """\
 # brings is pinned by torch, which stands here so that extras that bring it take the version that has a CPU
 # build.
 # Installed by `make env`:
+"""
+DOCS_HEAD = """\
+# What builds the documentation, and what that needs; written by `make lock`, installed by `make docs`.
 """
 MARKS = ("# Added by `make exports`:\n", "# In no environment of make:\n")
 
@@ -62,6 +67,7 @@ def main() -> int:
     )
     with pip_settings().client() as client:
         hashes = {name: hashes_of(client, name, version) for name, version in sorted(versions.items())}
+        lock_docs(client, upgraded)
     markers = markers_of(every)
     written = [
         "".join(entry(name, versions[name], markers.get(name, ""), hashes[name]) for name in sorted(section))
@@ -76,6 +82,21 @@ def main() -> int:
     return 0
 
 
+def lock_docs(client: httpx.Client, upgraded: Collection[str]) -> None:
+    """Write the list of the tools in the dependency group `docs`, which have an environment of their own."""
+    pins = pins_of(DOCS.read_text("utf-8")) if DOCS.exists() else {}
+    held = {} if "all" in upgraded else {n: v for n, v in pins.items() if n not in upgraded}
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["docs"]
+    items = pip_report(group, held)
+    markers = markers_of(items)
+    versions = {name: version_of(item) for name, item in sorted(items.items())}
+    entries = (
+        entry(name, version, markers.get(name, ""), hashes_of(client, name, version))
+        for name, version in versions.items()
+    )
+    DOCS.write_text(DOCS_HEAD + "".join(entries), "utf-8")
+
+
 def pins_of(text: str) -> dict[str, str]:
     """The versions in a list like constraints.txt, by canonical name."""
     return {str(canonicalize_name(name)): version for name, version in _PIN.findall(text)}
@@ -83,15 +104,20 @@ def pins_of(text: str) -> dict[str, str]:
 
 def resolved(extras: str, held: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What pip would install for `extras` with the versions `held`, by canonical name, ragc left out."""
+    items = pip_report([f".[{extras}]"], held)
+    return {name: item for name, item in items.items() if name != "ragc"}
+
+
+def pip_report(wanted: Iterable[str], held: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What pip would install for the requirements `wanted`, by canonical name."""
     with tempfile.TemporaryDirectory() as folder:
         pins, report = Path(folder, "pins.txt"), Path(folder, "report.json")
         pins.write_text("".join(f"{name}=={version}\n" for name, version in held.items()), "utf-8")
         command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
-        command += ["--no-build-isolation", "-c", str(pins), "--report", str(report), f".[{extras}]"]
+        command += ["--no-build-isolation", "-c", str(pins), "--report", str(report), *wanted]
         subprocess.run(command, cwd=ROOT, check=True)
         items = json.loads(report.read_text("utf-8"))["install"]
-    named = {str(canonicalize_name(item["metadata"]["name"])): item for item in items}
-    return {name: item for name, item in named.items() if name != "ragc"}
+    return {str(canonicalize_name(item["metadata"]["name"])): item for item in items}
 
 
 def version_of(item: Mapping[str, Any]) -> str:
@@ -115,8 +141,6 @@ def markers_of(items: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _own_requirements() -> list[str]:
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     return [
         *project["dependencies"],

@@ -42,11 +42,7 @@ LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store"), ("signatures", "downloads")}
 """Pairs that do not import each other, whatever their order."""
 
-KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("ragc.corpora.sources.build", "ragc.recipe"),
-    }
-)
+KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset()
 """Imports against the order that are still there: importer and imported."""
 
 MOST = 20

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ragc.downloads.package_index import Link
-from tests.lock import HEAD, MARKS, entry, pins_of, usable
+from tests.lock import DOCS_HEAD, HEAD, MARKS, entry, pins_of, usable
 from tests.paths import ROOT
 
 LOCK = (ROOT / "constraints.txt").read_text("utf-8")
@@ -43,6 +43,16 @@ def test_its_versions_are_those_that_the_package_allows() -> None:
         if need.name != "ragc":
             name = str(canonicalize_name(need.name))
             assert need.specifier.contains(versions[name]), need
+
+
+def test_the_tools_of_the_documentation_are_locked_too() -> None:
+    text = (ROOT / "docs/requirements.txt").read_text("utf-8")
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["docs"]
+    versions = pins_of(text)
+    for need in map(Requirement, group):
+        assert need.specifier.contains(versions[str(canonicalize_name(need.name))]), need
+    assert text.startswith(DOCS_HEAD)
+    assert all(part.count("--hash=sha256:") for part in re.split(r"\n(?=[a-z])", text)[1:])
 
 
 def test_the_parts_that_make_installs_are_cut_where_they_end() -> None:

@@ -119,11 +119,6 @@ class Outline:
         return tuple(name for name in reversed(names) if name)
 
 
-def heading_path(text: str, start: int) -> tuple[str, ...]:
-    """As `Outline(text).path(start)`, which is the way to ask about one text more than once."""
-    return Outline(text).path(start)
-
-
 def parser_version() -> str:
     """The version of markdown-it-py, which blocks depend on."""
     from markdown_it import __version__

@@ -10,6 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from ragc.corpora.files.records import data_error
 from ragc.errors import UsageError
@@ -22,6 +23,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _HELD_OUT_FIRST = ("test", "dev", "train")
 
 
+@lru_cache(maxsize=16_384)  # a draw and the check after it ask for the same texts
 def normalise(text: str) -> str:
     """`text` in lower case, punctuation and articles dropped, white space collapsed.
 

@@ -1,4 +1,4 @@
-"""Reranking by likeness: of vectors, or of words where there is no embedder."""
+"""Reranking by likeness: of vectors, or of words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from ragc.core.digest import digest
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text
-from ragc.corpora.rerank.base import Reranker
 from ragc.corpora.sources.bm25 import K1, B, lucene
 from ragc.corpora.sources.terms import ANALYZER, indexed, query_terms
 from ragc.errors import SourceError, UsageError
@@ -85,29 +84,20 @@ class EmbedReranker:
 class Bm25Reranker:
     """The BM25 score of each passage among those it is compared with; 0 and more.
 
-    `asked` counts how often it was asked, for whoever reports that it stood in for an embedder. Raises
-    UsageError for a setting out of range.
+    Raises UsageError for a setting out of range.
     """
 
-    def __init__(self, *, k1: float = K1, b: float = B, stands_in: bool = False) -> None:
+    def __init__(self, *, k1: float = K1, b: float = B) -> None:
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
-        self.k1, self.b, self.asked = k1, b, 0
-        self.name = "bm25 (no embedder)" if stands_in else "bm25"
+        self.k1, self.b = k1, b
+        self.name = "bm25"
         self.fingerprint = digest(["rerank-bm25", VERSION, ANALYZER, float(k1), float(b)])
-        self._lock = Lock()
 
     def __deepcopy__(self, memo: object) -> Bm25Reranker:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
         """The score of each passage, its title and text together, with these passages as the corpus."""
-        with self._lock:
-            self.asked += 1
         documents = [indexed(passage) for passage in passages]
         return lucene(query_terms(query), documents, self.k1, self.b)
-
-
-def bi_encoder(embedder: Embedder | None) -> Reranker:
-    """Reranking by `embedder`; without one by BM25, which its name says and its `asked` counts."""
-    return Bm25Reranker(stands_in=True) if embedder is None else EmbedReranker(embedder)

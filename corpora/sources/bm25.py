@@ -17,16 +17,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import ANALYZER, indexed
-from ragc.corpora.storage.corpus import Corpus, StoredCorpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus
 from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
 from ragc.corpora.storage.passages import CutPassages, StoredPassages
 from ragc.errors import UsageError
@@ -61,7 +60,7 @@ def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, cut: li
     return digest([kind, corpus.fingerprint, float(k1), float(b), ANALYZER, cut])
 
 
-class Bm25Source:
+class Bm25Source(ChunkedSource):
     """Keyword search over `passages`, cut to `chunk_size` tokens when that is set.
 
     The index of a corpus in memory is in memory too; that of a stored one lies under `home`, by default
@@ -88,28 +87,13 @@ class Bm25Source:
         if title_boost < 1:
             raise UsageError(f"BM25 counts a title 1 or more times, got title_boost = {title_boost}.")
         self.k1, self.b, self.title_boost, self.home = k1, b, title_boost, home
-        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
-        self.corpus = corpus_of(passages)
+        super().__init__(passages, chunk_size, overlap, chunk_by)
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._shape())
-        self._lock = Lock()
-        self._cut: Sequence[Passage] = ()
         self._index: Bm25Index | None = None
-        self._cuts: dict[tuple[int | None, float], Bm25Source] = {(chunk_size, overlap): self}
-        self._cuts_lock = Lock()
-
-    def __deepcopy__(self, memo: object) -> Bm25Source:
-        return self
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
-
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """What is searched, after cutting."""
-        with self._lock:
-            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
-            return self._cut
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id.
@@ -139,28 +123,17 @@ class Bm25Source:
             progress=progress,
         )
 
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
-        return drawn(self.passages, n, seed, exclude)
-
-    def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
-        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
-        with self._cuts_lock:
-            made = self._cuts.get((chunk_size, overlap))
-            if made is None:
-                made = Bm25Source(
-                    self.corpus,
-                    k1=self.k1,
-                    b=self.b,
-                    chunk_size=chunk_size,
-                    overlap=overlap,
-                    chunk_by=self.chunk_by,
-                    title_boost=self.title_boost,
-                    home=self.home,
-                )
-                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
-                self._cuts[chunk_size, overlap] = made
-            return made
+    def _with_chunks(self, chunk_size: int, overlap: float) -> Bm25Source:
+        return Bm25Source(
+            self.corpus,
+            k1=self.k1,
+            b=self.b,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            chunk_by=self.chunk_by,
+            title_boost=self.title_boost,
+            home=self.home,
+        )
 
     def _written(self) -> dict[str, Any]:
         """All that changes the files of the index, the corpus aside."""
@@ -169,8 +142,7 @@ class Bm25Source:
 
     def _shape(self) -> list[str | int | float]:
         """How passages become terms: the cutting, and how often a title counts where that is not once."""
-        cut = chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
-        return cut if self.title_boost == 1 else [*cut, "title", self.title_boost]
+        return self.cutting if self.title_boost == 1 else [*self.cutting, "title", self.title_boost]
 
     def _ready(self) -> Bm25Index:
         passages = self.passages

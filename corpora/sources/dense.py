@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.chunking import chunk
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
-from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
 from ragc.corpora.storage.passages import encoded, mapped
 from ragc.errors import SourceError
@@ -34,7 +33,7 @@ FLAT = IndexSettings()
 _ORDER, _STARTS = "order.npy", "starts.npy"
 
 
-class DenseSource:
+class DenseSource(ChunkedSource):
     """The passages nearest to a query, by the inner product of their vectors; cut like those of `bm25`.
 
     Every search that asks something finds `k` passages, however far; scores are -1 to 1. Passages with
@@ -63,31 +62,15 @@ class DenseSource:
     ) -> None:
         require("faiss", "A source of kind 'dense'", "'ragc[dense]'")
         self.embedder, self.settings = embedder, settings
-        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
         self._keep, self._home, self._progress = keep, home, progress or Silent()
-        self.corpus = corpus_of(passages)
-        cut = chunk.settings(chunk_size, overlap, chunk_by)
-        self._made_of = {"embedder": embedder.fingerprint, "cut": cut, "version": VERSION}
+        super().__init__(passages, chunk_size, overlap, chunk_by)
+        self._made_of = {"embedder": embedder.fingerprint, "cut": self.cutting, "version": VERSION}
         self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
-        self._lock = RLock()
-        self._cut: Sequence[Passage] = ()
         self._opened: tuple[_Rows, DenseIndex] | None = None
-        self._cuts: dict[tuple[int | None, float], DenseSource] = {(chunk_size, overlap): self}
-        self._cuts_lock = Lock()
-
-    def __deepcopy__(self, memo: object) -> DenseSource:
-        return self
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
         return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
-
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """What is searched, after cutting."""
-        with self._lock:
-            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
-            return self._cut
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id; `()` for a blank query.
@@ -97,30 +80,6 @@ class DenseSource:
         if k < 1 or not query.strip():
             return ()
         return await asyncio.to_thread(self._search, query, k)
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
-        return drawn(self.passages, n, seed, exclude)
-
-    def rechunked(self, chunk_size: int, overlap: float) -> DenseSource:
-        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
-        with self._cuts_lock:
-            made = self._cuts.get((chunk_size, overlap))
-            if made is None:
-                made = DenseSource(
-                    self.corpus,
-                    self.embedder,
-                    settings=self.settings,
-                    chunk_size=chunk_size,
-                    overlap=overlap,
-                    chunk_by=self.chunk_by,
-                    keep=self._keep,
-                    home=self._home,
-                    progress=self._progress,
-                )
-                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
-                self._cuts[chunk_size, overlap] = made
-            return made
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
         """The index on disk, built now unless it is there; None with `keep` False. Raises SourceError."""
@@ -135,6 +94,19 @@ class DenseSource:
             home=self._home,
             total=len(passages),
             progress=progress or self._progress,
+        )
+
+    def _with_chunks(self, chunk_size: int, overlap: float) -> DenseSource:
+        return DenseSource(
+            self.corpus,
+            self.embedder,
+            settings=self.settings,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            chunk_by=self.chunk_by,
+            keep=self._keep,
+            home=self._home,
+            progress=self._progress,
         )
 
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25 import K1, B, lucene, settings_fingerprint
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import indexed, query_terms
-from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage, Question
 
@@ -24,7 +24,7 @@ current_question: ContextVar[Question | None] = ContextVar("current_question", d
 """The question being answered in this context; None outside of one."""
 
 
-class GivenSource:
+class GivenSource(ChunkedSource):
     """Ranks the passages that `context_ids` of the current question names, out of `passages`.
 
     All of them are found whatever the query is: by their BM25 score among themselves, then those that
@@ -45,22 +45,13 @@ class GivenSource:
         chunk_by: str = "text",
     ) -> None:
         self.k1, self.b = k1, b
-        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
-        self._corpus = corpus_of(passages)
-        self.fingerprint = settings_fingerprint(
-            self.kind, self._corpus, k1, b, chunk.settings(chunk_size, overlap, chunk_by)
-        )
-
+        super().__init__(passages, chunk_size, overlap, chunk_by)
+        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self._parts: dict[str, tuple[Passage, ...]] = {}
         self._terms: dict[Passage, list[str]] = {}
-        self._cuts: dict[tuple[int | None, float], GivenSource] = {(chunk_size, overlap): self}
-        self._lock = Lock()
-
-    def __deepcopy__(self, memo: object) -> GivenSource:
-        return self
 
     def __repr__(self) -> str:
-        size = quantity(len(self._corpus.passages), "passage")
+        size = quantity(len(self.corpus.passages), "passage")
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def scope(self) -> str:
@@ -81,20 +72,9 @@ class GivenSource:
         order = sorted(range(len(context)), key=lambda at: -scores[at])
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
 
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn from the whole corpus, whatever the question; none in `exclude`."""
-        return drawn(self._corpus.cut(self.chunk_size, self.overlap, self.chunk_by), n, seed, exclude)
-
-    def rechunked(self, chunk_size: int, overlap: float) -> GivenSource:
-        """The same passages in chunks of at most `chunk_size` tokens; same arguments, same source."""
-        with self._lock:
-            made = self._cuts.get((chunk_size, overlap))
-            if made is None:
-                more: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": self.chunk_by}
-                made = GivenSource(self._corpus, chunk_size=chunk_size, overlap=overlap, **more)
-                made._cuts, made._lock = self._cuts, self._lock
-                self._cuts[chunk_size, overlap] = made
-            return made
+    def _with_chunks(self, chunk_size: int, overlap: float) -> GivenSource:
+        settings: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": self.chunk_by}
+        return GivenSource(self.corpus, chunk_size=chunk_size, overlap=overlap, **settings)
 
     def _context_ids(self) -> tuple[str, ...]:
         question = current_question.get()
@@ -106,7 +86,7 @@ class GivenSource:
                 f"A source of kind 'given' finds the passages that come with a question, and {asked} has no "
                 "context_ids. Use a source of kind 'bm25' for it."
             )
-        if lost := [name for name in question.context_ids if self._corpus.find(name) is None]:
+        if lost := [name for name in question.context_ids if self.corpus.find(name) is None]:
             raise SourceError(
                 f"Passage {lost[0]!r} comes with {asked}, and the corpus of its source of kind 'given' "
                 "does not hold it."
@@ -115,7 +95,7 @@ class GivenSource:
 
     def _cut(self, name: str) -> tuple[Passage, ...]:
         if name not in self._parts:
-            whole, size = self._corpus.find(name), self.chunk_size
+            whole, size = self.corpus.find(name), self.chunk_size
             if whole is None:
                 raise SourceError(f"The corpus does not hold the passage {name!r}.")
             self._parts[name] = (

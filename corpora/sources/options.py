@@ -29,8 +29,7 @@ class SourceOptions(Options):
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
         """Say of which option."""
-        name = f"The option {dotted(key.own)!r}" if key.own else f"The option {key.whole[-1]!r}"
-        return UsageError(f"{name} of a source is {wanted}, found {shown(value)}.")
+        return UsageError(f"The option {dotted(key.own)!r} of a source is {wanted}, found {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
@@ -46,15 +45,15 @@ class ChunkOptions(SourceOptions):
     """How passages are cut into chunks."""
 
     chunk_size: Annotated[int | None, Whole(1)] = Field(
-        None, description="Tokens of a chunk at most. From 1; without it passages stay whole."
+        default=None, description="Tokens of a chunk at most. From 1; without it passages stay whole."
     )
     overlap: Annotated[float, Number(low=0, below=1)] = Field(
-        0.0, description="Share of a chunk that the next one repeats. From 0 to below 1."
+        default=0.0, description="Share of a chunk that the next one repeats. From 0 to below 1."
     )
     chunk_by: Annotated[str, Choice("way to cut passages", METHODS)] = Field(
-        "text",
-        description="Where passages are cut: text (paragraphs, lines, sentences, words), markdown (headings and "
-        "blocks), or sections (as markdown, with the section in the title).",
+        default="text",
+        description="Where passages are cut: text (paragraphs, lines, sentences, words), markdown (headings "
+        "and blocks), or sections (as markdown, with the section in the title).",
     )
 
 
@@ -62,12 +61,13 @@ class RerankOptions(SourceOptions):
     """A second model that orders the first hits of a source anew."""
 
     rerank: Annotated[str | None, Text()] = Field(
-        None,
-        description='Reranker: "bm25", "embed", "embed:MODEL" or "cross:MODEL", where MODEL is a folder or an id. '
+        default=None,
+        description='Reranker: "bm25", "embed", "embed:MODEL" or "cross:MODEL"; MODEL is a folder or an id. '
         "Without it the order of the source stays.",
     )
     rerank_pool: Annotated[int | None, Whole(1, wanted="a whole number of at least 1")] = Field(
-        None, description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank."
+        default=None,
+        description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank.",
     )
 
 
@@ -75,9 +75,9 @@ class Bm25Parameters(ChunkOptions):
     """The two parameters of BM25."""
 
     k1: Annotated[float, Number(low=0)] = Field(
-        0.9, description="Saturation of term frequency in BM25. From 0."
+        default=0.9, description="Saturation of term frequency in BM25. From 0."
     )
-    b: Share = Field(0.4, description="Weight of the length of a passage in BM25. From 0 to 1.")
+    b: Share = Field(default=0.4, description="Weight of the length of a passage in BM25. From 0 to 1.")
 
 
 class SparseOptions(Bm25Parameters):
@@ -86,7 +86,7 @@ class SparseOptions(Bm25Parameters):
     kind = "bm25"
 
     title_boost: Positive = Field(
-        1, description="How many times a title counts in the term frequency of its passage. From 1."
+        default=1, description="How many times a title counts in the term frequency of its passage. From 1."
     )
 
 
@@ -94,7 +94,7 @@ class TitleOptions(SourceOptions):
     """Title rules of PrefRAG."""
 
     titles: Flag = Field(
-        False, description="Whether passages rise whose title the query names, as in PrefRAG."
+        default=False, description="Whether passages rise whose title the query names, as in PrefRAG."
     )
 
 
@@ -114,10 +114,10 @@ class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions):
     kind = "lucene"
 
     title_boost: Annotated[float, Number(low=0)] = Field(
-        0.0, description="Weight of a match in the title beside one in the text. From 0."
+        default=0.0, description="Weight of a match in the title beside one in the text. From 0."
     )
     analyzer: Annotated[str, Choice("analyzer", ("ragc", "english", "standard"))] = Field(
-        "ragc",
+        default="ragc",
         description="How texts become terms: ragc (as bm25 does), english or standard (Lucene's own).",
     )
 
@@ -128,17 +128,22 @@ class VectorOptions(ChunkOptions):
     kind = "dense"
 
     model: Annotated[str, Text()] = Field(
-        "all-MiniLM-L6-v2", description="Embedding model: the folder of an ONNX model, a folder or an id."
+        default="all-MiniLM-L6-v2",
+        description="Embedding model: the folder of an ONNX model, a folder or an id.",
     )
     index: Annotated[str, Choice("index of vectors", ("flat", "hnsw"))] = Field(
-        "flat",
+        default="flat",
         description="How vectors are searched: flat compares all, hnsw walks a graph and may miss some.",
     )
-    m: Annotated[int, Whole(2)] = Field(32, description="Neighbours of a node in an hnsw graph. From 2.")
-    ef_construction: Positive = Field(
-        200, description="Candidates held while an hnsw graph is built. From 1."
+    m: Annotated[int, Whole(2)] = Field(
+        default=32, description="Neighbours of a node in an hnsw graph. From 2."
     )
-    ef_search: Positive = Field(128, description="Candidates held while an hnsw graph is searched. From 1.")
+    ef_construction: Positive = Field(
+        default=200, description="Candidates held while an hnsw graph is built. From 1."
+    )
+    ef_search: Positive = Field(
+        default=128, description="Candidates held while an hnsw graph is searched. From 1."
+    )
 
 
 class DenseOptions(VectorOptions, RerankOptions):
@@ -151,12 +156,17 @@ class HybridOptions(RerankOptions):
     kind = "hybrid"
 
     fusion: Annotated[str, Choice("way to fuse hits", ("share", "rrf"))] = Field(
-        "rrf", description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each)."
+        default="rrf",
+        description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
     )
-    share: Share = Field(0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1.")
-    pool: Positive = Field(100, description="Hits of each part that are fused, with fusion = rrf. From 1.")
+    share: Share = Field(
+        default=0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1."
+    )
+    pool: Positive = Field(
+        default=100, description="Hits of each part that are fused, with fusion = rrf. From 1."
+    )
     constant: Annotated[float, Number(low=0)] = Field(
-        60, description="Constant of reciprocal-rank fusion. From 0."
+        default=60, description="Constant of reciprocal-rank fusion. From 0."
     )
     dense: VectorOptions = Field(
         default_factory=VectorOptions, description="Options of the dense part, as of a source of kind dense."
@@ -171,29 +181,33 @@ class WebOptions(RerankOptions):
 
     kind = "web"
 
-    results: Positive = Field(10, description="Results of one search that are read. From 1.")
+    results: Positive = Field(default=10, description="Results of one search that are read. From 1.")
     pages: Flag = Field(
-        False, description="Whether whole pages are fetched and cut; else the snippets are the passages."
+        default=False,
+        description="Whether whole pages are fetched and cut; else the snippets are the passages.",
     )
-    chunk_size: Positive = Field(256, description="Tokens of a chunk of a page at most. From 1.")
+    chunk_size: Positive = Field(default=256, description="Tokens of a chunk of a page at most. From 1.")
     overlap: Annotated[float, Number(low=0, below=1)] = Field(
-        0.0, description="Share of a chunk that the next one repeats. From 0 to below 1."
+        default=0.0, description="Share of a chunk that the next one repeats. From 0 to below 1."
     )
     chunk_by: Annotated[str, Choice("way to cut passages", METHODS)] = Field(
-        "text", description="Where pages are cut: text, markdown or sections."
+        default="text", description="Where pages are cut: text, markdown or sections."
     )
-    per_second: Above = Field(1.0, description="Requests a second at most. Above 0.")
-    tries: Positive = Field(4, description="Tries of one request, the first included. From 1.")
+    per_second: Above = Field(default=1.0, description="Requests a second at most. Above 0.")
+    tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
     backoff: Annotated[float, Number(low=0)] = Field(
-        1.0, description="Seconds before the second try, doubled for each further one. From 0."
+        default=1.0, description="Seconds before the second try, doubled for each further one. From 0."
     )
-    seconds: Above = Field(60.0, description="Seconds for all tries of one search. Above 0.")
+    seconds: Above = Field(default=60.0, description="Seconds for all tries of one search. Above 0.")
     engines: Annotated[str, Text()] = Field(
-        "auto", description="Search engines of ddgs, separated by commas; auto chooses."
+        default="auto", description="Search engines of ddgs, separated by commas; auto chooses."
     )
-    region: Annotated[str, Text()] = Field("us-en", description="Region of the search, as ddgs names it.")
+    region: Annotated[str, Text()] = Field(
+        default="us-en", description="Region of the search, as ddgs names it."
+    )
     window: Annotated[str, Choice("span of time", ("", "d", "w", "m", "y"))] = Field(
-        "", description="Age of results at most: d, w, m or y for a day, week, month or year; empty for any."
+        default="",
+        description="Age of results at most: d, w, m or y for a day, week, month or year; empty for any.",
     )
 
 
@@ -203,8 +217,8 @@ class RecordedOptions(ChunkOptions, RerankOptions):
     kind = "recorded"
 
     unknown: Annotated[str, Choice("way to treat unknown queries", ("nearest", "nothing", "error"))] = Field(
-        "nearest",
-        description="What a query gets that was not recorded: the hits of the nearest one, nothing, or an error.",
+        default="nearest",
+        description="What a query that was not recorded gets: the hits of the nearest, nothing, or an error.",
     )
 
 
@@ -216,10 +230,10 @@ class ApiOptions(RerankOptions):
     base_url: Annotated[str, Text()] = Field(
         description="Address of the CRAG mock API.", examples=["http://127.0.0.1:8000"]
     )
-    timeout_s: Above = Field(10.0, description="Seconds to wait for one reply. Above 0.")
-    connect_timeout_s: Above = Field(5.0, description="Seconds to wait for a connection. Above 0.")
-    tries: Positive = Field(4, description="Tries of one request, the first included. From 1.")
-    concurrency: Positive = Field(8, description="Requests in flight at once. From 1.")
+    timeout_s: Above = Field(default=10.0, description="Seconds to wait for one reply. Above 0.")
+    connect_timeout_s: Above = Field(default=5.0, description="Seconds to wait for a connection. Above 0.")
+    tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
+    concurrency: Positive = Field(default=8, description="Requests in flight at once. From 1.")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:

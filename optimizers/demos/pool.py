@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from ragc.core.digest import canonical
-from ragc.recipe.models import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
+from ragc.recipe.resolved import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
 
 Demo = Mapping[str, Any]
 

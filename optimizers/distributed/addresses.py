@@ -10,7 +10,7 @@ import sys
 
 from ragc.core.paths import cache_home
 from ragc.errors import UsageError
-from ragc.recipe.models import STORAGE_ENV, STORE_ENV, StudySpec
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV, StudySpec
 from ragc.store.call_store import CallStore
 
 

@@ -23,7 +23,7 @@ from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.results.compiled import RUN
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
-from ragc.recipe.models import STORAGE_ENV, STORE_ENV, StudySpec
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV, StudySpec
 
 MARK = "study.json"
 """The name of the file in the study's directory."""

@@ -36,7 +36,7 @@ from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import parse
-from ragc.recipe.models import STORAGE_ENV, STORE_ENV
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
 from ragc.store.call_store import CallStore
 from ragc.version import __version__
 

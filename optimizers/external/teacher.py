@@ -11,10 +11,10 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters, event_loop
+from ragc.core import counters
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
-from ragc.targets.dspy_engine import AsyncRagEngine, RagEngine, RagLM
+from ragc.targets.dspy_engine import RagLM, as_lm
 
 LONGEST_REPLY = 1024
 """Tokens of a reply, where the context of the target leaves room for as many."""
@@ -53,16 +53,7 @@ def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy
 
     longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
     sampling = Sampling(temperature=temperature, max_tokens=longest, seed=seed % 2**31)
-    engine = RagEngine(complete, target, sampling=sampling, submit=event_loop.run)
-    return TeacherLM(
-        f"ragc/{target.model}",
-        engine=engine,
-        async_engine=AsyncRagEngine(engine),
-        temperature=temperature,
-        max_tokens=longest,
-        cache=False,
-        num_retries=0,
-    )
+    return as_lm(complete, target, sampling=sampling, kind=TeacherLM)
 
 
 def fitted(target: Target, request: ChatRequest) -> ChatRequest:

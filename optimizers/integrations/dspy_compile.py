@@ -41,7 +41,7 @@ from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.given import GivenSource
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
@@ -56,10 +56,7 @@ from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe
-from ragc.recipe.models import read_budget
-from ragc.recipe.table import Notes, Table
-from ragc.recipe.validate import read_search
+from ragc.recipe import Recipe, settings
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
@@ -157,11 +154,8 @@ class Compile(Teleprompter):
 
     def _recipe(self, program: RagProgram) -> Recipe:
         """The settings as a recipe without data, targets and sources."""
-        notes, method = Notes({}, {}), program.method
-        found = read_search(Table(notes, self.search, ("search",)), (method,), {}, ("em",))
-        budget = read_budget(Table(notes, self.budget, ("budget",)))
-        if problems := notes.listed():
-            raise RecipeError("Compile", list(problems))
+        method = program.method
+        found, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
             found = replace(found, objectives=(METRIC,), pick=METRIC)
         return Recipe(

@@ -18,7 +18,6 @@ METRIC = "metric"
 """The id of a metric that is a function of the caller's."""
 
 _KEY = "example"
-_TEXTS = ("query_time",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragc import corpora, targets
-from ragc.core.paths import cache_home
+from ragc.core.paths import cache_home, missing_file
 from ragc.core.redact import holds_key
 from ragc.corpora.files import hub
 from ragc.corpora.files.records import read_passages
@@ -31,9 +31,7 @@ from ragc.optimizers.distributed.addresses import open_store, store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe, SourceSpec
-from ragc.recipe.models import StudySpec
-from ragc.recipe.table import missing_file
+from ragc.recipe import Recipe, SourceSpec, StudySpec
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Target, TargetSpec
@@ -128,7 +126,8 @@ def build_one_source(
         spec = SourceSpec(kind, str(_existing("corpus", corpus)), spec.options)
     elif corpus is not None:
         raise UsageError(f"A source of kind {kind!r} searches no corpus of passages; leave corpus out.")
-    return build_source(recipe, spec, passages, open_call_store(keep=store))
+    call_store = open_call_store(keep=store)
+    return build_source(kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path)
 
 
 def _read_corpus(

@@ -26,7 +26,7 @@ from ragc.optimizers.search.driver import OWN
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
-from ragc.recipe.models import CROSS
+from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 

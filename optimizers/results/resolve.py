@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ragc.core.paths import missing_file
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
@@ -18,7 +19,6 @@ from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
 from ragc.optimizers.results.trust_record import base_of, is_trusted
 from ragc.programs import METHODS
 from ragc.recipe import Recipe, parse, set_keys
-from ragc.recipe.table import missing_file
 
 
 @dataclass(frozen=True, slots=True)

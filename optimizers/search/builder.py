@@ -22,7 +22,7 @@ from ragc.optimizers.space import DEMO_SETS, Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe.models import CROSS, NEAREST
+from ragc.recipe.resolved import CROSS, NEAREST
 from ragc.records import Question
 
 

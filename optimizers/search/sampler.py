@@ -26,7 +26,7 @@ from ragc.optimizers.search.trial import Tried
 from ragc.optimizers.space import Candidate, Space, Spaces
 from ragc.optimizers.task import Task
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import FILLED
+from ragc.recipe.resolved import FILLED
 
 
 def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:

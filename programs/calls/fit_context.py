@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ragc.programs.calls.predict import RagPredict
     from ragc.targets.base import Message
 
-_AROUND = 16  # tokens that a chat template puts around a message, at most
 _LEAST = 40  # characters: a text is not cut shorter
 
 Place = tuple[str, int | None]
@@ -33,9 +32,6 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     """
     target = call.runtime.target(call.role)
     room = target.context_tokens
-    messages = call.messages(**inputs)
-    if sum(len(m.content.encode()) + _AROUND for m in messages) + call.sampling.max_tokens <= room:
-        return inputs, messages  # no tokenizer makes more tokens than bytes
     cut = dict(inputs)
     while (size := call.size(**cut)) > room:
         place, text = max(_texts(cut), key=lambda found: len(found[1]), default=(("", None), ""))
@@ -49,10 +45,9 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
         kept = int(len(text) * (1 - (size - room) / tokens)) - 8
         cut = _replaced(cut, place, text[: max(_LEAST, min(kept, len(text) - 1))])
     if cut != inputs:
-        messages = call.messages(**cut)
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))
-    return cut, messages
+    return cut, call.messages(**cut)
 
 
 def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Place, str]]:

@@ -128,7 +128,9 @@ class RagPredict(Prompted):
             found = await event_loop.bridge(self._found(asked.key))
             if found is not None:
                 return self._replayed(asked, found)
-        inputs, messages = cut_to_fit(self, asked.inputs)
+        inputs, messages = asked.inputs, self.messages(**asked.inputs)
+        if not self.surely_fits(messages):
+            inputs, messages = cut_to_fit(self, inputs)
         request = self.chat_request(messages, asked.sampling, asked.sample)
         outcome = await self._sent(request, cut=inputs != asked.inputs)
         # What a fallback answered stands under the fallback's name only.

@@ -70,6 +70,9 @@ VIEWS = 512
 REPEATED = 8000
 """Characters of a reply that is shown again when another is asked for in its place."""
 
+_AROUND = 16
+"""Tokens that a chat template puts around a message, at most."""
+
 _AGAIN = (
     "That reply could not be read: {error} "
     "Reply again with only a JSON object that has exactly these fields: {fields}."
@@ -233,6 +236,11 @@ class Prompted(dspy.Predict):
         target = self.runtime.target(self.role)
         text = "\n".join(m.content for m in self.messages(**inputs))
         return target.count_tokens(text) + self.sampling.max_tokens
+
+    def surely_fits(self, messages: Sequence[Message]) -> bool:
+        """Whether `messages` fit the context of the target: no tokenizer makes more tokens than bytes."""
+        most = sum(len(message.content.encode()) + _AROUND for message in messages)
+        return most + self.sampling.max_tokens <= self.runtime.target(self.role).context_tokens
 
     def once_more(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
         """The request for a reply that can be read."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragc.core.text import neutral
@@ -124,13 +124,3 @@ def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int],
     if pooled:
         teams = [max(teams, key=lambda team: (sum(scores[i] for i in team), max(map(rank, team))))]
     return max((i for team in teams for i in team), key=rank)
-
-
-def upper_bound(candidates: Iterable[str], score: Callable[[str], float]) -> float:
-    """The best score that any trajectory reaches, as if the choice among them were always right.
-
-    `candidates` are those of a prediction, and `score` a metric against the gold answers, such as
-    `lambda answer: f1(answer, golds)`. With a metric of 0 and 1 it says whether any answer is right.
-    0 when there are no candidates.
-    """
-    return max(map(score, candidates), default=0.0)

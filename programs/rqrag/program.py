@@ -3,7 +3,7 @@
 Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4. Every path is answered, and grown by one query of
 each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches
 and 13 answers, with depth 4 120, 120 and 121. Searching on demand is the authors' demo: one path, whose
-steps the model chooses. The paper's upper bound is `rqrag_select.upper_bound` of the `candidates`.
+steps the model chooses. The paper's upper bound is the best score of any of `candidates`.
 Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is
 given as one text a search. A query that is empty or unreadable ends its branch, where the authors' code
 searches for nothing and shows a dummy result; an answer that cannot be read is left out of the choice.

@@ -18,7 +18,7 @@ from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe.lines import Keys, locate
-from ragc.recipe.models import narrowed
+from ragc.recipe.resolved import narrowed
 from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role, TargetSpec
 from tests.paths import SRC
@@ -287,7 +287,7 @@ report = ["em", "f2"]
             11,
             "name or password",
         ),
-        ("[targets.judge]\nkind = 'hosted'\nmodel = 'm'\n[targets.judge.options]\nx = 1", 8, "'x'"),
+        ("[targets.judge]\nkind = 'hosted'\nmodel = 'm'\n[targets.judge.options]\nx = 1", 12, "'x'"),
         ("[budget]\nusd = 0", 9, "budget.usd must be a number above 0, found 0"),
         ("[budget]\nminutes = inf", 9, "budget.minutes must be a number above 0"),
         ("[budget]\ntokens = 1.5", 9, "an integer of at least 1"),
@@ -428,7 +428,17 @@ jsons = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-options = st.dictionaries(st.text(), jsons, max_size=3)
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "k1": st.integers(0, 9) | st.floats(0, 9),
+        "b": st.floats(0, 1),
+        "chunk_size": st.integers(1, 999),
+        "chunk_by": st.sampled_from(["text", "markdown", "sections"]),
+        "rerank": texts,
+    },
+)
+bodies = st.dictionaries(st.text().map("x{}".format), jsons, max_size=3)
 
 
 def values(knob: Knob) -> st.SearchStrategy[Any]:
@@ -488,7 +498,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
             draw(splits),
         ),
         sources=dict(zip(sorted(names), sources, strict=True)),
-        targets={role: TargetSpec("hosted", draw(texts)) for role in roles},
+        targets={role: TargetSpec("hosted", draw(texts), "", {"body": draw(bodies)}) for role in roles},
         report=draw(
             st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
         ),

@@ -341,8 +341,8 @@ def test_the_cap_is_an_option_of_the_target() -> None:
     assert len(asked("vllm", Answer(body))[0].text) == 200_000
     with pytest.raises(TargetUnavailable, match=r"sent a reply of more than 100,000 bytes \(tried 2 times\)"):
         asked("vllm", Answer(body), max_reply_bytes=CAP)
-    with pytest.raises(UsageError, match="max_reply_bytes of a target must be above 0"):
-        VllmOptions(max_reply_bytes=0)
+    with pytest.raises(UsageError, match="max_reply_bytes of a vllm target must be a whole number above 0"):
+        VllmOptions.of({"max_reply_bytes": 0})
 
 
 # What a model wrote, read into a signature.

@@ -11,39 +11,42 @@ import pytest
 
 from ragc import corpora
 from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.build import _INNER, _MAKERS
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.corpora.sources.dense import DenseSource
 from ragc.corpora.sources.faiss_index import IndexSettings
 from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.hybrid import HybridSource
 from ragc.corpora.sources.lucene.source import LuceneSource
+from ragc.corpora.sources.options import OPTIONS as SOURCE_OPTIONS
 from ragc.corpora.sources.recorded import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
 from ragc.metrics.base import Assessing
 from ragc.optimizers.results import trust
-from ragc.recipe.models import Data, Recipe, SourceSpec, StudySpec
+from ragc.recipe.resolved import Data, Recipe, SourceSpec, StudySpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetSpec
-from ragc.targets.embedded.target import EmbeddedTarget
-from ragc.targets.options import HostedOptions, VllmOptions
+from ragc.targets.options import OPTIONS as TARGET_OPTIONS
+
+SOURCES = [entry.id for entry in corpora.SOURCES]
+NOT_OPTIONS = {
+    "home",
+    "keep",
+    "progress",
+    "store",
+    "transport",
+    "sleep",
+    "settings",
+    "allow_loopback",
+    "engine",
+}
+"""Arguments of sources that are not for recipes."""
 
 REVIEWED_SOURCE_OPTIONS = {"dense": {"model"}, "hybrid": {"dense", "sparse"}, "api": {"base_url"}}
 
 
 def names(record: Any) -> set[str]:
     return {one.name for one in fields(record)}
-
-
-def keywords(*makers: Callable[..., Any]) -> set[str]:
-    """What a recipe may pass to `makers`."""
-    return {
-        name
-        for make in makers
-        for name, parameter in inspect.signature(make).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and name not in _INNER
-    }
 
 
 def test_every_field_of_a_recipe_is_classified() -> None:
@@ -57,31 +60,48 @@ def test_every_field_of_a_recipe_is_classified() -> None:
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_every_option_of_a_target_is_classified(kind: str) -> None:
-    options = {
-        "embedded": keywords(EmbeddedTarget),
-        "vllm": names(VllmOptions),
-        "hosted": names(HostedOptions),
-    }[kind]
+    options = set(TARGET_OPTIONS[kind].model_fields)
     reviewed = {*trust.TARGET_RUNS, *trust.TARGET_SPEAKS, "body"}
     assert not trust.TARGET_PLAIN[kind] & reviewed
     assert trust.TARGET_PLAIN[kind] == options - reviewed
 
 
-@pytest.mark.parametrize("kind", [entry.id for entry in corpora.SOURCES])
+@pytest.mark.parametrize("kind", SOURCES)
 def test_every_option_of_a_source_is_classified(kind: str) -> None:
+    options = set(SOURCE_OPTIONS[kind].model_fields) - {"rerank", "rerank_pool", "titles"}
+    plain, reviewed = trust.SOURCE_PLAIN[kind], REVIEWED_SOURCE_OPTIONS.get(kind, set())
+    assert not plain & (reviewed | {"rerank", "model", "base_url"})
+    assert plain - {"titles"} == options - reviewed
+
+
+@pytest.mark.parametrize(("part", "kind"), [("dense", "dense"), ("sparse", "bm25")])
+def test_the_parts_of_a_hybrid_source_have_only_classified_options(part: str, kind: str) -> None:
+    options = SOURCE_OPTIONS["hybrid"].model_fields[part].annotation
+    assert options is not None
+    assert set(options.model_fields) <= trust.SOURCE_PLAIN[kind] | REVIEWED_SOURCE_OPTIONS.get(kind, set())
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_options_of_a_source_are_those_it_takes(kind: str) -> None:
     makers: dict[str, tuple[Callable[..., Any], ...]] = {
         "bm25": (Bm25Source,),
         "given": (GivenSource,),
         "lucene": (LuceneSource,),
-        "dense": (DenseSource,),
+        "dense": (DenseSource, IndexSettings),
         "hybrid": (HybridSource,),
-        "web": (WebSource, Ddgs),
+        "web": (Ddgs, WebSource),
         "recorded": (RecordedSource,),
         "api": (ApiSource,),
     }
-    assert set(makers) == set(_MAKERS)
-    options = keywords(*makers[kind])
-    options |= names(IndexSettings) if kind == "dense" else set()
-    plain, reviewed = trust.SOURCE_PLAIN[kind], REVIEWED_SOURCE_OPTIONS.get(kind, set())
-    assert not plain & (reviewed | {"rerank", "model", "base_url"})
-    assert plain - {"titles"} == options - reviewed
+    arguments = {
+        name: argument.default
+        for maker in makers[kind]
+        for name, argument in inspect.signature(maker).parameters.items()
+        if name not in NOT_OPTIONS and argument.default is not argument.empty
+    }
+    fields = {
+        name: field.default
+        for name, field in SOURCE_OPTIONS[kind].model_fields.items()
+        if name not in {"rerank", "rerank_pool", "titles", *REVIEWED_SOURCE_OPTIONS.get(kind, ())}
+    }
+    assert fields == arguments

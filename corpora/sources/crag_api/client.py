@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from ragc.core.event_loop import closes
+from ragc.core.retry import PASSING_STATUS, GivenUp, Passing, Retry, retried, retry_after
 from ragc.errors import SourceError, UsageError
 
 LARGEST_REPLY = 16 * 1024 * 1024
@@ -28,8 +29,6 @@ DEEPEST = 50
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 10.0
 """Seconds before the second try, doubled before each further one, and the most ever waited."""
-
-PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,6 @@ class Limits:
         for name in ("timeout_s", "connect_timeout_s", "tries", "concurrency"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"A source of kind 'api' needs {name} above 0, got {getattr(self, name)}.")
-
-
-class _Passing(Exception):
-    """A failure that another try may cure; `wait` is how many seconds the server asked for."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason, self.wait = reason, wait
 
 
 class ApiClient:
@@ -82,6 +73,13 @@ class ApiClient:
         plain = self._url.copy_with(username="", password="", query=None, fragment=None)
         self.endpoint = str(plain).rstrip("/")
         self.limits, self._transport, self._sleep = limits, transport, sleep
+        self._policy = Retry(
+            limits.tries,
+            math.inf,
+            first_wait_s=FIRST_WAIT_S,
+            longest_wait_s=LONGEST_WAIT_S,
+            longest_asked_s=LONGEST_WAIT_S,
+        )
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,17 +88,16 @@ class ApiClient:
 
         Raises SourceError by the rules of this module.
         """
-        for attempt in range(1, self.limits.tries + 1):
-            try:
-                return _result(await self._post(path, body), self.endpoint + path)
-            except _Passing as error:
-                reason, asked = error.reason, error.wait
-            if attempt < self.limits.tries:
-                full = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1))
-                drawn = full * (0.5 + random.random() / 2)
-                await self._sleep(drawn if asked is None else min(asked, LONGEST_WAIT_S))
-        tries = "1 try" if self.limits.tries == 1 else f"{self.limits.tries} tries"
-        raise SourceError(f"{self.endpoint}{path} {reason} after {tries}; see that the API is up.")
+        where = self.endpoint + path
+
+        async def attempt() -> Any:
+            return _result(await self._post(path, body), where)
+
+        def given_up(last: GivenUp) -> SourceError:
+            tries = "1 try" if last.tries == 1 else f"{last.tries} tries"
+            return SourceError(f"{where} {last.failure.reason} after {tries}; see that the API is up.")
+
+        return await retried(attempt, self._policy, endpoint=where, sleep=self._sleep, error=given_up)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
@@ -127,11 +124,14 @@ class ApiClient:
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:
-        """The body of a 200; _Passing or SourceError otherwise."""
+        """The body of a 200; Passing or SourceError otherwise."""
         try:
             async with self._http().stream("POST", self.endpoint + path, json=body) as response:
                 if response.status_code in PASSING_STATUS:
-                    raise _Passing(f"answers with status {response.status_code}", _retry_after(response))
+                    raise Passing(
+                        f"answers with status {response.status_code}",
+                        retry_after(response.headers.get("retry-after")),
+                    )
                 if response.status_code != 200:
                     raise SourceError(
                         f"{self.endpoint}{path} answers with status {response.status_code}; "
@@ -144,17 +144,11 @@ class ApiClient:
                         raise SourceError(f"{self.endpoint}{path} sent over {LARGEST_REPLY} bytes.")
                 return bytes(read)
         except httpx.TimeoutException:
-            raise _Passing(f"does not answer within {self.limits.timeout_s:g} s") from None
+            raise Passing(f"does not answer within {self.limits.timeout_s:g} s") from None
         except httpx.DecodingError:
             raise SourceError(f"{self.endpoint}{path} sent a body that cannot be unpacked.") from None
         except httpx.HTTPError as error:
-            raise _Passing(f"does not answer ({type(error).__name__})") from None
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """The seconds of a Retry-After header; None when there is none or it is a date."""
-    said = response.headers.get("retry-after", "")
-    return float(said) if said.isascii() and said.isdecimal() else None
+            raise Passing(f"does not answer ({type(error).__name__})") from None
 
 
 def _result(body: bytes, where: str) -> Any:

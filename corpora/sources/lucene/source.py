@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25 import K1, B, settings_fingerprint
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.lucene import jvm
 from ragc.corpora.sources.lucene.index import ANALYZERS, FORMAT, LuceneIndex, write
 from ragc.corpora.sources.terms import ANALYZER
-from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Hit, Passage
 
 
-class LuceneSource:
+class LuceneSource(ChunkedSource):
     """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens when that is set.
 
     `title_boost` >= 0 adds that much of the title's own BM25 score; 0 searches title and text as one.
@@ -58,32 +57,16 @@ class LuceneSource:
         if not 0 <= title_boost < math.inf:
             raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
         self.k1, self.b, self.title_boost, self.analyzer = k1, b, title_boost, analyzer
-        self.chunk_size, self.overlap, self.chunk_by, self.home = chunk_size, overlap, chunk_by, home
-        self.corpus = corpus_of(passages)
+        self.home = home
+        super().__init__(passages, chunk_size, overlap, chunk_by)
         self._jar = jvm.jar().name
-        scored = settings_fingerprint(
-            self.kind, self.corpus, k1, b, chunk.settings(chunk_size, overlap, chunk_by)
-        )
+        scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self.fingerprint = digest([scored, float(title_boost), self._written()])
-        self._lock = Lock()
-        self._cut: Sequence[Passage] = ()
         self._index: LuceneIndex | None = None
-        self._cuts: dict[tuple[int | None, float], LuceneSource] = {(chunk_size, overlap): self}
-        self._cuts_lock = Lock()
-
-    def __deepcopy__(self, memo: object) -> LuceneSource:
-        return self
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
-
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """What is searched, after cutting."""
-        with self._lock:
-            self._cut = self._cut or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
-            return self._cut
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
         """The index on disk, built now unless it is there; raises SourceError when it cannot be written."""
@@ -107,35 +90,24 @@ class LuceneSource:
             index = await asyncio.to_thread(self._ready)
         return await index.search(query, k)
 
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
-        return drawn(self.passages, n, seed, exclude)
-
-    def rechunked(self, chunk_size: int, overlap: float) -> LuceneSource:
-        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
-        with self._cuts_lock:
-            made = self._cuts.get((chunk_size, overlap))
-            if made is None:
-                made = LuceneSource(
-                    self.corpus,
-                    k1=self.k1,
-                    b=self.b,
-                    title_boost=self.title_boost,
-                    analyzer=self.analyzer,
-                    chunk_size=chunk_size,
-                    overlap=overlap,
-                    chunk_by=self.chunk_by,
-                    home=self.home,
-                )
-                made._cuts, made._cuts_lock = self._cuts, self._cuts_lock
-                self._cuts[chunk_size, overlap] = made
-            return made
+    def _with_chunks(self, chunk_size: int, overlap: float) -> LuceneSource:
+        return LuceneSource(
+            self.corpus,
+            k1=self.k1,
+            b=self.b,
+            title_boost=self.title_boost,
+            analyzer=self.analyzer,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            chunk_by=self.chunk_by,
+            home=self.home,
+        )
 
     def _written(self) -> dict[str, Any]:
         """All that changes the files of the index, the corpus aside."""
-        cut = chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
         terms = ANALYZER if self.analyzer == "ragc" else 0
-        return {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms, "cut": cut}
+        built = {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms}
+        return {**built, "cut": self.cutting}
 
     def _ready(self) -> LuceneIndex:
         if self._index is None:

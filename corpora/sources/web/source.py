@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import random
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import astuple
-from threading import Lock
 from typing import Any
 
 from ragc.core.digest import canonical, digest
 from ragc.core.display import describe
+from ragc.core.rate_limit import Spacing
+from ragc.core.retry import GivenUp, Passing, Retry, retried
 from ragc.corpora.chunking import chunk
 from ragc.corpora.chunking import text as chunking
 from ragc.corpora.sources.recorded import in_order, ranked
@@ -53,7 +54,7 @@ class WebSource:
 
     At most `per_second` requests a second go to the engine. One that it refuses for now, or answers too
     late, is sent again up to `tries` times in all, after `backoff` seconds, twice that, and so on, each
-    up to half more or less. `seconds` is the wall clock that a search may take, pages included: after it
+    up to half less. `seconds` is the wall clock that a search may take, pages included: after it
     the search fails, or goes on without the pages that are late. `allow_loopback` is for tests.
 
     Equal fingerprints give equal results with the same store. Raises UsageError for a setting out of
@@ -92,7 +93,7 @@ class WebSource:
         self.seconds, self.chunk_size, self.overlap, self.chunk_by = seconds, chunk_size, overlap, chunk_by
         self._allow_loopback = allow_loopback
         self._store = store or CallStore(None)
-        self._pace = _Pace(per_second)
+        self._spacing = Spacing(per_second)
         self._kept_by = digest([self.kind, VERSION, dict(self.engine.identity), results, pages])
         self._cuts: dict[tuple[int, float], WebSource] = {}
         self.fingerprint = self._fingerprint()
@@ -165,22 +166,25 @@ class WebSource:
 
     async def _asked(self, query: str) -> list[Found]:
         """The engine's results, each page once, after as many tries as it takes."""
-        for n in range(self.tries):
-            await self._pace.turn()
+
+        async def attempt() -> Sequence[Found]:
+            await self._spacing.take()
             try:
-                found = await asyncio.to_thread(self.engine.search, query, self.results)
+                return await asyncio.to_thread(self.engine.search, query, self.results)
             except Busy as error:
-                busy = error
+                raise Passing(str(error)) from error
             except SourceError as error:
                 raise SourceError(f"The web search for {query!r} failed: {error}.") from error
-            else:
-                return _distinct(found)[: self.results]
-            if n + 1 < self.tries:
-                await asyncio.sleep(self.backoff * 2**n * random.uniform(0.5, 1.5))
-        raise SourceError(
-            f"The web search for {query!r} failed {self.tries} times, at last because {busy}; try again "
-            "later, lower `per_second`, or name other engines."
-        ) from busy
+
+        def refused(last: GivenUp) -> SourceError:
+            return SourceError(
+                f"The web search for {query!r} failed {last.tries} times, at last because "
+                f"{last.failure.reason}; try again later, lower `per_second`, or name other engines."
+            )
+
+        policy = Retry(self.tries, math.inf, first_wait_s=self.backoff, longest_wait_s=math.inf)
+        results = await retried(attempt, policy, endpoint="the web", sleep=asyncio.sleep, error=refused)
+        return _distinct(results)[: self.results]
 
     async def _fetched(self, results: Sequence[Found], until: float) -> list[str]:
         """The text of every page, "" for those that cannot be had in time."""
@@ -216,22 +220,6 @@ class WebSource:
         if not text:
             raise SourceError(f"The page at {page.url!r} holds no text.")
         return text
-
-
-class _Pace:
-    """Gives out turns, at most so many a second, in the order they are asked for."""
-
-    def __init__(self, per_second: float) -> None:
-        self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
-
-    async def turn(self) -> None:
-        """Wait for the next turn."""
-        with self._lock:
-            now = time.monotonic()
-            at = max(now, self._free)
-            self._free = at + self._gap
-        if at > now:
-            await asyncio.sleep(at - now)
 
 
 def _distinct(results: Sequence[Found]) -> list[Found]:

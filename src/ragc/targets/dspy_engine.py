@@ -90,9 +90,14 @@ _UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", 
 
 
 def as_lm(
-    complete: Complete, target: Target, *, sampling: Sampling = GREEDY, submit: Submit = event_loop.run
+    complete: Complete,
+    target: Target,
+    *,
+    sampling: Sampling = GREEDY,
+    submit: Submit = event_loop.run,
+    kind: type[RagLM] | None = None,
 ) -> dspy.LM:
-    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`.
+    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`; a RagLM where no `kind` is given.
 
     `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous
     callers and waits. `sampling` holds where a call does not say otherwise. With temperature > 0,
@@ -100,7 +105,7 @@ def as_lm(
     comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an ordinary call.
     """
     engine = RagEngine(complete, target, sampling=sampling, submit=submit)
-    return RagLM(
+    return (kind or RagLM)(
         f"ragc/{target.model}",
         engine=engine,
         async_engine=AsyncRagEngine(engine),

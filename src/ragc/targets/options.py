@@ -52,8 +52,8 @@ def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
         raise sentence(
             UsageError(
-                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from model, "
-                "dtype and context_tokens."
+                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from "
+                "model, dtype and context_tokens."
             )
         )
     return flags
@@ -88,12 +88,14 @@ class TargetOptions(Options):
 
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+        """Say of which option."""
         article = "an" if cls.kind[0] in "aeiou" else "a"
-        name = f"Option {dotted(key.own)}" if key.own else "The table of options"
-        return UsageError(f"{name} of {article} {cls.kind} target must be {wanted}, got {shown(value)}.")
+        name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
+        return UsageError(f"{name} must be {wanted}, got {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
+        """Say of which kind of target, and what it has."""
         return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
 
 
@@ -103,17 +105,21 @@ class EmbeddedOptions(TargetOptions):
     kind = "embedded"
 
     context: Annotated[int, Whole(64, wanted="a whole number from 64")] = Field(
-        4096, description="Tokens of prompt and reply together. From 64; the default model takes up to 8192."
+        default=4096,
+        description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
     )
     parallel: Positive = Field(
-        4, description="Requests answered at once, each with a context of its own. From 1."
+        default=4, description="Requests answered at once, each with a context of its own. From 1."
     )
     threads: Natural = Field(
-        0, description="Processor threads that compute. 0 uses the physical cores that this process may use."
+        default=0,
+        description="Processor threads that compute. 0 uses the physical cores that this process may use.",
     )
-    timeout_s: Duration = Field(600.0, description="Seconds after which a reply is given up. Above 0.")
+    timeout_s: Duration = Field(
+        default=600.0, description="Seconds after which a reply is given up. Above 0."
+    )
     quiet: Annotated[bool, Switch()] = Field(
-        True, description="Whether llama.cpp is silent. false lets it write to stderr."
+        default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
     )
 
 
@@ -121,46 +127,52 @@ class ServerOptions(TargetOptions):
     """What servers and hosted models have in common."""
 
     api_key_env: Annotated[str, Text(empty=True)] = Field(
-        "",
+        default="",
         description="Environment variable that holds the API key. Empty sends no key, or the provider's own.",
     )
     identity: Annotated[str, Text(empty=True)] = Field(
-        "", description="Name under which replies are stored. Empty uses the model and the base URL."
+        default="", description="Name under which replies are stored. Empty uses the model and the base URL."
     )
-    concurrency: Positive = Field(64, description="Requests in flight at once. From 1.")
+    concurrency: Positive = Field(default=64, description="Requests in flight at once. From 1.")
     context_tokens: Natural = Field(
-        0, description="Tokens of prompt and reply together. 0 asks the server, or LiteLLM's table."
+        default=0, description="Tokens of prompt and reply together. 0 asks the server, or LiteLLM's table."
     )
-    timeout_s: Duration = Field(120.0, description="Seconds to wait for one reply before a new try. Above 0.")
-    connect_timeout_s: Duration = Field(10.0, description="Seconds to wait for a connection. Above 0.")
-    tries: Positive = Field(4, description="Tries of one request, the first included. From 1.")
+    timeout_s: Duration = Field(
+        default=120.0, description="Seconds to wait for one reply before a new try. Above 0."
+    )
+    connect_timeout_s: Duration = Field(
+        default=10.0, description="Seconds to wait for a connection. Above 0."
+    )
+    tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
     total_s: Wait = Field(
-        0.0,
+        default=0.0,
         description="Seconds for all tries of one request together. 0 allows two and a half times timeout_s.",
     )
     max_reply_bytes: Positive = Field(
-        MOST_BYTES, description="Bytes of one reply, unpacked, that are read at most. From 1."
+        default=MOST_BYTES, description="Bytes of one reply, unpacked, that are read at most. From 1."
     )
     restart_s: Wait = Field(
-        180.0,
+        default=180.0,
         description="Seconds to wait for a server that went away. Does not apply where fallbacks are set.",
     )
     break_after: Positive = Field(
-        5,
+        default=5,
         description="Failures in a row after which a model at an endpoint is not asked for a while. From 1.",
     )
-    cool_down_s: Wait = Field(30.0, description="Seconds until such a model is asked again. From 0.")
+    cool_down_s: Wait = Field(default=30.0, description="Seconds until such a model is asked again. From 0.")
     requests_per_minute: Natural = Field(
-        0, description="Requests in any sixty seconds, retries included. 0 is no limit."
+        default=0, description="Requests in any sixty seconds, retries included. 0 is no limit."
     )
     tokens_per_minute: Natural = Field(
-        0, description="Tokens of prompts and replies in any sixty seconds. 0 is no limit."
+        default=0, description="Tokens of prompts and replies in any sixty seconds. 0 is no limit."
     )
     fallbacks: Fallbacks = Field(
-        (), description="Names of targets that answer while this one cannot, the first one first."
+        default=(), description="Names of targets that answer while this one cannot, the first one first."
     )
-    has: Capabilities = Field((), description="Capabilities to add to those that were detected.")
-    lacks: Capabilities = Field((), description="Capabilities to take away from those that were detected.")
+    has: Capabilities = Field(default=(), description="Capabilities to add to those that were detected.")
+    lacks: Capabilities = Field(
+        default=(), description="Capabilities to take away from those that were detected."
+    )
     body: Body = Field(
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
@@ -187,22 +199,22 @@ class VllmOptions(ServerOptions):
     kind = "vllm"
 
     serve: Annotated[bool, Switch()] = Field(
-        False, description="Whether to start a vLLM server, or use the one that ragc started before."
+        default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
     )
     offline: Annotated[bool, Switch()] = Field(
-        False, description="Whether to run vLLM's engine inside this process instead of a server."
+        default=False, description="Whether to run vLLM's engine inside this process instead of a server."
     )
     python: Annotated[str, Text(empty=True)] = Field(
-        "", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
+        default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
     )
     dtype: Annotated[str, Text(empty=True)] = Field(
-        "", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
+        default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
     )
     flags: Flags = Field(
         default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
     )
     start_s: Duration = Field(
-        1200.0, description="Seconds until a server that is started must be ready. Above 0."
+        default=1200.0, description="Seconds until a server that is started must be ready. Above 0."
     )
 
     @model_validator(mode="after")
@@ -228,4 +240,12 @@ class HostedOptions(ServerOptions):
 
     kind = "hosted"
 
-    concurrency: Positive = Field(16, description="Requests in flight at once. From 1.")
+    concurrency: Positive = Field(default=16, description="Requests in flight at once. From 1.")
+
+
+OPTIONS: dict[str, type[TargetOptions]] = {
+    "embedded": EmbeddedOptions,
+    "vllm": VllmOptions,
+    "hosted": HostedOptions,
+}
+"""The options of a target by its kind."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.chunking import markdown_blocks
-from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks, heading_path
+from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
 from tests.examples import examples
 
 PIECES = st.sampled_from(
@@ -148,14 +148,14 @@ def test_the_path_leads_through_the_sections() -> None:
         "listed": ("A", "A2"), "B\n": ("B",), "y": ("B",), "z": (),
     }  # fmt: skip
     for name, path in expected.items():
-        assert outline.path(text.index(name)) == heading_path(text, text.index(name)) == path
+        assert outline.path(text.index(name)) == path
     assert outline.path(-1) == ()
     assert outline.path(10**9) == ()
 
 
 def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
-    assert heading_path("one\ntwo  \nthree\n===\n", 9) == ("one two three",)
-    assert heading_path(f"# {'[' * 100_000}", 0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
+    assert Outline("one\ntwo  \nthree\n===\n").path(9) == ("one two three",)
+    assert Outline(f"# {'[' * 100_000}").path(0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
 def test_hostile_texts_take_time_with_their_length_only(text: str) -> None:
     found = [block for block in blocks(text) if not block.depth]
     assert sum(len(text[block.start : block.end].split()) for block in found) == len(text.split())
-    assert len(heading_path(text, len(text))) <= 6
+    assert len(Outline(text).path(len(text))) <= 6
 
 
 def test_many_threads_may_be_first() -> None:
     markdown_blocks._parser.cache_clear()
     markdown_blocks._inline.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: (blocks(PAGE), heading_path(PAGE, len(PAGE))), range(16)))
+        results = list(pool.map(lambda _: (blocks(PAGE), Outline(PAGE).path(len(PAGE))), range(16)))
     assert all(result == results[0] for result in results)
     assert results[0][1] == ("Set up",)

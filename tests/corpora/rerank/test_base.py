@@ -8,6 +8,7 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from ragc.corpora.embed.base import DEFAULT, Vectors
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
-from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker, bi_encoder
+from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source, lucene
 from ragc.corpora.sources.given import GivenSource, current_question
@@ -113,7 +114,7 @@ def test_the_source_shows_through() -> None:
 
 def test_a_source_that_is_not_to_be_cut_stays() -> None:
     class Whole(Bm25Source):
-        def rechunked(self, chunk_size: int, overlap: float) -> Bm25Source:
+        def rechunked(self, chunk_size: int, overlap: float) -> Self:
             return self
 
     source = RerankedSource(Whole(corpus([1])), Longest())
@@ -214,17 +215,14 @@ def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() ->
         EmbedReranker(Letters(), keep=-1)
 
 
-def test_without_an_embedder_bm25_stands_in_says_so_and_counts() -> None:
-    reranker = bi_encoder(None)
-    assert isinstance(reranker, Bm25Reranker)
-    assert (reranker.name, reranker.asked) == ("bm25 (no embedder)", 0)
+def test_bm25_scores_the_passages_among_themselves() -> None:
+    reranker = Bm25Reranker()
+    assert reranker.name == "bm25"
     expected = lucene(query_terms("the cat"), [indexed(passage) for passage in ANIMALS])
     assert scored(reranker, "the cat") == expected
     assert scored(reranker, "unheard") == [0.0] * 4
     assert scored(reranker, "cat", []) == []
-    assert reranker.asked == 3
     assert reranker.fingerprint == Bm25Reranker().fingerprint != Bm25Reranker(b=0.7).fingerprint
-    assert isinstance(bi_encoder(Letters()), EmbedReranker)
     assert copy.deepcopy([reranker])[0] is reranker
     for k1, b in ((-1.0, 0.4), (math.inf, 0.4), (0.9, 1.1), (math.nan, 0.4)):
         with pytest.raises(UsageError, match="k1 >= 0"):

@@ -30,7 +30,7 @@ from ragc.optimizers.space import Candidate, Space, Spaces
 from ragc.optimizers.task import prepare
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
-from ragc.recipe.models import DEMO_KINDS
+from ragc.recipe.resolved import DEMO_KINDS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

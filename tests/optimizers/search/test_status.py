@@ -16,7 +16,7 @@ from ragc.optimizers.distributed.study_address import MARK, forget, mark, name_o
 from ragc.optimizers.distributed.worker import address_of, join
 from ragc.optimizers.search.status import StudyStatus, status
 from ragc.optimizers.search.storage import NAME, study_directory
-from ragc.recipe.models import StudySpec
+from ragc.recipe.resolved import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos

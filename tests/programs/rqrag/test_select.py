@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
-from ragc.metrics.short_answer import em, f1
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import BY_LOGPROBS, RqRagKnobs
@@ -213,20 +212,3 @@ def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> Non
     target = ScriptedTarget(fork(root=lyon, rewrite=nice))
     said = made(target, max_depth=1, width="rewrite", select="ppl", cot=True)(question="Capital?")
     assert said.answer == answer
-
-
-def test_the_upper_bound_is_the_best_score_of_any_trajectory() -> None:
-    target = ScriptedTarget(
-        fork(
-            root=worded("answer", "Lyon", LYON),
-            rewrite=worded("answer", "Paris city", PARIS),
-            decompose=worded("answer", "Rome", PARIS),
-        )
-    )
-    said = made(target, **FORK)(question="Capital?")
-    golds = ("Paris",)
-    assert (said.answer, f1(said.answer, golds)) == ("Lyon", 0.0)
-    assert selection.upper_bound(said.candidates, lambda a: f1(a, golds)) == pytest.approx(2 / 3)
-    assert selection.upper_bound(said.candidates, lambda a: em(a, golds)) == 0.0
-    assert selection.upper_bound(said.candidates, lambda a: em(a, ("lyon", "rome"))) == 1.0
-    assert selection.upper_bound((), lambda a: 1.0) == 0.0

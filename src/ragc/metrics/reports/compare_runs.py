@@ -12,7 +12,6 @@ from typing import Any
 from ragc.core.display import describe
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
-from ragc.metrics.reports.many_systems import decided
 from ragc.metrics.reports.runs import Answered, Run
 from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
 from ragc.metrics.stats.multiple import Contrast, Judged, Matching, Method, judge, match
@@ -253,7 +252,7 @@ def _row(
         else None
         for side in (contrast.a, contrast.b)
     ]
-    verdict = decided(found, metric.higher_is_better)
+    verdict = _decided(found, metric.higher_is_better)
     return MetricRow(metric.id, backend, sides[0], sides[1], found, matching, verdict)
 
 
@@ -268,3 +267,8 @@ def _changes(a: Run, b: Run, by: str) -> tuple[Change, ...]:
 def _number(scores: Mapping[str, float | None], key: str) -> float:
     value = scores[key]
     return 0.0 if value is None else value
+
+
+def _decided(judged: Judged | None, higher_is_better: bool) -> Verdict:
+    """The adjusted verdict on b; nothing is shown where nothing was compared."""
+    return judged.verdict(higher_is_better=higher_is_better) if judged else "not shown to be better"

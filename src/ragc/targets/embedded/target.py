@@ -51,9 +51,8 @@ class EmbeddedTarget:
         timeout_s: float = 600.0,
         quiet: bool = True,
     ) -> None:
-        EmbeddedOptions.of({
-            "context": context, "parallel": parallel, "threads": threads, "timeout_s": timeout_s, "quiet": quiet,
-        })  # fmt: skip
+        sizes = {"context": context, "parallel": parallel, "threads": threads}
+        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet})
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.benchmarks.scoring.agreement import Agreement, Judged, agreement, read_judged
 from ragc.errors import DataError, UsageError
-from ragc.metrics.reports.judge_agreement import Agreement, Judged, agreement, read_judged
 from tests.examples import examples
 from tests.paths import SHARED_DATA
 

@@ -1,10 +1,10 @@
-"""Many systems at once: laws of adjusted p values, matching by id, and the family-wise error simulated."""
+"""Many comparisons at once: laws of adjusted p values, matching by id, the family-wise error simulated."""
 
 from __future__ import annotations
 
-import json
 import random
-from itertools import product
+from collections.abc import Sequence
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.reports.many_systems import Comparison, Scored, against, all_pairs
 from ragc.metrics.stats.intervals import paired
-from ragc.metrics.stats.multiple import Contrast, by_holm, holm, judge, max_t
+from ragc.metrics.stats.multiple import Contrast, Matching, Method, Scores, by_holm, holm, judge, match, max_t
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
@@ -24,12 +23,14 @@ tables = st.integers(2, 4).flatmap(
 ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
 
 
-def system(name: str, values: list[float | None], metric: str = "f1", backend: str = "") -> Scored:
-    return Scored(name, metric, {f"q{i:03}": value for i, value in enumerate(values)}, backend)
+def scores(values: Sequence[float | None]) -> Scores:
+    return {f"q{i:03}": value for i, value in enumerate(values)}
 
 
-def systems(table: list[list[float]]) -> list[Scored]:
-    return [system(f"s{i}", list(column)) for i, column in enumerate(zip(*table, strict=True))]
+def contrasts(table: list[list[float]]) -> list[Contrast]:
+    """Every column of `table` against every later one."""
+    columns = [scores(column) for column in zip(*table, strict=True)]
+    return [Contrast(a, b) for a, b in combinations(columns, 2)]
 
 
 def test_holm_by_hand() -> None:
@@ -79,47 +80,44 @@ def test_few_questions_are_flipped_exactly(rows: list[tuple[float, float, float]
 def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
     table: list[list[float]],
 ) -> None:
-    found = all_pairs(systems(table), seed=2)
-    for pair in found.pairs:
-        one = pair.judged
+    for one in judge(contrasts(table), seed=2):
         assert one is not None
         assert one.result.p <= one.adjusted <= 1
         assert one.low <= one.result.diff <= one.high
         assert one.low >= -1
         assert one.high <= 1
         shown = one.adjusted < 0.05
-        assert (pair.verdict != "not shown to be better") == shown
+        assert (one.verdict() != "not shown to be better") == shown
         assert not shown or one.low >= 0 or one.high <= 0
         assert shown or one.low <= 0 <= one.high
-        assert (pair.verdict == "better") == (shown and one.result.diff > 0)
+        assert (one.verdict() == "better") == (shown and one.result.diff > 0)
 
 
 @given(tables, st.randoms(use_true_random=False))
 @settings(max_examples=examples(20), deadline=None)
 def test_the_order_of_questions_does_not_matter(table: list[list[float]], chance: random.Random) -> None:
-    def shuffled(one: Scored) -> Scored:
-        items = list(one.scores.items())
+    def shuffled(one: Scores) -> Scores:
+        items = list(one.items())
         chance.shuffle(items)
-        return Scored(one.name, one.metric, dict(items))
+        return dict(items)
 
-    given_ = systems(table)
-    assert all_pairs(given_, seed=4) == all_pairs([shuffled(one) for one in given_], seed=4)
+    family = contrasts(table)
+    assert judge(family, seed=4) == judge([Contrast(shuffled(c.a), shuffled(c.b)) for c in family], seed=4)
 
 
 @pytest.mark.parametrize("method", ["max-t", "holm"])
-def test_equal_runs_are_not_shown_to_be_better(method: str) -> None:
-    same = [0.0, 1.0, 0.5] * 10
-    found = against(system("a", [*same]), [system("b", [*same])], seed=0, method=method)  # type: ignore[arg-type]
-    one = found.pairs[0].judged
+def test_equal_runs_are_not_shown_to_be_better(method: Method) -> None:
+    same = scores([0.0, 1.0, 0.5] * 10)
+    (one,) = judge([Contrast(same, same)], seed=0, method=method)
     assert one is not None
     assert (one.result.diff, one.result.p, one.adjusted) == (0.0, 1.0, 1.0)
-    assert found.pairs[0].verdict == "not shown to be better"
+    assert one.verdict() == "not shown to be better"
     assert one.low < 0 < one.high
 
 
 def test_a_single_pair_is_judged_as_by_the_paired_test() -> None:
     a, b = [0.0] * 9 + [1.0] * 11, [1.0] * 8 + [0.0] + [1.0] * 11
-    one = against(system("a", [*a]), [system("b", [*b])], seed=0).pairs[0].judged
+    (one,) = judge([Contrast(scores(a), scores(b))], seed=0)
     alone = paired(a, b, seed=0)
     assert one is not None
     assert one.result.p == one.adjusted == alone.p == 2 / 2**8
@@ -130,49 +128,39 @@ def test_copies_of_one_variant_cost_nothing_by_max_t_and_much_by_holm() -> None:
     rng = np.random.default_rng(3)
     base = (rng.random(120) < 0.4).astype(float)
     good = np.where(rng.random(120) < 0.12, 1.0, base)
-    baseline = system("base", base.tolist())
-    copies = [system(f"copy {i}", good.tolist()) for i in range(30)]
-    flips, steps = (against(baseline, copies, seed=1, method=how) for how in ("max-t", "holm"))
-    first = flips.pairs[0].judged
-    assert first is not None
-    assert first.adjusted == pytest.approx(first.result.p)
-    assert steps.pairs[0].judged is not None
-    assert steps.pairs[0].judged.adjusted > 10 * first.adjusted
+    copies = [Contrast(scores(base.tolist()), scores(good.tolist()))] * 30
+    flips, steps = judge(copies, seed=1, method="max-t")[0], judge(copies, seed=1, method="holm")[0]
+    assert flips is not None
+    assert steps is not None
+    assert flips.adjusted == pytest.approx(flips.result.p)
+    assert steps.adjusted > 10 * flips.adjusted
 
 
 def test_questions_are_matched_by_id_and_what_is_missing_is_counted() -> None:
-    a = Scored("a", "recall@5", {"q1": 1.0, "q2": None, "q3": 0.0, "q4": 0.0, "q5": 0.5})
-    b = Scored("b", "recall@5", {"q3": 1.0, "q2": 1.0, "q1": 1.0, "q9": 0.0})
-    pair = against(a, [b], seed=0).pairs[0]
-    assert (pair.matching.both, pair.matching.only_a, pair.matching.only_b, pair.matching.unscored) == (
-        2,
-        2,
-        1,
-        1,
-    )
-    assert pair.judged is not None
-    assert pair.judged.result.diff == 0.5
+    a: Scores = {"q1": 1.0, "q2": None, "q3": 0.0, "q4": 0.0, "q5": 0.5}
+    b: Scores = {"q3": 1.0, "q2": 1.0, "q1": 1.0, "q9": 0.0}
+    ids, matching = match(a, b)
+    assert (ids, matching) == (("q1", "q3"), Matching(both=2, only_a=2, only_b=1, unscored=1))
+    (one,) = judge([Contrast(a, b)], seed=0)
+    assert one is not None
+    assert one.result.diff == 0.5
     left = "2 asked only of a, 1 asked only of b, 1 without a score on both sides"
-    note = f"2 questions were compared; left out: {left}."
-    assert pair.matching.note("a", "b") == note
-    assert f"a and b: {note}" in against(a, [b], seed=0).notes()
+    assert matching.note("a", "b") == f"2 questions were compared; left out: {left}."
 
 
-def test_systems_without_a_common_question_are_said_to_have_none() -> None:
-    a, b = Scored("a", "em", {"q1": 1.0}), Scored("b", "em", {"q2": 1.0})
-    found = against(a, [b, Scored("c", "em", {"q1": 0.0})], seed=0)
-    assert found.pairs[0].judged is None
-    assert found.to_json()["pairs"][0]["n"] == 0
-    assert found.table()[1][-1] == "no common question"
-    assert found.pairs[1].judged is not None
-    assert found.pairs[1].judged.adjusted == 1.0
+def test_systems_without_a_common_question_are_not_counted_in_the_family() -> None:
+    none, some = judge([Contrast({"q1": 1.0}, {"q2": 1.0}), Contrast({"q1": 1.0}, {"q1": 0.0})], seed=0)
+    assert none is None
+    assert some is not None
+    assert some.adjusted == 1.0
 
 
 def test_where_less_is_better_the_cheaper_system_is() -> None:
-    dear = system("dear", [900.0 + i for i in range(12)], "tokens")
-    cheap = system("cheap", [300.0 + 2 * i for i in range(12)], "tokens")
-    assert against(dear, [cheap], seed=0).pairs[0].verdict == "better"
-    assert against(cheap, [dear], seed=0).pairs[0].verdict == "worse"
+    dear, cheap = scores([900.0 + i for i in range(12)]), scores([300.0 + 2 * i for i in range(12)])
+    for a, b, verdict in ((dear, cheap, "better"), (cheap, dear, "worse")):
+        (one,) = judge([Contrast(a, b, None)], seed=0)
+        assert one is not None
+        assert one.verdict(higher_is_better=False) == verdict
 
 
 def test_scores_may_have_other_bounds() -> None:
@@ -186,34 +174,12 @@ def test_scores_may_have_other_bounds() -> None:
         judge([Contrast(low, high)], seed=0)
 
 
-@pytest.mark.parametrize(
-    ("others", "said"),
-    [
-        ([system("b", [1.0], "em")], "different metrics"),
-        ([system("b", [1.0], backend="lexical")], "different backends"),
-        ([system("a", [1.0])], "Two systems are named 'a'"),
-        ([], "nothing to compare"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(others: list[Scored], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        against(system("a", [1.0]), others, seed=0)
-
-
 def test_an_unknown_adjustment_and_a_confidence_out_of_range_are_refused() -> None:
     contrast = Contrast({"q": 0.0}, {"q": 1.0})
     with pytest.raises(UsageError, match="Did you mean 'holm'"):
         judge([contrast], seed=0, method="hollm")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="between 0 and 1"):
         judge([contrast], seed=0, confidence=95)
-
-
-def test_a_comparison_is_json_and_a_table() -> None:
-    found: Comparison = all_pairs(systems([[0.0, 1.0, 1.0]] * 8), seed=0)
-    assert json.loads(json.dumps(found.to_json()))["pairs"][0]["verdict"] == "better"
-    head, *rows = found.table()
-    assert [row[:2] for row in rows] == [("s0", "s1"), ("s0", "s2"), ("s1", "s2")]
-    assert {len(row) for row in rows} == {len(head)}
 
 
 def test_the_family_wise_error_is_kept_where_single_tests_lose_it() -> None:

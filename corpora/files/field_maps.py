@@ -1,0 +1,81 @@
+"""Field maps as recipes write them: where a file of another shape holds the fields of its rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_core import CoreSchema, core_schema
+
+from ragc.core.validation import Checked, Model, Text, sentence, wrong
+from ragc.errors import UsageError
+
+
+class _Delimiter(Checked):
+    """The character between the columns of a table."""
+
+    wanted = 'one character, or "tab"'
+
+    def schema(self) -> CoreSchema:
+        """A text."""
+        return core_schema.str_schema(strict=True, pattern=r"^(.|\t|tab)$", regex_engine="python-re")
+
+    def accept(self, value: object) -> object:
+        """A tab is spelt out; another blank is none."""
+        if value != "\t" and not str(value).strip():
+            raise wrong("a text that is not empty")
+        return "tab" if value == "\t" else value
+
+
+class _FieldPath(Checked):
+    """The dotted path of a field that is no id."""
+
+    wanted = "a text that is not empty"
+
+    def schema(self) -> CoreSchema:
+        """A text."""
+        return core_schema.str_schema(strict=True, pattern=r"\S")
+
+    def accept(self, value: object) -> object:
+        """Any path but the number of a row."""
+        if value == "#":
+            raise sentence(UsageError('only an id can be "#", the number of its row'))
+        return value
+
+
+FieldPath = Annotated[str, _FieldPath()]
+
+
+class PassageFields(Model):
+    """Where a corpus file holds each field, as a dotted path. A field is else read by its name."""
+
+    id: Annotated[str, Text()] = Field(
+        default="", description='Path of the id; "#" makes one of the number of the row.'
+    )
+    title: FieldPath = Field(default="", description="Path of the title.")
+    text: FieldPath = Field(default="", description="Path of the text.")
+    under: FieldPath = Field(default="", description="Key of a JSON file that holds the list of rows.")
+    delimiter: Annotated[str, _Delimiter()] = Field(
+        default="",
+        description='Character between the columns of a table, or "tab". By default it is detected.',
+    )
+    encoding: FieldPath = Field(default="", description="Encoding of a table. By default it is detected.")
+
+
+class QuestionFields(PassageFields):
+    """Where a question file holds each field, as a dotted path. A field is else read by its name."""
+
+    question: FieldPath = Field(default="", description="Path of the question.")
+    answers: FieldPath = Field(default="", description="Path of the gold answers.")
+    gold_ids: FieldPath = Field(
+        default="", description="Path of the ids of the passages that support the answer."
+    )
+    context_ids: FieldPath = Field(default="", description="Path of the ids of the passages that come along.")
+    split: FieldPath = Field(default="", description="Path of the name of the split.")
+    query_time: FieldPath = Field(default="", description="Path of the time when the question was asked.")
+    split_answers: FieldPath = Field(
+        default="", description='Text between answers in one cell; "json" where the cell spells a list.'
+    )
+    split_ids: FieldPath = Field(
+        default="", description='Text between ids in one cell; "json" where the cell spells a list.'
+    )

@@ -1,0 +1,66 @@
+"""What sources have in common that cut a corpus into chunks themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock, RLock
+from typing import Any, Self
+
+from ragc.corpora.chunking import chunk
+from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.records import Passage
+
+
+class ChunkedSource:
+    """A corpus in chunks of at most `chunk_size` tokens, or in whole passages where that is None.
+
+    A source and those that `rechunked` makes of it know each other: the same sizes give the same source.
+    Cutting waits for the first use. Raises DataError when there is no passage or an id appears twice.
+    """
+
+    def __init__(
+        self,
+        passages: Corpus | Iterable[Passage],
+        chunk_size: int | None,
+        overlap: float,
+        chunk_by: str,
+    ) -> None:
+        self.corpus = corpus_of(passages)
+        self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
+        self._lock = RLock()
+        self._chunks: Sequence[Passage] = ()
+        self._family: dict[tuple[int | None, float], Any] = {(chunk_size, overlap): self}
+        self._family_lock = Lock()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """What is searched, after cutting."""
+        with self._lock:
+            self._chunks = self._chunks or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
+            return self._chunks
+
+    @property
+    def cutting(self) -> list[str | int | float]:
+        """What fingerprints say of the cut. Raises UnknownName and UsageError for options that cannot be."""
+        return chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        return drawn(self.passages, n, seed, exclude)
+
+    def rechunked(self, chunk_size: int, overlap: float) -> Self:
+        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        with self._family_lock:
+            source: Self | None = self._family.get((chunk_size, overlap))
+            if source is None:
+                source = self._with_chunks(chunk_size, overlap)
+                source._family, source._family_lock = self._family, self._family_lock
+                self._family[chunk_size, overlap] = source
+            return source
+
+    def _with_chunks(self, chunk_size: int, overlap: float) -> Self:
+        """A new source of the same corpus and settings, but for its chunks."""
+        raise NotImplementedError

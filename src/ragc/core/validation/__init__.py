@@ -1,0 +1,53 @@
+"""What users write, checked by pydantic: types of fields, models of tables, and errors as sentences.
+
+A `Model` is a table and its fields are annotated with types such as `Whole` or `Text`. `validate` reports all
+problems at once. Pydantic's own messages reach nobody.
+"""
+
+from __future__ import annotations
+
+from ragc.core.validation.fields import (
+    Checked,
+    Choice,
+    JsonTable,
+    Names,
+    Number,
+    Switch,
+    Text,
+    Whole,
+    sentence,
+    wrong,
+)
+from ragc.core.validation.models import (
+    Key,
+    Kinds,
+    Location,
+    Model,
+    Options,
+    Problem,
+    dotted,
+    shown,
+    validate,
+)
+
+__all__ = [
+    "Checked",
+    "Choice",
+    "JsonTable",
+    "Key",
+    "Kinds",
+    "Location",
+    "Model",
+    "Names",
+    "Number",
+    "Options",
+    "Problem",
+    "Switch",
+    "Text",
+    "Whole",
+    "dotted",
+    "sentence",
+    "shown",
+    "validate",
+    "wrong",
+]

@@ -1,0 +1,244 @@
+"""Types of fields: each says in words what its value must be, gives its JSON Schema, and checks strictly.
+
+`true` is no number and `"3"` no integer. They annotate the fields of a `Model`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from ragc.errors import UnknownName, UsageError
+
+WANTED, SENTENCE, REMARK = "wanted", "sentence", "remark"
+"""Types of our errors: what a value must be, an error of its own, and one after which the value stays."""
+
+LENIENT = {"remarks": False}
+"""The context in which remarks are not repeated."""
+
+_HUGE = 1e15
+"""No number is so great."""
+
+
+class Checked:
+    """Wraps pydantic's own check of a type: whatever fails there becomes one error in our words."""
+
+    wanted: str
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        raise NotImplementedError
+
+    def accept(self, value: object) -> object:
+        """`value`, checked further; raises PydanticCustomError."""
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._check, self.schema())
+
+    def _check(self, value: object, inner: Callable[[object], object]) -> object:
+        try:
+            valid = inner(value)
+        except (ValidationError, OverflowError):
+            raise wrong(self.wanted) from None
+        return self.accept(valid)
+
+
+class Whole(Checked):
+    """An integer from `low` to `high`."""
+
+    def __init__(self, low: int, high: int | None = None, *, wanted: str = "") -> None:
+        self.low, self.high = low, high
+        bounds = f"of at least {low}" if high is None else f"between {low} and {high}"
+        self.wanted = wanted or f"an integer {bounds}"
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        return core_schema.int_schema(strict=True, ge=self.low, le=self.high)
+
+
+class Number(Checked):
+    """A finite number: above `above`, from `low`, to `high`, below `below`."""
+
+    def __init__(
+        self,
+        *,
+        above: float | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        below: float | None = None,
+        largest: float = _HUGE,
+    ) -> None:
+        self._limits = {"gt": above, "ge": low, "le": high, "lt": below}
+        self._largest = largest
+        bounds = f"above {above:g}" if above is not None else f"of at least {low:g}"
+        bounds += "" if high is None else f" and at most {high:g}"
+        self.wanted = f"a number {bounds}" + ("" if below is None else f" and below {below:g}")
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        limits = cast(Any, {name: limit for name, limit in self._limits.items() if limit is not None})
+        return core_schema.float_schema(strict=True, allow_inf_nan=False, **limits)
+
+    def accept(self, value: object) -> object:
+        """`value`, checked further; raises PydanticCustomError."""
+        if isinstance(value, float) and abs(value) >= self._largest:
+            raise wrong(f"{self.wanted} and below {self._largest:g}")
+        return value
+
+
+class Switch(Checked):
+    """True or false."""
+
+    wanted = "true or false"
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        return core_schema.bool_schema(strict=True)
+
+
+class Text(Checked):
+    """A text that is not empty, or any text with `empty`."""
+
+    def __init__(self, *, empty: bool = False, wanted: str = "", pattern: str = "") -> None:
+        self._empty, self._pattern = empty, pattern
+        self.wanted = wanted or ("a text" if empty else "a text that is not empty")
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        pattern = self._pattern or (None if self._empty else r"\S")
+        return core_schema.str_schema(strict=True, pattern=pattern, regex_engine="python-re")
+
+
+class Choice(Checked):
+    """One of the ids `known` of a `kind` of thing; another is answered with the nearest."""
+
+    wanted = "a text that is not empty"
+
+    def __init__(self, kind: str, known: Collection[str]) -> None:
+        self._kind, self._known = kind, tuple(known)
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        return core_schema.str_schema(strict=True, pattern=r"\S")
+
+    def accept(self, value: object) -> object:
+        """`value`, checked further; raises PydanticCustomError."""
+        if value not in self._known:
+            raise sentence(UnknownName(self._kind, str(value), self._known))
+        return value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self._known)}
+
+
+class Names:
+    """A list of texts, none twice, and not without any unless it may be `empty`.
+
+    `check` raises UsageError for an item that cannot be; the list is used as it is all the same, so that
+    what refers to it can be checked. `items` is the JSON Schema of an item.
+    """
+
+    def __init__(
+        self,
+        wanted: str = "a list of texts",
+        *,
+        empty: bool = False,
+        repeated: bool = False,
+        blank: bool = True,
+        check: Callable[[str], object] | None = None,
+        items: Mapping[str, Any] | None = None,
+        word: str = "",
+    ) -> None:
+        self._wanted, self._empty, self._repeated, self._word = wanted, empty, repeated, word
+        self._check, self._blank = check, blank
+        self._items = dict(items or {"type": "string"}) | ({} if blank else {"minLength": 1})
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        listed: dict[str, Any] = {"type": "array", "items": self._items}
+        listed |= {} if self._empty else {"minItems": 1}
+        listed |= {} if self._repeated else {"uniqueItems": True}
+        return {"anyOf": [{"const": self._word}, listed]} if self._word else listed
+
+    def _read(self, value: object, info: core_schema.ValidationInfo) -> tuple[str, ...]:
+        if self._word and value == self._word:
+            return (self._word,)
+        names = value if isinstance(value, list | tuple) else ()
+        if not isinstance(value, list | tuple) or not (names or self._empty):
+            raise wrong(self._wanted)
+        if not all(isinstance(name, str) and (name or self._blank) for name in names):
+            raise wrong(self._wanted)
+        if info.context is not LENIENT and (remarks := list(self._remarks(names))):
+            raise ValidationError.from_exception_data("list", remarks)
+        return tuple(names) if self._repeated else tuple(dict.fromkeys(names))
+
+    def _remarks(self, names: Sequence[str]) -> Iterator[InitErrorDetails]:
+        for index, name in enumerate(names):
+            if not self._repeated and name in names[:index]:
+                yield _remark(index, Repeated(repr(name)))
+            try:
+                if self._check is not None:
+                    self._check(name)
+            except UsageError as error:
+                yield _remark(index, error)
+
+
+class Repeated(UsageError):
+    """An item that a list has twice; its message is the item."""
+
+
+class JsonTable:
+    """A table of any JSON values: no dates, no NaN, no infinity."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def _read(self, value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise wrong("a table")
+        if bad := [name for name, inner in value.items() if not is_json(inner)]:
+            words = "text, numbers, booleans, or lists and tables of them"
+            raise ValidationError.from_exception_data(
+                "table", [{"type": wrong(words), "loc": (name,), "input": value[name]} for name in bad]
+            )
+        return dict(value)
+
+
+def wrong(wanted: str) -> PydanticCustomError:
+    """The error for a value that must be what is `wanted`."""
+    return PydanticCustomError(WANTED, "{wanted}", {"wanted": wanted})
+
+
+def sentence(error: UsageError) -> PydanticCustomError:
+    """The error for a value that cannot be, for a reason that `error` gives."""
+    return PydanticCustomError(SENTENCE, "{error}", {"error": error})
+
+
+def _remark(index: int, error: UsageError) -> InitErrorDetails:
+    kind = PydanticCustomError(REMARK, "{error}", {"error": error})
+    return {"type": kind, "loc": (index,), "input": None}
+
+
+def is_json(value: object) -> bool:
+    """Whether `value` can stand in JSON: no dates, no NaN, no infinity."""
+    if isinstance(value, Mapping):
+        return all(is_json(inner) for inner in value.values())
+    if isinstance(value, list | tuple):
+        return all(is_json(inner) for inner in value)
+    return isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))

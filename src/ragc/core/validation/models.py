@@ -1,0 +1,231 @@
+"""Models of what users write: all problems of a table at once, each as a sentence with its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from ragc.core.validation.fields import LENIENT, REMARK, SENTENCE, WANTED, Repeated
+from ragc.errors import UnknownName, UsageError, nearest
+
+M = TypeVar("M", bound="Model")
+Location = tuple[int | str, ...]
+"""The way to a value: table and key names, and indexes from 0 inside arrays."""
+
+
+_LONGEST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where it was written, and the error that says so.
+
+    `named` tells whether the error names its keys; in a file the keys are put before one that does not.
+    """
+
+    keys: Location
+    error: UsageError
+    named: bool = True
+
+    def __str__(self) -> str:
+        return str(self.error) if self.named else f"{dotted(self.keys)}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as errors name it: from the top of the file, and from the table that has it."""
+
+    whole: Location
+    own: Location
+
+
+class Model(BaseModel):
+    """A table of what users write: unknown keys are refused, and nothing changes once it is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names_keys: ClassVar[bool] = True
+    """Whether the errors below name the whole key."""
+
+    unknown_hint: ClassVar[str] = ""
+    """Advice for an unknown key that is near to no other."""
+
+    @classmethod
+    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+        """The error for a `value` that is not what is `wanted`."""
+        return UsageError(f"{dotted(key.whole)} must be {wanted}, found {shown(value)}")
+
+    @classmethod
+    def missing_key(cls, key: Key) -> UsageError:
+        """The error for a required key that is not there."""
+        return UsageError(f"{dotted(key.whole)} is missing")
+
+    @classmethod
+    def unknown_key(cls, key: Key) -> UsageError:
+        """The error for a key that the table does not have."""
+        *table, name = key.whole
+        where = f"in [{dotted(table)}]" if table else "at the top"
+        names = list(cls.model_fields)
+        advice = nearest(str(name), names) or cls.unknown_hint
+        return UsageError(f"unknown key {name!r} {where}.{advice} Known: {', '.join(names)}.")
+
+
+class Options(Model):
+    """The table `options` of one kind of thing, which a recipe or a caller fills."""
+
+    names_keys = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """The options in `values`. Raises UsageError with all that is wrong."""
+        options, problems = validate(cls, values)
+        if len(problems) == 1:
+            raise problems[0].error
+        if problems:
+            raise UsageError(" ".join(f"{str(problem.error).rstrip('.')}." for problem in problems))
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Marks a union told apart by `kind`: what a kind is called, and the model of what all kinds share."""
+
+    called: str
+    shared: type[Model]
+
+
+def validate(model: type[M], values: Mapping[str, object], keys: Location = ()) -> tuple[M, list[Problem]]:
+    """The table `values`, which stands at `keys`, and all its problems.
+
+    A value that is wrong gives way to its default, or to the first example of a required one, so that what
+    depends on other values can still be checked.
+    """
+    remaining, problems = deepcopy(dict(values)), list[Problem]()
+    context: Mapping[str, object] | None = None
+    while True:
+        try:
+            return model.model_validate(remaining, context=context), problems
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        context = LENIENT
+        for detail in details:
+            problems += _repair(model, remaining, detail, keys, {problem.keys for problem in problems})
+
+
+def _repair(
+    model: type[Model], values: dict[str, Any], detail: ErrorDetails, before: Location, seen: set[Location]
+) -> list[Problem]:
+    """Take what one error is about out of `values`; the problems to report."""
+    at = _resolve(model, detail["loc"])
+    keys, kind, context = (*before, *at.keys), detail["type"], detail.get("ctx", {})
+    key, named = Key(keys, at.own), at.owner.names_keys
+    if kind == REMARK:
+        error = context["error"]
+        if isinstance(error, Repeated):
+            error = UsageError(f"{dotted(keys[:-1])} lists {error} twice")
+        return [Problem(keys, error, named)]
+    if kind == "missing":
+        field = at.owner.model_fields[str(at.keys[-1])]
+        _put(values, at.keys, deepcopy((field.examples or [{}])[0]))
+        if not field.examples or keys in seen:  # a table, whose own keys are missing next; or reported before
+            return []
+        return [Problem(keys, at.owner.missing_key(key), named)]
+    value = _take(values, at.keys)
+    if at.kinds is not None and kind.startswith("union_tag"):
+        return _without_kind(at.kinds, at.members, value, keys)
+    if kind == "extra_forbidden":
+        return [Problem(keys, at.owner.unknown_key(key), named)]
+    if kind == SENTENCE:
+        return [Problem(keys, context["error"], named and isinstance(context["error"], UnknownName))]
+    wanted = str(context["wanted"]) if kind == WANTED else "a table"
+    return [Problem(keys, at.owner.wrong_value(key, wanted, detail["input"]), named)]
+
+
+def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Location) -> list[Problem]:
+    """What is wrong with a table whose kind is missing or unknown, its other keys included."""
+    key = Key((*keys, "kind"), ("kind",))
+    if "kind" not in table:
+        error = UsageError(f"{dotted(key.whole)} is missing. Known: {', '.join(members)}.")
+    elif isinstance(table["kind"], str) and table["kind"].strip():
+        error = UnknownName(kinds.called, table["kind"], members)
+    else:
+        error = kinds.shared.wrong_value(key, "a text that is not empty", table["kind"])
+    others = {name: value for name, value in table.items() if name != "kind"}
+    return [Problem(key.whole, error), *validate(kinds.shared, others, keys)[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """Where an error is: its keys without the tags of unions, and the model around it.
+
+    `own` are the keys from that model on. `kinds` and `members` describe the union, where it is one.
+    """
+
+    keys: Location
+    own: Location
+    owner: type[Model]
+    kinds: Kinds | None
+    members: tuple[str, ...]
+
+
+def _resolve(model: type[Model], loc: Location) -> _Resolved:
+    """Follow the place `loc` of an error through the annotations of `model`."""
+    keys, start, owner, at = list[int | str](), 0, model, cast(Any, model)
+    for item in loc:
+        if isinstance(at, type) and issubclass(at, Model):
+            owner, start, field = at, len(keys), at.model_fields.get(str(item))
+            keys.append(item)
+            at = None if field is None else field.annotation
+        elif members := _members(at):
+            at = members.get(str(item))  # the tag of a union is no key
+        else:
+            keys.append(item)
+            arguments = get_args(at)
+            at = arguments[1] if len(arguments) == 2 and get_origin(at) is not Annotated else None
+    kinds = next((mark for mark in get_args(at)[1:] if isinstance(mark, Kinds)), None)
+    return _Resolved(tuple(keys), tuple(keys[start:]), owner, kinds, tuple(_members(at)))
+
+
+def _members(annotation: Any) -> dict[str, type[Model]]:
+    """The models of a union told apart by `kind`, by kind; empty for anything else."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) not in (Union, UnionType):
+        return {}
+    models = [one for one in get_args(annotation) if isinstance(one, type) and issubclass(one, Model)]
+    return {get_args(one.model_fields["kind"].annotation)[0]: one for one in models}
+
+
+def _take(values: Any, keys: Location) -> Any:
+    """Take the value at `keys` out of `values`, or all of it where there are none."""
+    if not keys:
+        return values.clear()
+    for key in keys[:-1]:
+        values = values[key]
+    return values.pop(keys[-1], None) if isinstance(values, dict) else None
+
+
+def _put(values: Any, keys: Location, value: object) -> None:
+    for key in keys[:-1]:
+        values = values[key]
+    values[keys[-1]] = value
+
+
+def dotted(keys: Sequence[int | str]) -> str:
+    """`keys` as `--set` writes them."""
+    return ".".join(map(str, keys))
+
+
+def shown(value: object) -> str:
+    """`value` as Python writes it, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of too many digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

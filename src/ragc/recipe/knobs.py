@@ -1,0 +1,174 @@
+"""Knobs of a recipe against its programs: which are fixed, which are searched, and to what end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ragc.core.validation import Location, dotted
+from ragc.errors import UnknownName, UsageError
+from ragc.programs import Method
+from ragc.programs.knobs import Knob, Value
+from ragc.recipe.models import SearchTable, check_metric
+from ragc.recipe.problems import Problems
+from ragc.recipe.resolved import CROSS, Search
+from ragc.targets.base import ROLES
+
+T = TypeVar("T")
+
+Methods = tuple[Method, ...]
+"""The programs of a recipe, its own first; empty when that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnobChecks:
+    """Checks what a recipe says of the knobs of its programs."""
+
+    methods: Methods
+    problems: Problems
+
+    def fixed(self, values: Mapping[str, object]) -> dict[str, Value]:
+        """The fixed knobs, in the order of declaration."""
+        if not self.methods:
+            return {}
+        fixed = self._checked("knobs", values, _value)
+        for program in self.methods:
+            own = {knob.name for knob in program.knobs.declared()}
+            try:
+                program.knobs.of({name: value for name, value in fixed.items() if name in own})
+            except UsageError as error:  # values that cannot hold together
+                self.problems.add(("knobs",), str(error))
+        return {name: fixed[name] for name in self._declared() if name in fixed}
+
+    def search(
+        self,
+        table: SearchTable,
+        fixed: Mapping[str, Value],
+        report: tuple[str, ...],
+        *,
+        crossed: bool = False,
+    ) -> Search:
+        """What may vary. A knob with a range of its own is searched whether it is listed or not.
+
+        `crossed` tells whether the recipe names questions of another domain.
+        """
+        ranges = self._checked("search.ranges", table.ranges, _range) if self.methods else {}
+        names = self._searched(table, fixed, ranges)
+        objectives = table.objectives or (_signed(report[0]),)
+        if table.pick and table.pick not in objectives:
+            error = UnknownName("objective of this recipe", table.pick, objectives)
+            self.problems.add(("search", "pick"), str(error))
+        if CROSS in table.demo_kinds and not crossed:
+            text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
+            self.problems.add(("search", "demo_kinds"), text)
+        return Search(
+            **dict(table)
+            | {
+                "knobs": names,
+                "ranges": {name: ranges[name] for name in names if name in ranges},
+                "objectives": objectives,
+                "pick": table.pick or objectives[0],
+                "programs": tuple(program.id for program in self.methods[1:]),
+                "targets": self._players(table.targets),
+            }
+        )
+
+    def _checked(
+        self, table: str, values: Mapping[str, object], check: Callable[[Knob, object], T]
+    ) -> dict[str, T]:
+        """The values of `table` by knob, as `check` reads them for every program that has the knob."""
+        valid: dict[str, T] = {}
+        for name, value in values.items():
+            keys = (*table.split("."), name)
+            for knob in self._find(name, keys):
+                try:
+                    valid[name] = check(knob, value)
+                except UsageError as error:
+                    self.problems.add(keys, str(error))
+                    break
+        return valid
+
+    def _declared(self) -> tuple[str, ...]:
+        """The names of all knobs, each once, in the order of declaration."""
+        every = (knob.name for program in self.methods for knob in program.knobs.declared())
+        return tuple(dict.fromkeys(every))
+
+    def _find(self, name: str, keys: Location) -> list[Knob]:
+        """The knob called `name` in every program that has it; a problem at `keys` if none has."""
+        every = (knob for program in self.methods for knob in program.knobs.declared())
+        knobs = [knob for knob in every if knob.name == name]
+        if not knobs:
+            kind = f"knob of {' or '.join(program.id for program in self.methods)}"
+            self.problems.add(keys, str(UnknownName(kind, name, self._declared())))
+        return knobs
+
+    def _searched(
+        self, table: SearchTable, fixed: Mapping[str, Value], ranges: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        """The names of the knobs to vary, in the order of declaration."""
+        if table.knobs == ("all",):
+            every = (knob for program in self.methods for knob in program.knobs.declared())
+            names = {knob.name for knob in every if knob.searched and knob.name not in fixed}
+        else:
+            names = set(table.knobs)
+            for index, name in enumerate(table.knobs if self.methods else ()):
+                keys = ("search", "knobs", index)
+                if self._find(name, keys) and name in fixed:
+                    text = f"knob {name} is fixed in [knobs] and searched here; keep one"
+                    self.problems.add(keys, text)
+        for name in ranges:
+            if name in fixed and name not in names:
+                text = f"knob {name} is fixed in [knobs] and has a range here; keep one"
+                self.problems.add(("search", "ranges", name), text)
+        return tuple(name for name in self._declared() if name in names or name in ranges)
+
+    def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """The targets that may play each role, its own first."""
+        players: dict[str, tuple[str, ...]] = {}
+        for role, names in listed.items():
+            keys = ("search", "targets", role)
+            if role not in ROLES:
+                self.problems.add(keys, str(UnknownName("target role", role, ROLES)))
+            elif role not in names:
+                text = f"{dotted(keys)} must list {role!r}, the target that plays it at first"
+                self.problems.add(keys, text)
+            else:
+                players[role] = (role, *(name for name in names if name != role))
+        return players
+
+
+def _value(knob: Knob, value: object) -> Value:
+    """`value` as the knob's type; raises UsageError."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
+    return knob.check(value)
+
+
+def _range(knob: Knob, value: object) -> tuple[Value, ...]:
+    """The range that `value` gives to `knob`; raises UsageError when it cannot hold."""
+    numeric = knob.kind in ("int", "float")
+    if not isinstance(value, list) or not value or (numeric and len(value) != 2):
+        wanted = "[low, high]" if numeric else "a list of options"
+        raise UsageError(f"the range of knob {knob.name} must be {wanted}, found {value!r}")
+    limits = tuple(_value(knob, item) for item in value)
+    if len(set(limits)) < len(limits) and not numeric:
+        raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
+    if numeric and float(limits[0]) > float(limits[1]):
+        raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
+    if numeric and knob.step and knob.low is not None:
+        for limit in limits:
+            steps = (float(limit) - knob.low) / knob.step
+            if abs(steps - round(steps)) > 1e-6:
+                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
+                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
+    return limits
+
+
+def _signed(name: str) -> str:
+    """The metric `name` as an objective, or as it is where nothing answers to it."""
+    try:
+        return check_metric(name)
+    except UsageError:
+        return name

@@ -1,0 +1,53 @@
+"""What is wrong with a recipe: each problem with the line or the override that it is about, all at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ragc.core.redact import MASK, secrets
+from ragc.core.validation import Location
+
+
+class Problems:
+    """The problems of a recipe and what `keys` they are about; `lines` and `sets` say where a key is."""
+
+    def __init__(self, lines: Mapping[Location, int], sets: Mapping[Location, str]) -> None:
+        self._lines, self._sets = lines, sets
+        self._texts: list[tuple[float, str]] = []
+        self.keys: list[Location] = []
+
+    def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
+        """Add a problem of `keys`, with the line of them, of their table, or else of what is inside.
+
+        With `hidden` the value of an override is not repeated.
+        """
+        self.keys.append(keys)
+        for end in range(len(keys), 0, -1):
+            if keys[:end] in self._sets:
+                return self.add_set(_expression(self._sets[keys[:end]], hidden), text)
+            if line := self._lines.get(keys[:end]):
+                return self._texts.append((line, f"line {line}: {text}"))
+        inside = (expression for place, expression in self._sets.items() if place[: len(keys)] == keys)
+        if expression := next(inside, ""):
+            return self.add_set(_expression(expression, hidden), text)
+        return self._texts.append((0, text))
+
+    def add_set(self, expression: str, text: str) -> None:
+        """Add a problem of the override `--set expression`, without a password in it."""
+        name, _, value = expression.partition("=")
+        if secrets(value.strip().strip("\"'")):
+            expression = f"{name}={MASK}"
+        self._texts.append((math.inf, f"--set {expression}: {text}"))
+
+    def inside(self, keys: Location) -> bool:
+        """Whether anything is wrong with what `keys` name, or inside it."""
+        return any(wrong[: len(keys)] == keys for wrong in self.keys)
+
+    def texts(self) -> tuple[str, ...]:
+        """All problems in the order of their lines, those of overrides last."""
+        return tuple(text for _, text in sorted(self._texts, key=lambda problem: problem[0]))
+
+
+def _expression(expression: str, hidden: bool) -> str:
+    return f"{expression.partition('=')[0]}=…" if hidden else expression

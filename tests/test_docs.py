@@ -1,0 +1,396 @@
+"""The documentation says what the code says: blocks run, lists are whole, names and links exist."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.util
+import inspect
+import io
+import json
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc import targets
+from ragc.cli.main import main, parser
+from ragc.programs import METHODS
+from ragc.testing import Filling, ScriptedTarget
+from tests.paths import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+PROSE = (*PAGES, ROOT / "ARCHITECTURE.md")
+RUN = ("bash", "python", "toml", "json")
+"""Languages whose blocks are code; other blocks show output, drawings or patterns."""
+SHOWN = ("text", "mermaid")
+
+RECIPE = """
+program = "vanilla"
+[search]
+knobs = ["query_pos"]
+demos = 2
+trials = 2
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+train = 4
+dev = 12
+test = 6
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["f1", "em"]
+"""
+ADDED = {
+    "program": 'program = "vanilla"\n',
+    "data": '\n[data]\nquestions = "questions.jsonl"\ncorpus = "corpus.jsonl"\n',
+    "targets.main": '\n[targets.main]\nkind = "embedded"\n',
+    "sources.local": '\n[sources.local]\nkind = "bm25"\n',
+}
+"""What a part of a recipe is completed with before it is parsed."""
+
+
+class Block(NamedTuple):
+    """A code block: where it is, its language, what follows that, and its text."""
+
+    page: Path
+    line: int
+    language: str
+    info: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    lines = iter(enumerate(page.read_text("utf-8").split("\n"), 1))
+    for number, line in lines:
+        if not (opened := re.match(r"^( *)(```+)(.*)$", line)):
+            continue
+        indent, fence, info = opened.groups()
+        text: list[str] = []
+        for _, inner in lines:
+            if inner.strip() == fence:
+                break
+            text.append(inner.removeprefix(indent))
+        else:
+            pytest.fail(f"{page}:{number}: the block has no end")
+        language, _, rest = info.strip().partition(" ")
+        yield Block(page, number, language, rest.strip(), "\n".join(text) + "\n")
+
+
+BLOCKS = tuple(block for page in PAGES for block in blocks(page))
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the files that blocks name: a recipe, its data, and what was compiled from it."""
+    folder = tmp_path_factory.mktemp("docs") / "page"
+    folder.mkdir()
+    answer = "StopIteration"
+    data: dict[str, list[dict[str, Any]]] = {
+        "questions.jsonl": [
+            {"id": f"q{n}", "question": f"Which exception ends iterator {n}?", "answers": [answer]}
+            for n in range(30)
+        ],
+        "corpus.jsonl": [{"id": "iter", "title": "Iterators", "text": f"{answer} ends an iterator."}],
+    }
+    for name, rows in data.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "handbook.jsonl").write_text((folder / "corpus.jsonl").read_text("utf-8"), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in targets.TARGETS:
+            patch.setitem(targets._BUILDERS, kind, lambda spec: scripted())
+        patch.chdir(folder)
+        ragc.compile("recipe.toml", out="compiled/mine")
+        shutil.copytree("compiled/mine", "theirs")
+        shutil.copytree(folder, folder.with_name("as-new"))
+        yield folder
+
+
+def scripted() -> ScriptedTarget:
+    return ScriptedTarget(Filling(fields={"answer": "StopIteration"}))
+
+
+@pytest.fixture
+def folder(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same folder as new for one page; its path stays, because a study is known by it."""
+    monkeypatch.chdir(prepared.parent)
+    shutil.rmtree(prepared)
+    shutil.copytree(prepared.with_name("as-new"), prepared)
+    monkeypatch.chdir(prepared)
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n" * 20))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+# Code blocks
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
+def test_a_block_runs_or_says_why_not(block: Block) -> None:
+    assert block.language in (*RUN, *SHOWN), f"{block.name} names no known language"
+    if block.info:
+        assert re.fullmatch(r"no-run: \S.{8,}", block.info), f"{block.name} does not say why it is not run"
+        assert block.language in RUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_a_page_runs(
+    page: Path, folder: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = {"__name__": "docs", "ragc": ragc}
+    for block in blocks(page):
+        if block.language not in RUN or block.info:
+            continue
+        try:
+            RUNNERS[block.language](block, names, monkeypatch)
+        except (Exception, SystemExit) as error:
+            pytest.fail(f"{block.name}: {error!r}\n{capsys.readouterr().err}")
+
+
+def run_python(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    code = compile(block.text, block.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    result = eval(code, names)
+    if inspect.isawaitable(result):
+        asyncio.run(_awaited(result))
+
+
+async def _awaited(result: Any) -> None:
+    await result
+
+
+def run_json(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    for line in block.text.splitlines():
+        json.loads(line)
+
+
+def run_toml(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    values = tomllib.loads(block.text)
+    text = block.text if "program" in values else ADDED["program"] + block.text
+    text += "" if "data" in values else ADDED["data"]
+    for path in ("targets.main", "sources.local"):
+        table, _, name = path.partition(".")
+        text += "" if name in values.get(table, {}) else ADDED[path]
+    recipes.parse(text, where=block.name, files=False)
+
+
+def run_bash(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words:
+            end = words.index("&&") if "&&" in words else len(words)
+            run_command(words[:end], patch)
+            words = words[end + 1 :]
+
+
+def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
+    """Run one of ragc's commands in this process; look whether what others name exists."""
+    while words and re.fullmatch(r"[A-Z_]+=\S+", words[0]):
+        name, _, value = words.pop(0).partition("=")
+        patch.setenv(name, value)
+    match words:
+        case ["ragc", *rest]:
+            parser().parse_args(rest)
+            assert main(rest) == 0, f"{shlex.join(words)} failed"
+        case ["make", target]:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        case ["pip", "install", *rest]:
+            extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+                "optional-dependencies"
+            ]
+            named = re.findall(r"\[([\w,]+)\]", " ".join(rest))
+            assert {name for listed in named for name in listed.split(",")} <= extras.keys()
+        case _:
+            raise AssertionError(f"nobody runs {shlex.join(words)!r}; add no-run and a reason")
+
+
+RUNNERS = {"bash": run_bash, "python": run_python, "toml": run_toml, "json": run_json}
+
+
+# What is generated, and lists that must be whole
+
+
+def test_generated_pages_are_what_the_code_says() -> None:
+    assert generator().outdated() == [], "run: python docs/generate.py"
+
+
+def test_every_program_has_a_page_and_is_listed() -> None:
+    listed = (DOCS / "methods/index.md").read_text("utf-8")
+    for entry in METHODS:
+        assert f"| [`{entry.id}`]({entry.id}.md) | {entry.about} | {entry.paper} |" in listed
+        page = (DOCS / f"methods/{entry.id}.md").read_text("utf-8")
+        assert page.count("```mermaid") == 1
+        for knob in entry.knobs.declared():
+            assert f"| `{knob.name}` |" in page
+        for step in entry.flow:
+            assert f"| {step.source} | {step.target} |" in page
+
+
+def test_every_command_and_option_is_listed() -> None:
+    page = (DOCS / "reference/commands.md").read_text("utf-8")
+    for name, command in generator().subcommands(parser()).items():
+        section = page.partition(f"\n## ragc {name}\n")[2].partition("\n## ")[0]
+        assert section, name
+        for action in command._actions:
+            for option in action.option_strings if action.nargs != 0 or action.dest != "help" else ():
+                assert option in section, (name, option)
+
+
+def test_every_public_name_is_listed() -> None:
+    listed = re.findall(r"^::: ragc\.(\w+)$", (DOCS / "reference/python.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(set(ragc.__all__) - {"__version__"})
+
+
+def test_the_page_of_a_method_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
+    module = generator()
+    above = (DOCS / "methods/prefrag.md").read_text("utf-8").partition(module.MARK)[0]
+    assert module.pages()["methods/prefrag.md"].startswith(above)
+    assert len(above.split()) > 40
+
+
+# Links and names
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as Markdown makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading.lower()) for heading in headings)
+    return {re.sub(r"\s+", "-", heading.strip()) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page}: {link}"
+        assert DOCS not in page.parents or DOCS in target.parents or target == DOCS, (
+            f"{page}: {link} leaves docs/"
+        )
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    listed = set(re.findall(r"[\w/]+\.md", navigation))
+    decisions = set((DOCS / "decisions").glob("0*.md"))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page not in decisions}
+    index = (DOCS / "decisions/index.md").read_text("utf-8")
+    assert all(f"({page.name})" in index for page in decisions)
+
+
+def sources() -> frozenset[str]:
+    """Every Python file of the repository by its path from the top."""
+    folders = ("src/ragc", "signatures", "corpora", "programs", "optimizers", "experiments", "tests", "docs")
+    return frozenset(
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if not any(parent.is_symlink() for parent in path.parents)
+    )
+
+
+def definitions() -> set[str]:
+    """The names of all classes of the repository."""
+    texts = ((ROOT / path).read_text("utf-8") for path in sources())
+    return {name for text in texts for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
+
+
+FOREIGN = {
+    "BootstrapFewShot",
+    "BootstrapFewShotWithRandomSearch",
+    "JournalFileBackend",
+    "OpenAI",
+}
+"""Names of classes of DSPy and Optuna that the documentation mentions."""
+
+
+def test_files_modules_and_classes_that_are_named_exist() -> None:
+    files, classes = sources(), definitions() | FOREIGN
+    wrong: list[str] = []
+    for page in PROSE:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for code in re.findall(r"`([^`\n]+)`", text):
+            named = [path for path in re.findall(r"(?<![\w*])[\w/]+\.py\b", code) if path != "mine.py"]
+            lost = [path for path in named if not any(f"/{file}".endswith(f"/{path}") for file in files)]
+            lost += [name for name in re.findall(r"\bragc(?:\.\w+)+", code) if not is_name(name)]
+            if re.fullmatch(r"[A-Z][a-z]+(?:[A-Z]\w+)+", code) and code not in classes:
+                lost.append(code)
+            wrong += [f"{page.relative_to(ROOT)}: {name}" for name in lost]
+    assert wrong == []
+
+
+def is_name(name: str) -> bool:
+    """Whether a dotted name is a module of ragc, or an attribute of one."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[end:]:
+            if not hasattr(found, attribute):
+                return False
+            found = getattr(found, attribute)
+        return True
+    return False
+
+
+# Sizes and figures
+
+
+def test_what_is_read_first_stays_short() -> None:
+    def lines(name: str) -> int:
+        return len((ROOT / name).read_text("utf-8").splitlines())
+
+    assert lines("README.md") <= 150
+    assert lines("ARCHITECTURE.md") <= 110
+    first = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n## 0.1.0")[2]
+    assert len(first.splitlines()) <= 25
+
+
+def test_figures_of_the_shown_run_are_in_the_log() -> None:
+    log = (ROOT / "experiments/LOG.md").read_text("utf-8")
+    rows = [
+        line
+        for block in BLOCKS
+        if block.language == "text"
+        for line in block.text.splitlines()
+        if re.match(r"(f1|em) .*\[.*\] .*\[.*\].*\[", line)
+    ]
+    assert len(rows) >= 2
+    for row in rows:
+        for figure in re.findall(r"[+-]?\d\.\d+ \[[^\]]+\]", row):
+            assert figure in log, row
