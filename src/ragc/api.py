@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.metrics.reports.runs import Run
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.integrations.optuna_objective import Objective
@@ -53,32 +53,28 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
 
     Whether a compiled program may be written to `out` is checked too, where it is given.
     """
+    from ragc import recipe as recipes
     from ragc.optimizers.plan.estimate import estimate
-    from ragc.optimizers.results.compiled import refuse_foreign
-    from ragc.recipe import load as read
 
-    read_recipe = read(recipe, sets)
-    if out is not None:
-        refuse_foreign(Path(out))
-    return estimate(read_recipe)
+    return estimate(recipes.load(recipe, sets), out)
 
 
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
-    from ragc.doctor.targets import examine_recipe as examine
-    from ragc.recipe import load as read
+    from ragc import recipe as recipes
+    from ragc.doctor import targets
 
-    return examine(read(recipe, sets))
+    return targets.examine_recipe(recipes.load(recipe, sets))
 
 
 def examine_targets(
     recipe: str | Path, *, sets: Sequence[str] = (), again: bool = False
 ) -> list[TargetCheck]:
     """Whether each target of `recipe` answers, and what it can do; sends a few tiny requests, once."""
-    from ragc.doctor.targets import examine_targets as examine
-    from ragc.recipe import load as read
+    from ragc import recipe as recipes
+    from ragc.doctor import targets
 
-    return examine(read(recipe, sets), again=again)
+    return targets.examine_targets(recipes.load(recipe, sets), again=again)
 
 
 def load(
@@ -174,23 +170,18 @@ def compare(
     changed most are told by the metric `by`, the first common one by default; the rest is said at `load`, and
     holds for both. Raises RagcError.
     """
-    from ragc.metrics.reports import compare_runs, runs
+    from ragc.optimizers.results import comparison
 
-    def run(path: Path) -> Run:
-        if path.suffix == ".jsonl":
-            return runs.read(path)
-        found = evaluate(
-            path,
-            split=split,
-            sets=sets,
-            progress=progress,
-            base=base,
-            trust_targets=trust_targets,
-            trust_code=trust_code,
-        )
-        return runs.of_rows(str(path), (row.to_json() for row in found.rows))
-
-    return compare_runs.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
+    score = partial(
+        evaluate,
+        split=split,
+        sets=sets,
+        progress=progress,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+    )
+    return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 
 
 def index(
@@ -222,16 +213,13 @@ def export(
     format has a place for them; otherwise no model is called, and the rest, which is said at `load`, plays no
     part. Raises RagcError.
     """
-    from ragc.exports import examples
-    from ragc.exports import write as exports
+    from ragc import exports
     from ragc.optimizers.results.resolve import opening
 
-    exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
-    if questions:  # before any is answered
-        exports.refuse_for(examples.opened(path, how=how), format, out)
-    program = examples.opened(path, questions=questions, progress=progress, how=how)
-    return exports.export(program, format, out, force=force)
+    return exports.export_directory(
+        path, format, out, how=how, force=force, questions=questions, progress=progress
+    )
 
 
 def check_export(
@@ -248,12 +236,11 @@ def check_export(
 
     Raises ArtefactError with the first difference. The rest is as at `export`.
     """
-    from ragc.exports import examples
-    from ragc.exports import write as exports
+    from ragc import exports
     from ragc.optimizers.results.resolve import opening
 
     how = opening(sets, base, trust_targets, trust_code)
-    return exports.check(examples.opened(path, questions=questions, how=how), exported)
+    return exports.check_directory(path, exported, how=how, questions=questions)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
