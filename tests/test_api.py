@@ -98,6 +98,11 @@ def test_importing_the_package_imports_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("use", ["metrics.score('em', 'Red.', ['red'])", "recipe.load"])
+def test_packages_that_hold_public_functions_need_no_import_of_their_own(use: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import ragc; assert ragc.{use}"], check=True)
+
+
 # Programs without a recipe
 
 
