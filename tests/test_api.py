@@ -195,7 +195,7 @@ def test_dspy_evaluates_and_ragc_compiles_such_a_program() -> None:
         dspy.Example(question=f"What colour is {thing}?", answer=colour).with_inputs("question")
         for thing, colour in things
     ]
-    evaluate = dspy.Evaluate(devset=examples, metric=lambda gold, said: gold.answer == said.answer)
+    evaluate = dspy.Evaluate(devset=examples, metric=lambda example, reply: example.answer == reply.answer)
     before = evaluate(program).score
     compiled = ragc.Compile(metric="em", trials=2, demos=2).compile(
         program, trainset=examples[:8], valset=examples[8:]

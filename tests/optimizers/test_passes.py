@@ -265,11 +265,11 @@ def test_verify_asks_the_test_questions_of_both_programs_and_nothing_else(folder
     target = ScriptedTarget(needs_demos)
     with prepared_in(folder, target) as prepared:
         *_, selected = event_loop.run(first_passes(prepared))
-        asked = len(target.requests)
+        on_dev = len(target.requests)
         watched(prepared).phases.clear()
         verified = event_loop.run(verify(prepared, selected))
         same = event_loop.run(verify(prepared, replace(selected, best=selected.baseline)))
-    assert len(target.requests) - asked == 50  # the third look is replayed
+    assert len(target.requests) - on_dev == 50  # the third look is replayed
     assert watched(prepared).phases == ["baseline on test", "winner on test"] * 2
     assert [len(rows) for rows in verified.rows.values()] == [25, 25]
     assert (verified.verdict, verified.failures["winner"].n) == ("better", 0)
@@ -282,8 +282,8 @@ def test_verify_measures_nothing_without_test_questions_or_without_a_budget(fold
     target = ScriptedTarget(needs_demos)
     with prepared_in(folder, target, "data.test=0") as prepared:
         *_, selected = event_loop.run(first_passes(prepared))
-        asked, verified = len(target.requests), event_loop.run(verify(prepared, selected))
-    assert len(target.requests) == asked
+        on_dev, verified = len(target.requests), event_loop.run(verify(prepared, selected))
+    assert len(target.requests) == on_dev
     assert (verified.verdict, verified.failures) == (NOT_MEASURED, {})
     assert dict(verified.rows) == {"baseline": (), "winner": ()}
     with prepared_in(folder, target, "budget.lm_calls=75", out="other") as prepared:
