@@ -40,7 +40,7 @@ def compile(
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
     overrides such as `"search.trials=5"`. `resume` continues a study that was interrupted, or starts one.
-    Gives a Compiled with `verdict` (str), `baseline` and `test` (an Interval a metric, of the test questions),
+    Gives a Compiled with `verdict` (str), `baseline` and `test` (an Interval a metric, on the test split),
     `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
 
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
@@ -235,7 +235,8 @@ def index(
 ) -> list[dict[str, Any]]:
     """Build the indexes that the programs of a recipe file search; those that are there stay.
 
-    Gives a JSON object an index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and SourceError.
+    Gives a JSON object an index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and
+    SourceError.
     """
     from ragc import recipe as recipes
     from ragc.optimizers import indexing
