@@ -16,7 +16,7 @@ from ragc.metrics.base import Finding
 from ragc.metrics.failures import Failures
 from ragc.metrics.scoring import Scorer
 from ragc.programs.base import RagProgram
-from ragc.programs.calls.demos import forcing
+from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.trace import Event, by_part
 from ragc.records import Passage, Question
 
@@ -29,8 +29,9 @@ class Row:
     """One question answered and scored.
 
     `scores` has every metric; None where it does not apply. `failure` says why there is no
-    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `found` are
-    the findings that metrics read, by family, and `judging` what they took, which is no cost of the program.
+    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `findings`
+    are the findings that metrics read, by family, and `judging` what they took, which is no cost of the
+    program.
     """
 
     question: Question
@@ -40,7 +41,7 @@ class Row:
     counters: Mapping[str, float]
     trace: tuple[Event, ...] = ()
     failure: str = ""
-    found: Mapping[str, Finding] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
     judging: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -49,7 +50,7 @@ class Row:
         return describe("Row", repr(self.question.question), **{**shown, **scores})
 
     @property
-    def spent(self) -> Counters:
+    def total_cost(self) -> Counters:
         """What the question cost in all: the program's calls and the judge's."""
         total = Counters()
         for amounts in (self.counters, self.judging):
@@ -74,11 +75,11 @@ class Row:
 
     def _findings(self) -> dict[str, Any]:
         """Only where something was found."""
-        if not self.found:
+        if not self.findings:
             return {}
         return {
-            "backends": {family: finding.backend for family, finding in self.found.items()},
-            "found": {family: finding.value for family, finding in self.found.items()},
+            "backends": {family: finding.backend for family, finding in self.findings.items()},
+            "found": {family: finding.value for family, finding in self.findings.items()},
             "judging": dict(self.judging),
         }
 
@@ -89,16 +90,16 @@ async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHI
     A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
     """
     try:
-        said = await program.acall(question=question.question, **question.context())
-        prediction, passages, counters = str(said.answer), tuple(said.passages), dict(said.counters)
-        events, failure = said.trace, ""
+        reply = await program.acall(question=question.question, **question.context())
+        prediction, passages, counters = str(reply.answer), tuple(reply.passages), dict(reply.counters)
+        events, failure = reply.trace, ""
     except ParseFailure as error:
         prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
         events = error.events
     outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
     scored = await scorer.score(outcome)
     return Row(
-        question, prediction, passages, scored.scores, counters, events, failure, scored.found, scored.cost
+        question, prediction, passages, scored.scores, counters, events, failure, scored.findings, scored.cost
     )
 
 
@@ -118,7 +119,7 @@ async def evaluate(
     """
 
     async def one(question: Question) -> Row:
-        known = forcing({"answer": question.answers[0]}) if taught else nullcontext()
+        known = forced_outputs({"answer": question.answers[0]}) if taught else nullcontext()
         async with limit:
             with known:
                 row = await answer(program, question, scorer)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragc.core.digest import sealed, unsealed
+from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
 from ragc.targets.gateway import Ledger
@@ -47,7 +47,7 @@ class StudyLedger(Ledger, Protocol):
         ...
 
 
-def exhausted(what: str, limits: Budget) -> BudgetExhausted:
+def budget_error(what: str, limits: Budget) -> BudgetExhausted:
     """The error of a request that would pass `limits`; `what` is lm_calls, tokens, usd or minutes."""
     limit = getattr(limits, what)
     return BudgetExhausted(
@@ -146,14 +146,14 @@ class FileLedger:
         limits = self.budget
         calls = self.calls + len(self._reserved) + self._held + 1
         if limits.lm_calls is not None and calls > limits.lm_calls:
-            raise exhausted("lm_calls", limits)
+            raise budget_error("lm_calls", limits)
         due = self.tokens + sum(self._reserved.values()) + tokens
         if limits.tokens is not None and due > limits.tokens:
-            raise exhausted("tokens", limits)
+            raise budget_error("tokens", limits)
         if limits.usd is not None and self.usd >= limits.usd:
-            raise exhausted("usd", limits)
+            raise budget_error("usd", limits)
         if limits.minutes is not None and self.minutes >= limits.minutes:
-            raise exhausted("minutes", limits)
+            raise budget_error("minutes", limits)
         self._reserved[key] = tokens
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
@@ -166,7 +166,7 @@ class FileLedger:
                 if self._torn:
                     self._file.truncate(self._path.stat().st_size - self._torn)
             rows = {"key": key, "tokens": tokens, "usd": usd}, {"minutes": round(self.minutes, 4)}
-            self._file.write("".join(json.dumps(sealed(row)) + "\n" for row in rows).encode())
+            self._file.write("".join(json.dumps(add_digest(row)) + "\n" for row in rows).encode())
             self._file.flush()
 
     def release(self, key: str) -> None:
@@ -188,7 +188,7 @@ def _charge(line: bytes) -> dict[str, Any] | None:
         return None
     if isinstance(row, dict) and row.keys() in ({"minutes"}, {"key", "tokens", "usd"}):
         return row
-    return unsealed(row)
+    return verify_digest(row)
 
 
 def _is_torn(line: bytes) -> bool:

@@ -43,15 +43,15 @@ from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.results.verdict import compare, intervals, summaries
+from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
-from ragc.optimizers.search.study import storing
+from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.vllm.prefix_cache import gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
 
@@ -157,8 +157,8 @@ class Compiled:
         return {
             "compiled": str(self.path),
             "verdict": self.verdict,
-            "baseline": intervals(self.baseline),
-            "test": intervals(self.test),
+            "baseline": intervals_to_json(self.baseline),
+            "test": intervals_to_json(self.test),
             "differences": {name: dict(value) for name, value in self.differences.items()},
             "failures": failures_json(self.failures),
             "note": self.note,
@@ -230,7 +230,7 @@ def prepare(
         )
         limit = asyncio.Semaphore(task.in_flight)
         try:
-            with storing(directory), garbage.settled():
+            with translate_storage_errors(directory), garbage.frozen_gc():
                 yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()
@@ -292,7 +292,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         rows = {}
     measured = bool(rows)
     rows = {name: rows.get(name, ()) for name in programs}
-    scores = {name: summaries(task, [row.scores for row in answered]) for name, answered in rows.items()}
+    scores = {name: summarize(task, [row.scores for row in answered]) for name, answered in rows.items()}
     failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
     differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
     if measured and all(program.all for program in failures.values()):
@@ -311,10 +311,10 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     task = prepared.task
     rows = [row for answered in verified.rows.values() for row in answered]
     failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
-    test = {name: intervals(scores) for name, scores in verified.scores.items()}
+    test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
     provenance = {
         **task.facts,
-        "dev": {name: intervals(summaries(task, scores)) for name, scores in selected.dev.items()},
+        "dev": {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()},
         "test": test | {"differences": verified.differences},
         "failures": failures_json(failures),
         "verdict": verified.verdict,
@@ -360,7 +360,7 @@ def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dic
     for part in parts:
         total.add(**part)
     for row in rows:
-        total.merge(row.spent)
+        total.merge(row.total_cost)
     return total.invariant()
 
 
@@ -393,5 +393,5 @@ class Clock:
         """The cost since the start; the next dry run knows from it how long a request takes."""
         seconds = time.monotonic() - self.started
         note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        cached = gained(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
+        cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
         return Cost(spent.sent, spent.replayed, spent.tokens, spent.usd, seconds, cached)

@@ -20,9 +20,9 @@ from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora import datasets
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.datasets.base import Loaded
+from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
-from ragc.corpora.files.filters import keep
+from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.records import read_questions
 from ragc.corpora.files.splits import check_disjoint, draw
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
@@ -38,7 +38,7 @@ from ragc.store.call_store import CallStore
 SPLITS = ("train", "dev", "test")
 
 
-class Known(Container[str]):
+class CorpusIds(Container[str]):
     """The ids of all passages of some corpora; false when there is no corpus to know any from."""
 
     def __init__(self, corpora: Iterable[Corpus]) -> None:
@@ -57,7 +57,7 @@ class RecipeData:
     def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
         self.recipe, self.data, self._progress = recipe, recipe.data, progress
         self._corpora: dict[str, Corpus] = {}
-        self._official: dict[str, Loaded] = {}
+        self._official: dict[str, Dataset] = {}
         self._skipped: dict[str, tuple[str, ...]] = {}
         self._commits: dict[str, str] = {}
 
@@ -80,12 +80,12 @@ class RecipeData:
     def _corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
         if hub.is_address(path):
             read = hub.HubRows(path, self.recipe.base)
-            found, self._skipped[path] = mapping.passages_of(read, path, fields=named)
+            passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
             self._commits |= {path: read.revision} if read.revision else {}
-            return corpus_of(found)
+            return corpus_of(passages)
         if path and named:
-            found, self._skipped[path] = mapping.read_corpus(self.recipe.path(path), fields=named)
-            return corpus_of(found)
+            passages, self._skipped[path] = mapping.read_corpus(self.recipe.path(path), fields=named)
+            return corpus_of(passages)
         if path:
             return read_corpus(self.recipe.path(path), progress=self._progress)
         if self.data.dataset == "pydocs":
@@ -100,16 +100,16 @@ class RecipeData:
             )
         raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
-    def splits(self, known: Known) -> dict[str, tuple[Question, ...]]:
+    def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
         """The questions of each split, drawn with the seed or read from a file of their own.
 
         Gold and context ids must be `known`, if there are any; those of a named data set that
         are not, because another corpus was named, are left out.
         """
-        asked = {name: getattr(self.data, name) for name in SPLITS}
-        files = {name: value for name, value in asked.items() if isinstance(value, str)}
+        settings = {name: getattr(self.data, name) for name in SPLITS}
+        files = {name: value for name, value in settings.items() if isinstance(value, str)}
         out = {name: self._questions(value, known, numbered=name) for name, value in files.items()}
-        rest = {name: value for name, value in asked.items() if name not in files}
+        rest = {name: value for name, value in settings.items() if name not in files}
         pool = self.pool(known)
         named = {question.split for question in pool}
         sizes = {name: value for name, value in rest.items() if value is not None}
@@ -124,23 +124,23 @@ class RecipeData:
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
 
-    def pool(self, known: Known) -> tuple[Question, ...]:
+    def pool(self, known: CorpusIds) -> tuple[Question, ...]:
         """All questions that splits are drawn from; the ids that they name must be `known`, if any are."""
         if self.data.dataset == "pydocs":
-            return self._kept(pydocs.questions(), "pydocs")
+            return self._filter(pydocs.questions(), "pydocs")
         hosted = self.data.dataset if hub.is_address(self.data.dataset) else ""
         path = self.data.questions or hosted
         return self._questions(path, known) if path else ()
 
-    def _questions(self, path: str, known: Known, numbered: str = "row") -> tuple[Question, ...]:
+    def _questions(self, path: str, known: CorpusIds, numbered: str = "row") -> tuple[Question, ...]:
         if self.data.dataset in datasets.FILES:
-            found = tuple(_known(question, known) for question in self._read(path).questions)
-            return self._kept(found, path)
+            questions = tuple(_drop_unknown_ids(question, known) for question in self._read(path).questions)
+            return self._filter(questions, path)
         if hub.is_address(path) or self.data.fields or mapping.is_table(self.recipe.path(path)):
-            return self._mapped(path, known, numbered)
-        return self._kept(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
+            return self._read_mapped(path, known, numbered)
+        return self._filter(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 
-    def _mapped(self, path: str, known: Known, numbered: str) -> tuple[Question, ...]:
+    def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
         """Questions in a shape of their own: of a file, or of the Hub."""
         how: dict[str, Any] = {
             "fields": self.data.fields,
@@ -149,27 +149,27 @@ class RecipeData:
             "numbered": numbered,
         }
         if not hub.is_address(path):
-            found, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
-            return found
+            questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
+            return questions
         read = hub.HubRows(path, self.recipe.base)
-        found, self._skipped[path] = mapping.questions_of(read, path, **how)
+        questions, self._skipped[path] = mapping.questions_of(read, path, **how)
         self._commits |= {path: read.revision} if read.revision else {}
-        return found
+        return questions
 
-    def _kept(self, found: tuple[Question, ...], name: str) -> tuple[Question, ...]:
-        return keep(found, self.data.where, name) if self.data.where else found
+    def _filter(self, questions: tuple[Question, ...], name: str) -> tuple[Question, ...]:
+        return filter_questions(questions, self.data.where, name) if self.data.where else questions
 
     def _files(self) -> Iterable[str]:
         named = [self.data.questions, *(getattr(self.data, name) for name in SPLITS)]
         return dict.fromkeys(name for name in named if isinstance(name, str) and name)
 
-    def _read(self, path: str) -> Loaded:
+    def _read(self, path: str) -> Dataset:
         if path not in self._official:
             self._official[path] = datasets.load(self.data.dataset, self.recipe.path(path))
         return self._official[path]
 
 
-def _known(question: Question, known: Known) -> Question:
+def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
     """`question` with only those gold and context ids that the corpus holds."""
     if not known or all(name in known for name in (*question.gold_ids, *question.context_ids)):
         return question
@@ -212,14 +212,14 @@ def other_domain(
     specs = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES and corpus}
     bare = {name: replace(spec, corpus="", fields={}) for name, spec in specs.items()}
     corpora = {name: data.corpus(spec) for name, spec in bare.items()}
-    questions = list(data.pool(Known(corpora.values())))
+    questions = list(data.pool(CorpusIds(corpora.values())))
     if not questions:
         raise DataError(path, ["it holds no question of another domain"])
     random.Random(f"cross-domain {recipe.seed}").shuffle(questions)
-    kept = tuple(questions[: len(splits.get("train", ())) or MOST])
-    check_disjoint({**splits, "cross_domain": kept})
+    sample = tuple(questions[: len(splits.get("train", ())) or MOST])
+    check_disjoint({**splits, "cross_domain": sample})
     sources = {
         name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
         for name, spec in bare.items()
     }
-    return OtherDomain(kept, runtime.searching(sources))
+    return OtherDomain(sample, runtime.with_sources(sources))

@@ -39,19 +39,19 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
 
 def _row(name: str, source: Any, progress: Progress) -> dict[str, Any] | None:
     started = time.monotonic()
-    made: IndexFolder | None = source.build(progress)
-    if made is None:
+    folder: IndexFolder | None = source.build(progress)
+    if folder is None:
         return None
     seconds = round(time.monotonic() - started, 3)
     return {
         "id": name,
-        "about": f"{source.kind}, {len(source.passages):,} passages, {made.size:,} bytes, "
-        + (f"built in {seconds:.1f} s" if made.built else "was there"),
+        "about": f"{source.kind}, {len(source.passages):,} passages, {folder.size:,} bytes, "
+        + (f"built in {seconds:.1f} s" if folder.built else "was there"),
         "kind": source.kind,
         "passages": len(source.passages),
-        "path": str(made.path),
-        "bytes": made.size,
-        "built": made.built,
+        "path": str(folder.path),
+        "bytes": folder.size,
+        "built": folder.built,
         "seconds": seconds,
     }
 
@@ -79,4 +79,4 @@ def _leaves(value: Any, seen: list[int]) -> Iterator[Any]:
 
 
 def _is_source(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("search", "fingerprint", "rechunked"))
+    return all(hasattr(value, name) for name in ("search", "fingerprint", "rechunk"))

@@ -21,12 +21,12 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.prompts.load import imported
+    from ragc.prompts.load import import_prompt
 
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            imported(recipe.path(file)).apply(program, name)
+            import_prompt(recipe.path(file)).apply(program, name)
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:

@@ -46,18 +46,18 @@ def lacking(
     recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
 ) -> tuple[str, ...]:
     """A sentence for each thing that is missing; what is False will not be used, and may be missing."""
-    found = [*_data(recipe)]
+    problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
-        found += _source(f"Source {name!r}", source)
+        problems += _source(f"Source {name!r}", source)
     for name, target in recipe.target_specs().items() if targets else ():
-        found += _target(f"Target {name!r}", target)
-    found += _metrics(recipe) if metrics else ()
-    found += _study(recipe) if study else ()
-    return tuple(dict.fromkeys(found))
+        problems += _target(f"Target {name!r}", target)
+    problems += _metrics(recipe) if metrics else ()
+    problems += _study(recipe) if study else ()
+    return tuple(dict.fromkeys(problems))
 
 
 def _missing(who: str, extra: str, modules: Sequence[str]) -> list[str]:
-    absent = extras.absent(modules)
+    absent = extras.missing_modules(modules)
     if not absent:
         return []
     verb = "is" if len(absent) == 1 else "are"
@@ -114,13 +114,13 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
                 "run: pip install pytrec-eval-terrier"
             )
-    asked, settings = families(wanted), recipe.assessing
-    cited = citations.CLAIMS in asked or citations.CITATIONS in asked
+    metric_families, settings = families(wanted), recipe.assessing
+    cited = citations.CLAIMS in metric_families or citations.CITATIONS in metric_families
     if "judge" not in recipe.targets:
         judged = [metric.id for metric in wanted if metric.reads == judge.FAMILY]
         if cited and settings.entailment == "judge":
             judged.append('entailment = "judge"')
-        if crag.FAMILY in asked and settings.crag_judge in ("ragx", "meta"):
+        if crag.FAMILY in metric_families and settings.crag_judge in ("ragx", "meta"):
             judged.append(f'crag_judge = "{settings.crag_judge}"')
         for name in judged:
             yield f"{name} asks a judge, and there is none; add [targets.judge]"

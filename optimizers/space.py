@@ -42,19 +42,19 @@ class Candidate:
     own_demos: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     demo_kind: str = FILLED
 
-    def shows(self, predictor: str) -> tuple[int, int]:
+    def demos_of(self, predictor: str) -> tuple[int, int]:
         """How many demonstrations `predictor` shows, and of which set."""
         return self.own_demos.get(predictor, (self.demos, self.demo_set))
 
-    def sharing(self, demos: int, demo_set: int) -> Candidate:
+    def with_demos(self, demos: int, demo_set: int) -> Candidate:
         """The same candidate with another number and set for all predictors that have none of their own."""
         own = {name: shown for name, shown in self.own_demos.items() if shown != (demos, demo_set)}
         return replace(self, demos=demos, demo_set=demo_set, own_demos=own)
 
-    def showing(self, predictor: str, count: int, demo_set: int) -> Candidate:
+    def with_own_demos(self, predictor: str, count: int, demo_set: int) -> Candidate:
         """The same candidate with `count` demonstrations of set `demo_set` for `predictor` alone."""
         own = {**self.own_demos, predictor: (count, demo_set if count else 0)}
-        return replace(self, own_demos=own).sharing(self.demos, self.demo_set)
+        return replace(self, own_demos=own).with_demos(self.demos, self.demo_set)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse. What only some studies vary stands there only if it was."""
@@ -65,8 +65,8 @@ class Candidate:
             "targets": dict(sorted(self.targets.items())),
             "program": self.program,
         }
-        made = {"knobs": dict(self.knobs), "demos": self.demos, "demo_set": self.demo_set}
-        return made | {name: value for name, value in some.items() if value}
+        base = {"knobs": dict(self.knobs), "demos": self.demos, "demo_set": self.demo_set}
+        return base | {name: value for name, value in some.items() if value}
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Candidate:
@@ -89,7 +89,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class ProgramSpace:
     """What may vary in one program: some declared knobs, demonstrations, instructions.
 
     `fixed` are values that hold for every candidate. `demos` is the most demonstrations shown,
@@ -118,10 +118,10 @@ class Space:
         sets = 1 if self.demos and self.demo_sets > 1 else 0
         own = 1 if self.demos and self.predictors else 0
         kinds = 1 if self.demos and len(self.demo_kinds) > 1 else 0
-        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instructed)
+        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instruction_counts)
 
     @property
-    def instructed(self) -> dict[str, int]:
+    def instruction_counts(self) -> dict[str, int]:
         """The predictors that have a choice of instructions, and of how many."""
         return {name: count for name, count in self.instructions.items() if count > 1}
 
@@ -130,7 +130,7 @@ class Space:
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values, program=self.program)
 
-    def shown(self) -> Candidate:
+    def baseline_with_demos(self) -> Candidate:
         """The baseline with all demonstrations, if it may show any."""
         kind = self.demo_kinds[0] if self.demos else FILLED
         return replace(self.baseline(), demos=self.demos, demo_kind=kind)
@@ -142,7 +142,7 @@ class Space:
         switch moved to one of its other options, in the order of declaration; none without demonstrations.
         Then the first new instructions of each predictor.
         """
-        base = self.shown()
+        base = self.baseline_with_demos()
         if self.demos:
             yield base
             yield from (replace(base, demo_kind=kind) for kind in self.demo_kinds[1:])
@@ -151,19 +151,19 @@ class Space:
                 active = self.kind.matters(knob, base.knobs)
                 others = [option for option in options if active and option != base.knobs[knob.name]]
                 yield from (replace(base, knobs={**base.knobs, knob.name: option}) for option in others)
-        yield from (replace(base, instructions={name: 1}) for name in self.instructed)
+        yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
-    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
         """`candidate` with the first other demonstration set whose mark is not among those `tried`.
 
         None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
         most knobs do, and a sampler learns nothing about one set from another.
         """
         sets = self.sets(candidate.demo_kind) if candidate.demos else ()
-        others = (candidate.sharing(candidate.demos, number) for number in sets)
+        others = (candidate.with_demos(candidate.demos, number) for number in sets)
         return next((other for other in others if other.mark not in tried), None)
 
-    def another_own(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
         """`candidate` with another set, or none, for one predictor; the first whose mark is not `tried`.
 
         None when it shows no demonstrations, has one predictor, or all were tried.
@@ -171,7 +171,7 @@ class Space:
         sets = self.sets(candidate.demo_kind)
         choices = [*((candidate.demos, number) for number in sets), (0, 0)]
         others = (
-            candidate.showing(name, count, number)
+            candidate.with_own_demos(name, count, number)
             for name in (self.predictors if candidate.demos else ())
             for count, number in choices
         )
@@ -179,18 +179,18 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Spaces:
+class SearchSpace:
     """What a study may vary: which program, what varies in it, and which target plays a role.
 
     The first of `parts` holds the baseline. `targets` are the names that each role may be played by, the
     role's own first.
     """
 
-    parts: tuple[Space, ...]
+    parts: tuple[ProgramSpace, ...]
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def first(self) -> Space:
+    def first(self) -> ProgramSpace:
         """The space of the recipe's own program."""
         return self.parts[0]
 
@@ -204,7 +204,7 @@ class Spaces:
         """The number of dimensions; 0 when nothing varies."""
         return sum(part.size for part in self.parts) + (len(self.parts) > 1) + len(self.targets)
 
-    def part(self, candidate: Candidate) -> Space:
+    def part(self, candidate: Candidate) -> ProgramSpace:
         """The space of the candidate's program."""
         return next(part for part in self.parts if part.program == candidate.program)
 
@@ -213,48 +213,49 @@ class Spaces:
         return self.first.baseline()
 
     def screening(self, most: int) -> list[Candidate]:
-        """At most `most` candidates to begin with: each other program as it is, then what `Space` begins
-        with in the first program, then each role played by another target, then the other programs' rest.
+        """At most `most` candidates to begin with: each other program as it is, then what `ProgramSpace`
+        begins with in the first program, then each role played by another target, then the other programs'
+        rest.
         """
         first, *others = self.parts
-        made = [part.baseline() for part in others]
-        made += first.screening()
-        base = first.shown()
-        made += [
+        candidates = [part.baseline() for part in others]
+        candidates += first.screening()
+        base = first.baseline_with_demos()
+        candidates += [
             replace(base, targets={role: name}) for role, names in self.targets.items() for name in names[1:]
         ]
         for part in others:
-            made += part.screening()
-        return made[:most]
+            candidates += part.screening()
+        return candidates[:most]
 
-    def another_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """As `Space.another_set`, in the candidate's program."""
-        return self.part(candidate).another_set(candidate, tried)
+    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """As `ProgramSpace.next_demo_set`, in the candidate's program."""
+        return self.part(candidate).next_demo_set(candidate, tried)
 
-    def another_own(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """As `Space.another_own`, in the candidate's program."""
-        return self.part(candidate).another_own(candidate, tried)
+    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+        """As `ProgramSpace.next_own_demo_set`, in the candidate's program."""
+        return self.part(candidate).next_own_demo_set(candidate, tried)
 
-    def instructed(self, program: str, counts: Mapping[str, int]) -> Spaces:
+    def with_instruction_counts(self, program: str, counts: Mapping[str, int]) -> SearchSpace:
         """These spaces with `counts` instruction candidates by predictor in `program`."""
         parts = [replace(p, instructions=dict(counts)) if p.program == program else p for p in self.parts]
         return replace(self, parts=tuple(parts))
 
 
-def worded(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
+def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
     """`candidate` in words: its `program` where that is named, those of its `knobs`, all else it chose."""
     kind = "" if candidate.demo_kind == FILLED else f"{candidate.demo_kind} "
     parts = [program] if program else []
     parts += [f"{name}={value}" for name, value in knobs.items()]
     if candidate.demos:
-        parts.append(_shown(candidate.demos, candidate.demo_set, kind))
-    parts += [f"{name}: {_shown(*own, kind)}" for name, own in candidate.own_demos.items()]
+        parts.append(_describe_demos(candidate.demos, candidate.demo_set, kind))
+    parts += [f"{name}: {_describe_demos(*own, kind)}" for name, own in candidate.own_demos.items()]
     parts += [f"{name}: instructions {number}" for name, number in candidate.instructions.items()]
     parts += [f"{role}={name}" for role, name in candidate.targets.items()]
     return "; ".join(parts)
 
 
-def _shown(count: int, number: int, kind: str) -> str:
+def _describe_demos(count: int, number: int, kind: str) -> str:
     """So many demonstrations of a kind, and the set that they are of."""
     return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"
 
@@ -263,15 +264,15 @@ DEMO_SETS = 4
 """Orderings of the demonstration pool that a study may choose from."""
 
 
-def spaces(recipe: Recipe, runtime: Runtime) -> Spaces:
+def spaces(recipe: Recipe, runtime: Runtime) -> SearchSpace:
     """What `recipe` lets vary in programs on `runtime`. Raises UsageError as `Method.build` does."""
     several = len(recipe.methods) > 1
     parts = tuple(_space(recipe, chosen, runtime, chosen.id if several else "") for chosen in recipe.methods)
-    return Spaces(parts, recipe.search.targets)
+    return SearchSpace(parts, recipe.search.targets)
 
 
-def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Space:
-    space = Space(
+def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> ProgramSpace:
+    space = ProgramSpace(
         recipe.space(chosen),
         chosen.knobs,
         fixed=recipe.fixed(chosen),

@@ -20,11 +20,11 @@ from ragc.metrics import Metric, scoring
 from ragc.metrics.base import Objective, families
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger, StudyLedger
-from ragc.optimizers.data import Known, OtherDomain, RecipeData, other_domain
+from ragc.optimizers.data import CorpusIds, OtherDomain, RecipeData, other_domain
 from ragc.optimizers.judge import Judge
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.requirements import require
-from ragc.optimizers.space import Spaces, spaces
+from ragc.optimizers.space import SearchSpace, spaces
 from ragc.programs import Method, method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
@@ -33,7 +33,7 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
-from ragc.targets.gateway import names_of
+from ragc.targets.gateway import fallback_names
 from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
@@ -53,7 +53,7 @@ class Task:
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
-    space: Spaces
+    space: SearchSpace
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
@@ -147,8 +147,8 @@ def prepare(
     data = RecipeData(recipe, progress)
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
-    splits = data.splits(Known(corpora.values())) if questions else {}
-    made = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
+    splits = data.splits(CorpusIds(corpora.values())) if questions else {}
+    by_role = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
     sources = {
         name: build_source(
             spec.kind,
@@ -161,7 +161,7 @@ def prepare(
         for name, spec in recipe.sources.items()
     }
     ledger = ledger or FileLedger(charges, recipe.budget)
-    runtime = Runtime(made, sources, store=store, ledger=ledger)
+    runtime = Runtime(by_role, sources, store=store, ledger=ledger)
     for program in recipe.methods:
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
@@ -173,7 +173,7 @@ def prepare(
     own = set(recipe.search.demo_kinds) - {CROSS}
     if questions and space.demos and own and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
-    asked = splits | ({"cross_domain": other.questions} if other else {})
+    all_splits = splits | ({"cross_domain": other.questions} if other else {})
     return Task(
         recipe,
         runtime,
@@ -182,7 +182,10 @@ def prepare(
         scorer,
         objectives,
         space,
-        facts=facts_of(recipe.seed, asked, sources, made) | data.notes | _judged(scorer) | _prompted(recipe),
+        facts=facts_of(recipe.seed, all_splits, sources, by_role)
+        | data.notes
+        | _judge_facts(scorer)
+        | _prompt_facts(recipe),
         other=other,
     )
 
@@ -195,15 +198,15 @@ def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store:
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
-    found = scoring.make(families(tuple(whole)), settings, ask, store=store)
-    return Scorer(tuple(whole), found)
+    graders = scoring.make(families(tuple(whole)), settings, ask, store=store)
+    return Scorer(tuple(whole), graders)
 
 
-def _prompted(recipe: Recipe) -> dict[str, Any]:
+def _prompt_facts(recipe: Recipe) -> dict[str, Any]:
     return {"prompts": fingerprints(recipe)} if recipe.prompts else {}
 
 
-def _judged(scorer: Scorer) -> dict[str, Any]:
+def _judge_facts(scorer: Scorer) -> dict[str, Any]:
     return {"backends": scorer.backends} if scorer.backends else {}
 
 
@@ -224,7 +227,7 @@ def facts_of(
     seed: int,
     splits: Mapping[str, tuple[Question, ...]],
     sources: Mapping[str, Source],
-    made: Mapping[str, Target],
+    targets: Mapping[str, Target],
 ) -> dict[str, Any]:
     """What provenance says of the inputs: fingerprints and names, no secrets and no absolute paths."""
     libraries = {name: version(name) for name in ("dspy", "optuna")}
@@ -236,11 +239,11 @@ def facts_of(
             for name, qs in splits.items()
         },
         "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
-        "targets": {role: _target_facts(target) for role, target in made.items()},
+        "targets": {role: _target_facts(target) for role, target in targets.items()},
     }
 
 
 def _target_facts(target: Target) -> dict[str, Any]:
-    others = names_of(target)
-    told = {"name": target.name, "identity": digest(target.identity)[:16]}
-    return {**told, "fallbacks": list(others)} if others else told
+    others = fallback_names(target)
+    facts = {"name": target.name, "identity": digest(target.identity)[:16]}
+    return {**facts, "fallbacks": list(others)} if others else facts

@@ -22,8 +22,8 @@ def table() -> str:
     """The programs as a Markdown table, as it stands in the README."""
     rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
     for entry in METHODS:
-        names = ", ".join((*entry.sources, *(f"({name})" for name in entry.may_use))) or "-"
-        roles = ", ".join((*entry.roles, *(f"({name})" for name in entry.may_ask)))
+        names = ", ".join((*entry.sources, *(f"({name})" for name in entry.optional_sources))) or "-"
+        roles = ", ".join((*entry.roles, *(f"({name})" for name in entry.optional_roles)))
         rows.append(f"| `{entry.id}` | {entry.about} | {entry.paper} | {names} | {roles} |")
     return "\n".join(rows)
 

@@ -24,7 +24,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import Knobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
-from ragc.signatures.answer import FORMATS, reasoned, within, worded
+from ragc.signatures.answer import FORMATS, apply_format, drop_wrong_marks, with_reasoning
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ REASONING = 412
 T = TypeVar("T")
 
 
-def shown(passage: Passage) -> str:
+def format_passage(passage: Passage) -> str:
     """A passage as it stands in a prompt: title, then text, with markers defused."""
     title, text = neutral(passage.title), neutral(passage.text)
     return f"{title}\n{text}" if title else text
@@ -69,8 +69,8 @@ class RagProgram(dspy.Module):
 
     def __repr__(self) -> str:
         method = getattr(self, "method", None)
-        runtime, declared = self.runtime, type(self.knobs).declared()
-        targets = {role: runtime.target(role).name for role in (*runtime.targets, *runtime.players)}
+        runtime, declared = self.runtime, type(self.knobs).list_knobs()
+        targets = {role: runtime.target(role).name for role in (*runtime.targets, *runtime.target_names)}
         changed = {
             k.name: getattr(self.knobs, k.name) for k in declared if getattr(self.knobs, k.name) != k.default
         }
@@ -98,14 +98,14 @@ class RagProgram(dspy.Module):
             **more,
         )
 
-    def answering(
+    def answer_call(
         self,
         signature: Any,
         *,
         cot: bool | None = None,
         also: Sequence[str] = (),
         limit: int | None = None,
-        room: int = 0,
+        extra_tokens: int = 0,
         **more: Any,
     ) -> RagPredict:
         """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
@@ -113,21 +113,21 @@ class RagProgram(dspy.Module):
         Where there are no passages to cite, a plain paragraph stands in for a cited one. The call reasons
         first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
         the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
-        `room` is for outputs beside answer and reasoning.
+        `extra_tokens` is for outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
         wanted = self.knobs.answer_format
         if wanted == "cited" and "passages" not in signature.input_fields:
             wanted = "long"
         tokens = FORMATS[wanted].tokens if limit is None else limit
-        signature = worded(signature, wanted, also)
+        signature = apply_format(signature, wanted, also)
         return self.predictor(
-            reasoned(signature) if thinks else signature,
-            max_tokens=tokens + room + (REASONING if thinks else 0),
+            with_reasoning(signature) if thinks else signature,
+            max_tokens=tokens + extra_tokens + (REASONING if thinks else 0),
             **more,
         )
 
-    async def answered(
+    async def answer_from(
         self, call: RagPredict, question: str, passages: Sequence[Passage], **inputs: Any
     ) -> dspy.Prediction:
         """What `call` says to `question`, given as many of the first `passages` as fit.
@@ -135,11 +135,13 @@ class RagProgram(dspy.Module):
         The prediction has `passages`, those shown, beside the outputs. With the format `cited`, marks of
         passages that were not shown are dropped and counted.
         """
-        kept = self.fitting(call, passages, question=question, **inputs)
-        said = await call.acall(question=question, passages=[shown(p) for p in kept], **inputs)
-        outputs = {**dict(said.items()), "passages": kept}
+        shown_passages = self.passages_that_fit(call, passages, question=question, **inputs)
+        reply = await call.acall(
+            question=question, passages=[format_passage(p) for p in shown_passages], **inputs
+        )
+        outputs = {**dict(reply.items()), "passages": shown_passages}
         if self.knobs.answer_format == "cited":
-            outputs["answer"], wrong = within(said.answer, len(kept))
+            outputs["answer"], wrong = drop_wrong_marks(reply.answer, len(shown_passages))
             counters.count(dropped=wrong)
         return dspy.Prediction(**outputs)
 
@@ -178,18 +180,18 @@ class RagProgram(dspy.Module):
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Answer and wait; safe in any number of threads."""
-        return event_loop.run(self._recorded(self.aforward, inputs))
+        return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answer; may be awaited on any loop."""
-        return await event_loop.bridge(self._recorded(super().acall, inputs))
+        return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
 
-    async def _recorded(
+    async def _run_recorded(
         self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]
     ) -> dspy.Prediction:
         for name, predictor in self.named_predictors():
             predictor.name = name
-        asked = Question(
+        question = Question(
             id=str(inputs.get("id", "")),
             question=inputs["question"],
             answers=(),
@@ -199,7 +201,7 @@ class RagProgram(dspy.Module):
         )
         await self.runtime.ready()
         started = time.monotonic()
-        token = current_question.set(asked)
+        token = current_question.set(question)
         try:
             with trace.recording() as run, counters.counting(Counters()) as cost:
                 prediction = await answer(**inputs)
@@ -229,12 +231,12 @@ class RagProgram(dspy.Module):
 
         A search that cannot be made gives nothing, is noted in the trace and counted.
         """
-        spot = trace.place()
+        spot = trace.allocate_position()
         counters.count(searches=1)
         event: trace.Event
         try:
-            found = await (source or self.runtime.source(name)).search(query, k)
-            hits = tuple(hit.from_source(name) for hit in found)
+            results = await (source or self.runtime.source(name)).search(query, k)
+            hits = tuple(hit.from_source(name) for hit in results)
             event = trace.Search(name, query, k, hits, at=spot[1] if spot else ())
         except SourceError as error:
             counters.count(failed_searches=1)
@@ -243,27 +245,29 @@ class RagProgram(dspy.Module):
             spot[0].add(spot[1], event)
         return hits
 
-    def fitting(self, call: RagPredict, passages: Sequence[Passage], **inputs: Any) -> tuple[Passage, ...]:
+    def passages_that_fit(
+        self, call: RagPredict, passages: Sequence[Passage], **inputs: Any
+    ) -> tuple[Passage, ...]:
         """As many of the first `passages` as fit the context of `call`; the rest are counted as trimmed."""
-        return self.shortened(
-            call, tuple(passages), lambda kept: {**inputs, "passages": [shown(p) for p in kept]}
+        return self.shrink_to_fit(
+            call, tuple(passages), lambda subset: {**inputs, "passages": [format_passage(p) for p in subset]}
         )
 
-    def shortened(
+    def shrink_to_fit(
         self,
         call: RagPredict,
-        given: T,
+        items: T,
         inputs: Callable[[T], Mapping[str, Any]],
-        shorter: Callable[[T], T] = lambda given: given[:-1],  # type: ignore[index]
+        shorter: Callable[[T], T] = lambda sequence: sequence[:-1],  # type: ignore[index]
     ) -> T:
-        """`given` made `shorter` until a call with `inputs(given)` fits the context or nothing is left.
+        """`sequence` made `shorter` until a call with `inputs(given)` fits the context or nothing is left.
 
         Each cut is counted as trimmed. Without `shorter` the last item of a sequence goes first.
         """
         cuts = 0
-        while given and not call.fits(**inputs(given)):
-            given = shorter(given)
+        while items and not call.fits(**inputs(items)):
+            items = shorter(items)
             cuts += 1
         if cuts:
             counters.count(trimmed=cuts)
-        return given
+        return items

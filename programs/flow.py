@@ -33,9 +33,9 @@ class Step(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """What is said of the step, by name; what is empty is left out."""
-        said = {"from": self.source, "to": self.target, "gives": self.gives, "when": self.when}
+        fields = {"from": self.source, "to": self.target, "gives": self.gives, "when": self.when}
         more: dict[str, Any] = {"knobs": list(self.knobs), "each": self.each}
-        return {name: value for name, value in (said | more).items() if value}
+        return {name: value for name, value in (fields | more).items() if value}
 
 
 @dataclass(frozen=True, slots=True)

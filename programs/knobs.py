@@ -21,22 +21,24 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The condition under which a knob matters: another knob is one of `values`, or is above `above`."""
+    """The condition under which a knob matters: another knob is one of `values`, or is above
+    `greater_than`.
+    """
 
     knob: str
     values: tuple[Value, ...] = ()
-    above: float | None = None
+    greater_than: float | None = None
 
     def holds(self, value: Value) -> bool:
         """Whether the other knob's `value` meets the condition."""
-        if self.above is not None:
-            return not isinstance(value, str) and value > self.above
+        if self.greater_than is not None:
+            return not isinstance(value, str) and value > self.greater_than
         return value in self.values
 
     def to_json(self) -> dict[str, Any]:
         """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`."""
         return {"knob": self.knob} | (
-            {"is": list(self.values)} if self.above is None else {"above": self.above}
+            {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
         )
 
 
@@ -128,7 +130,7 @@ def choice(default: Value, options: tuple[Value, ...], about: str, **more: Any) 
     return _field(Knob("", "choice", default, about, options=options, **more))
 
 
-def again(knobs: type[Knobs], name: str, **changes: Any) -> Any:
+def redeclare(knobs: type[Knobs], name: str, **changes: Any) -> Any:
     """A field that declares the knob `name` of `knobs` once more, with `changes` to its declaration."""
     return _field(dataclasses.replace(knobs.knob(name), **changes))
 
@@ -141,7 +143,7 @@ class Knobs:
     """Base of every method's knobs: a frozen dataclass whose fields are all declared knobs."""
 
     @classmethod
-    def declared(cls) -> tuple[Knob, ...]:
+    def list_knobs(cls) -> tuple[Knob, ...]:
         """All knobs in the order of declaration."""
         return tuple(
             dataclasses.replace(f.metadata["knob"], name=f.name)
@@ -151,10 +153,10 @@ class Knobs:
     @classmethod
     def knob(cls, name: str) -> Knob:
         """The knob called `name`; raises UnknownName."""
-        for knob in cls.declared():
+        for knob in cls.list_knobs():
             if knob.name == name:
                 return knob
-        raise UnknownName("knob", name, [k.name for k in cls.declared()])
+        raise UnknownName("knob", name, [k.name for k in cls.list_knobs()])
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Any:
@@ -162,16 +164,16 @@ class Knobs:
         return cls(**{name: cls.knob(name).check(value) for name, value in values.items()})
 
     def __post_init__(self) -> None:
-        for knob in type(self).declared():
+        for knob in type(self).list_knobs():
             object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
 
     def to_json(self) -> dict[str, Value]:
         """Every knob with its value."""
-        return {knob.name: getattr(self, knob.name) for knob in type(self).declared()}
+        return {knob.name: getattr(self, knob.name) for knob in type(self).list_knobs()}
 
     def active(self) -> Iterator[Knob]:
         """The knobs that matter under the present values of the others."""
-        for knob in type(self).declared():
+        for knob in type(self).list_knobs():
             if self.matters(knob, self.to_json()):
                 yield knob
 
@@ -206,7 +208,13 @@ class AnswerKnobs(Knobs):
     )
     temperature: float = real(0.0, 0.0, 1.0, "sampling temperature; 0 is greedy", step=0.1, paper="RAG-X")
     top_p: float = real(
-        1.0, 0.6, 1.0, "nucleus sampling mass", step=0.1, when=When("temperature", above=0.0), paper="RAG-X"
+        1.0,
+        0.6,
+        1.0,
+        "nucleus sampling mass",
+        step=0.1,
+        when=When("temperature", greater_than=0.0),
+        paper="RAG-X",
     )
     icl_n: int = integer(
         16, 0, 16, "at most this many demonstrations are shown", searched=False, paper="RAG-X"
@@ -222,7 +230,7 @@ class AnswerKnobs(Knobs):
 class PassageKnobs(AnswerKnobs):
     """How passages are cut, found and shown. Field order is the order of listings."""
 
-    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     top_k: int = integer(3, 1, 20, "passages shown", paper="RAG-X base setting")
     query_pos: str = choice(
         "before", ("before", "after", "both"), "where the question stands relative to the passages",
@@ -233,7 +241,7 @@ class PassageKnobs(AnswerKnobs):
         "end",
         ("end", "random"),
         "where the unrelated passages stand",
-        when=When("noise_n", above=0),
+        when=When("noise_n", greater_than=0),
         paper="RAG-X",
     )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")

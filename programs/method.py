@@ -21,11 +21,11 @@ class Method:
     """A named way to answer a question.
 
     `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
-    `roles` and `sources` are the target roles and source names that must be configured; `may_ask` and
-    `may_use` are roles and sources that some settings need, the defaults perhaps among them.
+    `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
+    `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
-    values of `demo_shape` (knobs that change the typed calls themselves, beside `answer_format`) taken
-    from the setting they are meant for. `flow` is the control flow under
+    values of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`)
+    taken from the setting they are meant for. `flow` is the control flow under
     all settings of the knobs; empty for a program whose calls have no order that is known.
     """
 
@@ -36,11 +36,11 @@ class Method:
     knobs: type[Knobs]
     roles: tuple[Role, ...] = ("main",)
     sources: tuple[str, ...] = ()
-    may_ask: tuple[Role, ...] = ()
-    may_use: tuple[str, ...] = ()
+    optional_roles: tuple[Role, ...] = ()
+    optional_sources: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
-    demo_shape: tuple[str, ...] = ()
+    demo_shaping_knobs: tuple[str, ...] = ()
     flow: tuple[Step, ...] = ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
@@ -57,9 +57,11 @@ class Method:
         return program
 
     @property
-    def shaping(self) -> tuple[str, ...]:
-        """The knobs that change the typed calls themselves: `demo_shape` and how the answer is worded."""
-        return (*self.demo_shape, "answer_format")
+    def call_shaping_knobs(self) -> tuple[str, ...]:
+        """The knobs that change the typed calls themselves: `demo_shaping_knobs` and how the answer is
+        worded.
+        """
+        return (*self.demo_shaping_knobs, "answer_format")
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list programs --json`."""
@@ -69,7 +71,7 @@ class Method:
             "paper": self.paper,
             "roles": list(self.roles),
             "sources": list(self.sources),
-            "may_ask": list(self.may_ask),
-            "may_use": list(self.may_use),
-            "knobs": [knob.name for knob in self.knobs.declared()],
+            "may_ask": list(self.optional_roles),
+            "may_use": list(self.optional_sources),
+            "knobs": [knob.name for knob in self.knobs.list_knobs()],
         }

@@ -11,7 +11,7 @@ from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
-from ragc.targets.gateway import Gateway, Ledger, chains, check_contexts
+from ragc.targets.gateway import Gateway, Ledger, check_contexts, fallback_chains
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Runtime:
     """Targets and sources by role. Copying a program shares its runtime.
 
-    `players` says which of the targets plays a role where it is not the role's own. `advice` says what to do
-    about a target or source that is missing; `{kind}` and `{name}` are filled in. A runtime that
+    `target_names` says which of the targets plays a role where it is not the role's own. `advice` says what
+    to do about a target or source that is missing; `{kind}` and `{name}` are filled in. A runtime that
     `opens_itself` opens its targets at the first question, for programs that nobody opens. Raises UsageError
     when a target names a fallback that is not among them.
     """
@@ -37,10 +37,10 @@ class Runtime:
         opens_itself: bool = False,
     ) -> None:
         self.targets = dict(targets)
-        self.players: dict[str, str] = {}
+        self.target_names: dict[str, str] = {}
         self.sources = dict(sources or {})
         self.gateway = Gateway(store or CallStore(None), ledger)
-        self.gateway.fallbacks = chains(self.targets)
+        self.gateway.fallbacks = fallback_chains(self.targets)
         self._advice = advice
         self._first_use = asyncio.Lock() if opens_itself else None
         self._is_open = False
@@ -48,20 +48,20 @@ class Runtime:
     def __deepcopy__(self, memo: object) -> Runtime:
         return self
 
-    def playing(self, players: Mapping[str, str]) -> Runtime:
-        """The same runtime with `players`, a target's name by role, in their roles; the rest is shared.
+    def with_targets(self, players: Mapping[str, str]) -> Runtime:
+        """The same runtime with `target_names`, a target's name by role, in their roles; the rest is shared.
 
         Raises UsageError when a target is not configured.
         """
-        if dict(players) == self.players:
+        if dict(players) == self.target_names:
             return self
         other = copy.copy(self)
-        other.players = dict(players)
+        other.target_names = dict(players)
         for role in players:
             other.target(role)
         return other
 
-    def searching(self, sources: Mapping[str, Source]) -> Runtime:
+    def with_sources(self, sources: Mapping[str, Source]) -> Runtime:
         """The same runtime with `sources` in the place of its own by those names; the rest is shared."""
         other = copy.copy(self)
         other.sources = {**self.sources, **sources}
@@ -86,19 +86,19 @@ class Runtime:
 
     def target(self, role: str) -> Target:
         """The target that plays `role`; raises UsageError naming the targets that are configured."""
-        name = self.players.get(role, role)
+        name = self.target_names.get(role, role)
         if name not in self.targets:
-            found = ", ".join(self.targets) or "none"
+            names = ", ".join(self.targets) or "none"
             advice = self._advice.format(kind="target", name=name)
-            raise UsageError(f"A target with the role {name!r} is needed, found {found}; {advice}.")
+            raise UsageError(f"A target with the role {name!r} is needed, found {names}; {advice}.")
         return self.targets[name]
 
     def source(self, name: str) -> Source:
         """The source called `name`; raises UsageError naming the sources that are configured."""
         if name not in self.sources:
-            found = ", ".join(self.sources) or "none"
+            names = ", ".join(self.sources) or "none"
             advice = self._advice.format(kind="source", name=name)
-            raise UsageError(f"A source named {name!r} is needed, found {found}; {advice}.")
+            raise UsageError(f"A source named {name!r} is needed, found {names}; {advice}.")
         return self.sources[name]
 
     def require(self, method: Method) -> None:

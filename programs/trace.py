@@ -69,8 +69,8 @@ class Search:
     def to_json(self) -> dict[str, Any]:
         """JSON values only; passages by id."""
         hits = [{"id": h.passage.id, "score": round(h.score, 6)} for h in self.hits]
-        found = {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
-        return {"at": list(self.at), **found}
+        fields = {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
+        return {"at": list(self.at), **fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread(Note):
+class UnreadableReply(Note):
     """A typed call whose reply could not be read: `about` is its predictor, `outcome` says why.
 
     `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs.
@@ -120,11 +120,11 @@ class Gate:
         return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
 
 
-Event = Call | Search | Note | Unread | Gate
+Event = Call | Search | Note | UnreadableReply | Gate
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class CallCost:
     """What the calls of one name cost in all: how many there were, and their tokens."""
 
     name: str
@@ -137,29 +137,29 @@ class Spent:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def by_call(events: Iterable[Event]) -> tuple[Spent, ...]:
+def by_call(events: Iterable[Event]) -> tuple[CallCost, ...]:
     """What the calls of each name cost, in the order in which the names first appear."""
-    found: dict[str, list[Call | Unread]] = {}
+    by_name: dict[str, list[Call | UnreadableReply]] = {}
     for event in events:
-        if isinstance(event, Call | Unread):
+        if isinstance(event, Call | UnreadableReply):
             name = event.name if isinstance(event, Call) else event.about
-            found.setdefault(name, []).append(event)
+            by_name.setdefault(name, []).append(event)
     return tuple(
-        Spent(
+        CallCost(
             name,
             len(calls),
             sum(call.prompt_tokens for call in calls),
             sum(call.completion_tokens for call in calls),
         )
-        for name, calls in found.items()
+        for name, calls in by_name.items()
     )
 
 
 def by_part(events: Iterable[Event]) -> dict[str, float]:
     """Calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for event in events:
-        if isinstance(event, Call | Unread):
+        if isinstance(event, Call | UnreadableReply):
             amounts: dict[str, float] = {
                 "lm_calls": 1 + event.repaired if isinstance(event, Call) else event.calls,
                 "tokens": event.prompt_tokens + event.completion_tokens,
@@ -170,8 +170,8 @@ def by_part(events: Iterable[Event]) -> dict[str, float]:
         else:
             continue
         for name, amount in amounts.items():
-            found[f"{name}@{part}"] = found.get(f"{name}@{part}", 0) + amount
-    return found
+            totals[f"{name}@{part}"] = totals.get(f"{name}@{part}", 0) + amount
+    return totals
 
 
 @dataclass(slots=True)
@@ -188,14 +188,14 @@ class Run:
     @property
     def events(self) -> tuple[Event, ...]:
         """All events in call-graph order."""
-        return tuple(event for _, event, _ in self._sorted())
+        return tuple(event for _, event, _ in self._sorted_events())
 
     @property
     def predictions(self) -> list[Any]:
         """DSPy's trace entries in call-graph order."""
-        return [made for _, _, made in self._sorted() if made is not None]
+        return [entry for _, _, entry in self._sorted_events() if entry is not None]
 
-    def _sorted(self) -> list[tuple[tuple[int, ...], Event, Any]]:
+    def _sorted_events(self) -> list[tuple[tuple[int, ...], Event, Any]]:
         return sorted(self._events, key=lambda entry: entry[0])
 
 
@@ -226,7 +226,7 @@ def recording() -> Iterator[Run]:
         _here.reset(token)
 
 
-def place() -> tuple[Run, tuple[int, ...]] | None:
+def allocate_position() -> tuple[Run, tuple[int, ...]] | None:
     """The run and the next free path in this context; None when nothing is recorded."""
     branch = _here.get()
     return None if branch is None else (branch.run, branch.child())
@@ -234,7 +234,7 @@ def place() -> tuple[Run, tuple[int, ...]] | None:
 
 def record(event: Event) -> None:
     """Add `event` at the next free path; nothing happens when nothing is recorded."""
-    if spot := place():
+    if spot := allocate_position():
         spot[0].add(spot[1], event)
 
 
@@ -275,16 +275,16 @@ DIGITS = 6
 """Decimals of a score that count. Scores that differ by less go the same way."""
 
 
-def reaches(knob: str, score: float, threshold: float) -> bool:
+def at_least(knob: str, score: float, threshold: float) -> bool:
     """Whether `score` is at least the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
-    return _noted(knob, score, score >= _plain(threshold))
+    return _record_gate(knob, score, score >= _plain(threshold))
 
 
-def exceeds(knob: str, score: float, threshold: float) -> bool:
+def above(knob: str, score: float, threshold: float) -> bool:
     """Whether `score` is greater than the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
-    return _noted(knob, score, score > _plain(threshold))
+    return _record_gate(knob, score, score > _plain(threshold))
 
 
 def _plain(threshold: float) -> float:
@@ -292,6 +292,6 @@ def _plain(threshold: float) -> float:
     return round(threshold, DIGITS + 3)
 
 
-def _noted(knob: str, score: float, passed: bool) -> bool:
+def _record_gate(knob: str, score: float, passed: bool) -> bool:
     record(Gate(knob, score, passed))
     return passed

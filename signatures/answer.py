@@ -1,13 +1,13 @@
 """Answering calls: from passages or from the model's memory, with citations, refusals, notes or steps.
 
-Short answers: `ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `worded`, `reasoned`
-and `with_question` build the variants for the knobs `answer_format`, `cot` and `query_pos`.
+Short answers: `ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `apply_format`,
+`with_reasoning` and `with_question` build the variants for the knobs `answer_format`, `cot` and `query_pos`.
 
 Citations follow what ALCE's metrics want: a mark `[i]` names the i-th passage, numbered from 1. The program
 drops what a reply cites beyond the passages.
 
 Refusals: `INVALID` stands for a false premise, `UNSURE` for not knowing (RAG-X, prompts of Appendix D).
-`settled` replaces a reply that means one of them by those exact words.
+`normalize_refusal` replaces a reply that means one of them by those exact words.
 
 Reading notes: one call writes one short note for each passage, then the answer.
 
@@ -91,10 +91,12 @@ def one_of(options: Sequence[str]) -> Any:
     another text is still read.
     """
 
-    def spelled(value: Any) -> Any:
+    def to_option(value: Any) -> Any:
         return (option_of(value, options) or value) if isinstance(value, str) else value
 
-    return Annotated[str, BeforeValidator(spelled), WithJsonSchema({"type": "string", "enum": list(options)})]
+    return Annotated[
+        str, BeforeValidator(to_option), WithJsonSchema({"type": "string", "enum": list(options)})
+    ]
 
 
 def option_of(text: str, options: Sequence[str]) -> str:
@@ -106,19 +108,19 @@ def _bare(text: str) -> str:
     return text.strip(" \t\n.,;:!()[]\"'").casefold()
 
 
-def limited(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
+def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
     """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
-    told = desc or signature.output_fields[name].json_schema_extra["desc"]
-    return _again(signature, name, one_of(options), told)
+    description = desc or signature.output_fields[name].json_schema_extra["desc"]
+    return _redeclare_output(signature, name, one_of(options), description)
 
 
-def _again(signature: Any, name: str, kind: Any, desc: str) -> Any:
+def _redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
     """`signature` with the output `name` declared anew in its place."""
-    place = list(signature.output_fields).index(name)
-    return signature.delete(name).insert(place, name, dspy.OutputField(desc=desc), kind)
+    position = list(signature.output_fields).index(name)
+    return signature.delete(name).insert(position, name, dspy.OutputField(desc=desc), kind)
 
 
-def worded(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
+def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
     """`signature`, which asks for a short answer, asking for one in `answer_format` instead.
 
     Where the format has options, an output `answer` is limited to them and to `also`.
@@ -129,23 +131,23 @@ def worded(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
         return signature
     wanted = FORMATS[answer_format]
     phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what), (f" {_FEW}", f": {wanted.what}"))
-    made = signature.with_instructions(_replaced(signature.instructions, phrases))
+    new_signature = signature.with_instructions(_replace_all(signature.instructions, phrases))
     for name, info in signature.output_fields.items():
-        told = (info.json_schema_extra or {}).get("desc") or ""
-        if (other := _replaced(told, phrases)) != told:
-            made = made.with_updated_fields(name, desc=other)
-    if wanted.options and "answer" in made.output_fields:
-        return limited(made, "answer", (*wanted.options, *also))
-    return made
+        description = (info.json_schema_extra or {}).get("desc") or ""
+        if (other := _replace_all(description, phrases)) != description:
+            new_signature = new_signature.with_updated_fields(name, desc=other)
+    if wanted.options and "answer" in new_signature.output_fields:
+        return limit_options(new_signature, "answer", (*wanted.options, *also))
+    return new_signature
 
 
-def _replaced(text: str, phrases: Sequence[tuple[str, str]]) -> str:
+def _replace_all(text: str, phrases: Sequence[tuple[str, str]]) -> str:
     for old, new in phrases:
         text = text.replace(old, new)
     return text
 
 
-def reasoned(signature: Any) -> Any:
+def with_reasoning(signature: Any) -> Any:
     """`signature` with a step-by-step `reasoning` before its other outputs."""
     return signature.prepend(
         "reasoning", dspy.OutputField(desc="one or two short steps that lead to the answer"), str
@@ -170,21 +172,21 @@ def with_question(signature: Any, position: str) -> Any:
 _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
-def within(answer: str, n: int) -> tuple[str, int]:
+def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
     """`answer` without marks of passages beyond the first `n`, and how many such marks there were.
 
     A mark of several passages, `[1, 2]`, becomes one for each.
     """
     wrong = 0
 
-    def kept(found: re.Match[str]) -> str:
+    def filter_marks(match: re.Match[str]) -> str:
         nonlocal wrong
-        numbers = [int(number) for number in re.findall(r"\d+", found[2])]
+        numbers = [int(number) for number in re.findall(r"\d+", match[2])]
         inside = [number for number in numbers if 1 <= number <= n]
         wrong += len(numbers) - len(inside)
-        return found[1] + "".join(f"[{number}]" for number in inside) if inside else ""
+        return match[1] + "".join(f"[{number}]" for number in inside) if inside else ""
 
-    return _MARK.sub(kept, answer).strip(), wrong
+    return _MARK.sub(filter_marks, answer).strip(), wrong
 
 
 INVALID = "invalid question"
@@ -229,7 +231,7 @@ class ReferenceAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
-def settled(text: str) -> str:
+def normalize_refusal(text: str) -> str:
     """`text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
     plain = text.replace("\u2019", "'").strip(" \n\"'.!").casefold().replace("do not know", "don't know")
     if not plain or UNSURE.casefold() in plain:

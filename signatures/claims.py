@@ -4,8 +4,9 @@ Claims and queries (section 3.3 and Table 8): `ClaimSplit` takes an answer apart
 each, `ClaimKnown` judges one of them, and `QuestionSplit` writes queries from the question alone.
 
 Proxy model (sections 3.1 and 3.2): it decides between two answers of the main model, without passages and
-with them. `reader` gives the main model's calls (Table 9). `judged` swaps a judgement's yes or no for a
-confidence. The proxy's answer has the name `heuristic_answer`, so that it is never taken for the answer.
+with them. `reader` gives the main model's calls (Table 9). `with_judgement` swaps a judgement's yes or no
+for a confidence. The proxy's answer has the name `heuristic_answer`, so that it is never taken for the
+answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, worded
+from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -102,7 +103,7 @@ class KnowingAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
-def judged(signature: Any, by: str) -> Any:
+def with_judgement(signature: Any, by: str) -> Any:
     """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
     if by != "confidence":
         return signature
@@ -117,7 +118,7 @@ def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
     without passages it is a paragraph.
     """
     if answer_format == "cited":
-        return worded(ClosedBookAnswer, "long"), ShortAnswer
+        return apply_format(ClosedBookAnswer, "long"), ShortAnswer
     read = KnowingAnswer if own_knowledge else ShortAnswer
     if answer_format == "long":
         read = read.with_instructions(f"{read.instructions}\n\nLeave out what you are not sure of.")

@@ -22,7 +22,7 @@ _ACTIONS = {
 }
 
 
-def _described(actions: Sequence[str]) -> str:
+def _describe_actions(actions: Sequence[str]) -> str:
     return "; ".join(f"{action}: {_ACTIONS[action]}" for action in actions)
 
 
@@ -56,14 +56,14 @@ class ChooseAction(dspy.Signature):
     question: str = dspy.InputField()
     trajectory: list[str] = dspy.InputField(desc="earlier searches and what they found")
     action: Literal["rewrite", "decompose", "disambiguate", "answer"] = dspy.OutputField(
-        desc=_described(list(_ACTIONS))
+        desc=_describe_actions(list(_ACTIONS))
     )
 
 
 def choosing(kinds: Sequence[str]) -> Any:
     """`ChooseAction` with no kinds of query but `kinds`."""
     actions = (*kinds, "answer")
-    return ChooseAction.with_updated_fields("action", Literal[actions], desc=_described(actions))
+    return ChooseAction.with_updated_fields("action", Literal[actions], desc=_describe_actions(actions))
 
 
 Percent = Annotated[int, Field(ge=0, le=100)]

@@ -107,7 +107,7 @@ class VerifyDocuments(dspy.Signature):
     sufficient: Literal["YES", "NO"] = dspy.OutputField()
 
 
-def picked(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
+def pick_positions(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
     """Positions from 0 of at most `k` of the `n` documents that `ids` name, and how many ids name none.
 
     An id that comes twice counts once.

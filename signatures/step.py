@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import dspy
 
-from ragc.signatures.answer import limited, one_of
+from ragc.signatures.answer import limit_options, one_of
 
 
 class ReactStep(dspy.Signature):
@@ -130,7 +130,7 @@ class ForcedAnswer(dspy.Signature):
 def agent_step(actions: Sequence[str], *, graded: bool) -> Any:
     """AgentStep that may take `actions` or finish; without its grade unless `graded`."""
     names = (*actions, FINISH)
-    step = limited(AgentStep, "action", names, f"one of: {', '.join(names)}")
+    step = limit_options(AgentStep, "action", names, f"one of: {', '.join(names)}")
     if graded:
-        return limited(step, "grade", ("none", *GRADES))
+        return limit_options(step, "grade", ("none", *GRADES))
     return step.delete("grade").delete("explanation").delete("improvement")

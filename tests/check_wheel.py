@@ -64,8 +64,8 @@ def expected(settings: dict[str, dict[str, str | list[str]]]) -> set[str]:
 def files(package: str, source: Path, settings: dict[str, dict[str, str | list[str]]]) -> set[str]:
     """The names in the wheel of one package's files."""
     patterns = ["*.py", *settings["package-data"].get(package, [])]
-    found = (path for pattern in patterns for path in source.glob(pattern))
-    return {f"{package.replace('.', '/')}/{path.relative_to(source).as_posix()}" for path in found}
+    paths = (path for pattern in patterns for path in source.glob(pattern))
+    return {f"{package.replace('.', '/')}/{path.relative_to(source).as_posix()}" for path in paths}
 
 
 def python(*arguments: str, path: str = "", cwd: str | None = None) -> None:
@@ -80,8 +80,8 @@ def python(*arguments: str, path: str = "", cwd: str | None = None) -> None:
         text=True,
     )
     if done.returncode:
-        said = f"{done.stdout}{done.stderr}".splitlines()[-20:]
-        sys.exit("\n".join([*said, f"{' '.join(arguments[:2])} failed"]))
+        tail = f"{done.stdout}{done.stderr}".splitlines()[-20:]
+        sys.exit("\n".join([*tail, f"{' '.join(arguments[:2])} failed"]))
 
 
 if __name__ == "__main__":

@@ -127,16 +127,18 @@ def version_of(item: Mapping[str, Any]) -> str:
 
 def markers_of(items: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The marker of each package that nothing asks for without one."""
-    asked: dict[str, set[str]] = {}
+    markers: dict[str, set[str]] = {}
     own = [Requirement(text) for text in _own_requirements()]
     needs = [
         Requirement(text) for item in items.values() for text in item["metadata"].get("requires_dist", ())
     ]
     for need in (*own, *needs):
         marker = str(need.marker or "")
-        asked.setdefault(canonicalize_name(need.name), set()).add("" if "extra" in marker else marker)
+        markers.setdefault(canonicalize_name(need.name), set()).add("" if "extra" in marker else marker)
     return {
-        name: " or ".join(sorted(found)) for name, found in asked.items() if name in items and "" not in found
+        name: " or ".join(sorted(alternatives))
+        for name, alternatives in markers.items()
+        if name in items and "" not in alternatives
     }
 
 
@@ -159,14 +161,14 @@ def hashes_of(
             files = list_files(client, index, name)
         except (httpx.HTTPError, LookupError, ValueError):
             continue
-        if found := usable(files.items(), version):
-            return found
+        if hashes := usable(files.items(), version):
+            return hashes
     return []
 
 
 def usable(files: Iterable[tuple[str, Link]], version: str) -> list[str]:
     """The known SHA-256 of the wheels for supported machines, and of the sources, of `version`."""
-    found: set[str] = set()
+    hashes: set[str] = set()
     for filename, link in files:
         try:
             if filename.endswith(".whl"):
@@ -179,8 +181,8 @@ def usable(files: Iterable[tuple[str, Link]], version: str) -> list[str]:
         except ValueError:
             continue
         if fits and link.sha256 and str(own) == version:
-            found.add(link.sha256)
-    return sorted(found)
+            hashes.add(link.sha256)
+    return sorted(hashes)
 
 
 def _fits(interpreter: str, abi: str) -> bool:

@@ -386,13 +386,15 @@ def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compile
 
 def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
     from ragc.metrics.failures import Failures
-    from ragc.optimizers.search.trial import Tried
+    from ragc.optimizers.search.trial import TrialResult
     from ragc.optimizers.space import Candidate
 
     candidate = Candidate({"top_k": 3}, demos=2)
-    trial = Tried(4, candidate, ({"em": 1.0},) * 9, (0.5,), False, {}, Failures.among(["", "unreadable"]))
+    trial = TrialResult(
+        4, candidate, ({"em": 1.0},) * 9, (0.5,), False, {}, Failures.among(["", "unreadable"])
+    )
     assert repr(trial) == (
-        "Tried(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, top_k=3)"
+        "TrialResult(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, top_k=3)"
     )
 
 

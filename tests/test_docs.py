@@ -25,7 +25,7 @@ from ragc import recipe as recipes
 from ragc import targets
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -134,7 +134,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def scripted() -> ScriptedTarget:
-    return ScriptedTarget(Filling(fields={"answer": "StopIteration"}))
+    return ScriptedTarget(SchemaReplies(fields={"answer": "StopIteration"}))
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_every_program_has_a_page_and_is_listed() -> None:
         assert f"| [`{entry.id}`]({entry.id}.md) | {entry.about} | {entry.paper} |" in listed
         page = (DOCS / f"methods/{entry.id}.md").read_text("utf-8")
         assert page.count("```mermaid") == 1
-        for knob in entry.knobs.declared():
+        for knob in entry.knobs.list_knobs():
             assert f"| `{knob.name}` |" in page
         for step in entry.flow:
             assert f"| {step.source} | {step.target} |" in page

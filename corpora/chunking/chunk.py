@@ -15,7 +15,7 @@ from ragc.records import Passage
 METHODS = ("text", "markdown", "sections")
 
 
-def cut(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
+def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
     """`passage` in chunks of at most `size` tokens, the next repeating at most `overlap * size` of them.
 
     Raises UnknownName unless `by` is one of `METHODS`, UsageError unless `size >= 1` and `0 <= overlap < 1`.
@@ -29,7 +29,7 @@ def cut(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> 
 def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:
     """What fingerprints say of a cut: nothing when passages stay whole (`size` None).
 
-    Raises UnknownName and UsageError as `cut` does.
+    Raises UnknownName and UsageError as `chunk_passage` does.
     """
     check(by)
     if size is None:
@@ -47,7 +47,7 @@ def check(by: str) -> None:
 def version(by: str = "text") -> list[str | int]:
     """What the chunks of a method depend on beside its arguments; JSON values for a fingerprint.
 
-    For `text` it is `[chunking.VERSION]`. Raises UnknownName as `cut` does.
+    For `text` it is `[chunking.VERSION]`. Raises UnknownName as `chunk_passage` does.
     """
     check(by)
     if by == "text":

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ragc.corpora.chunking import tokens
 from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
-from ragc.corpora.chunking.text import Cutter, check, last
+from ragc.corpora.chunking.text import Cutter, check, last_between
 from ragc.records import Passage
 
 VERSION = 1
@@ -49,21 +49,23 @@ def chunk_markdown(
     text = passage.text
     if len(text) * 4 <= size or tokens.count(text) <= size:  # a character has at most four tokens
         return (passage,)
-    found = blocks(text)
-    outline = Outline(text, found)
+    text_blocks = blocks(text)
+    outline = Outline(text, text_blocks)
     return tuple(
         replace(
             passage,
             id=f"{passage.id}#{n}",
-            title=_headed(passage.title, outline.path(start)) if headed else passage.title,
+            title=_section_title(passage.title, outline.path(start)) if headed else passage.title,
             text=text[start:end],
             start=start,
         )
-        for n, (start, end) in enumerate(_MarkdownCutter(text, size, int(overlap * size), found).spans())
+        for n, (start, end) in enumerate(
+            _MarkdownCutter(text, size, int(overlap * size), text_blocks).spans()
+        )
     )
 
 
-def _headed(title: str, path: tuple[str, ...]) -> str:
+def _section_title(title: str, path: tuple[str, ...]) -> str:
     """`title: path`, without a first heading that only says the title again."""
     if path and path[0].casefold() == title.strip().casefold():
         path = path[1:]
@@ -73,27 +75,27 @@ def _headed(title: str, path: tuple[str, ...]) -> str:
 class _MarkdownCutter(Cutter):
     """As its base, with the places between the blocks of a markdown text before all others."""
 
-    def __init__(self, text: str, size: int, repeated: int, found: tuple[Block, ...]) -> None:
+    def __init__(self, text: str, size: int, repeated: int, text_blocks: tuple[Block, ...]) -> None:
         super().__init__(text, size, repeated)
-        self.heads = [block.start for block in found if block.level and not block.depth]
-        self.whole = [block for block in found if block.kind in _WHOLE and self._fits(block)]
+        self.heads = [block.start for block in text_blocks if block.level and not block.depth]
+        self.whole = [block for block in text_blocks if block.kind in _WHOLE and self._fits(block)]
         self.whole_starts = [block.start for block in self.whole]
-        self.leaves = [leaf for block in found for leaf in _leaves(text, block)]
+        self.leaves = [leaf for block in text_blocks for leaf in _leaves(text, block)]
         self.leaf_starts = [leaf.start for leaf in self.leaves]
         ranks: dict[int, int] = {}  # of what starts there: 1 to 6 for a section, then more the deeper
-        for block in (*found, *(leaf for leaf in self.leaves if leaf.kind == "line")):
+        for block in (*text_blocks, *(leaf for leaf in self.leaves if leaf.kind == "line")):
             ranks[block.start] = min(self._rank(block), ranks.get(block.start, _LAST))
-        glued = {block.end for block in found if block.level}
+        glued = {block.end for block in text_blocks if block.level}
         ends = {start: self._before(start) for start in sorted(ranks) if start}
-        kept = {start for start in ranks if self._in_whole(start)}
+        inner_starts = {start for start in ranks if self._inside_whole_block(start)}
         by_rank: defaultdict[int, list[int]] = defaultdict(list)
         for start, end in ends.items():
-            if end not in glued and start not in kept:
+            if end not in glued and start not in inner_starts:
                 by_rank[ranks[start]].append(end)
-        self.places = [start for start in sorted(ranks) if start not in kept]
+        self.places = [start for start in sorted(ranks) if start not in inner_starts]
         self.tiers = [(4 if rank < _BLOCK else 2, by_rank[rank]) for rank in sorted(by_rank)]
         self.all_ends = sorted(end for _, tier in self.tiers for end in tier)
-        self.kept_ends = [end for start, end in ends.items() if start in kept and end not in glued]
+        self.kept_ends = [end for start, end in ends.items() if start in inner_starts and end not in glued]
 
     def _rank(self, block: Block) -> int:
         """How good it is to cut before `block`, 1 the best."""
@@ -102,10 +104,10 @@ class _MarkdownCutter(Cutter):
         blank = self.text.count("\n", self._before(block.start), block.start) > 1
         return _BLOCK + 2 * block.depth - (block.kind == "line" and blank)
 
-    def _in_whole(self, place: int) -> bool:
-        """Whether `place` is inside a table or code block that is not alone longer than `size`."""
-        at = bisect_left(self.whole_starts, place) - 1
-        return at >= 0 and place < self.whole[at].end
+    def _inside_whole_block(self, position: int) -> bool:
+        """Whether `position` is inside a table or code block that is not alone longer than `size`."""
+        at = bisect_left(self.whole_starts, position) - 1
+        return at >= 0 and position < self.whole[at].end
 
     def _fits(self, block: Block) -> bool:
         """Whether a block is alone at most `size` tokens long, as tokens fall in its text."""
@@ -121,16 +123,16 @@ class _MarkdownCutter(Cutter):
         if limit == self.length:
             return limit
         for part, ends in self.tiers:
-            if end := last(ends, max(done, start + (limit - start) // part), limit):
+            if end := last_between(ends, max(done, start + (limit - start) // part), limit):
                 return end
         leaf = self._leaf(limit)
         low = max(start, done)
         if leaf is None or self._fits(leaf):
-            if end := last(self.all_ends, low, limit):
+            if end := last_between(self.all_ends, low, limit):
                 return end
             if start < done:
                 return 0
-            if end := last(self.kept_ends, low, limit):
+            if end := last_between(self.kept_ends, low, limit):
                 return end
         return super()._boundary(start, max(done, leaf.start if leaf else 0), limit)
 
@@ -141,16 +143,16 @@ class _MarkdownCutter(Cutter):
 
     def _next(self, start: int, end: int) -> int:
         """As in the base, but from a heading or a block where one starts in what may be repeated."""
-        place, new = super()._next(start, end), self._skip(end)
-        if place >= new:
+        position, new = super()._next(start, end), self._skip(end)
+        if position >= new:
             return new
-        if head := last(self.heads, place - 1, new):
+        if head := last_between(self.heads, position - 1, new):
             better = head
         else:
-            at = bisect_left(self.places, place)
+            at = bisect_left(self.places, position)
             better = min(self.places[at], new) if at < len(self.places) else new
-            if better > place + (new - place) // 2 and not self._in_whole(place):
-                return place
+            if better > position + (new - position) // 2 and not self._inside_whole_block(position):
+                return position
         return better if better == new or tokens.count(self.text[better:end]) <= self.repeated else new
 
 

@@ -71,7 +71,7 @@ def blocks(text: str) -> tuple[Block, ...]:
     `DEEPEST`, and what follows those, are not told from the item around them.
     """
     lines = _lines(text)
-    found: list[Block] = []
+    result: list[Block] = []
     for token in _parser().parse(text):
         kind = _KINDS.get(token.type)
         if kind is None or token.map is None:
@@ -83,17 +83,17 @@ def blocks(text: str) -> tuple[Block, ...]:
             last -= 1
         if first <= last:
             level = int(token.tag[1:]) if kind == "heading" else 0
-            found.append(Block(kind, lines[first][0], lines[last][1], token.level, level))
-    return tuple(found)
+            result.append(Block(kind, lines[first][0], lines[last][1], token.level, level))
+    return tuple(result)
 
 
 class Outline:
     """The headings of a text; the text is read once."""
 
-    def __init__(self, text: str, found: tuple[Block, ...] | None = None) -> None:
-        """`found` are the blocks of `text` where they are known already."""
+    def __init__(self, text: str, text_blocks: tuple[Block, ...] | None = None) -> None:
+        """`text_blocks` are the blocks of `text` where they are known already."""
         self.text = text
-        known = blocks(text) if found is None else found
+        known = blocks(text) if text_blocks is None else text_blocks
         self.headings = [block for block in known if block.level and not block.depth]
         self._starts = [heading.start for heading in self.headings]
         self._above: list[int] = []
@@ -152,24 +152,24 @@ def _plain(heading: str) -> str:
 def _inline() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    made = MarkdownIt("commonmark")
-    made.parse("ready")  # compiles its rules, which is not safe in two threads at once
-    return made
+    parser = MarkdownIt("commonmark")
+    parser.parse("ready")  # compiles its rules, which is not safe in two threads at once
+    return parser
 
 
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    made = (
+    parser = (
         MarkdownIt("commonmark", {"maxNesting": 2 * DEEPEST}).enable("table").disable(["inline", "reference"])
     )
     ends = ["paragraph", "reference", "blockquote", "list"]
-    made.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-    made.block.ruler.at("blockquote", _quote, {"alt": ends})
-    made.block.ruler.before("table", "front", _front)
-    made.parse("ready")  # compiles its rules, which is not safe in two threads at once
-    return made
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+    parser.block.ruler.at("blockquote", _quote, {"alt": ends})
+    parser.block.ruler.before("table", "front", _front)
+    parser.parse("ready")  # compiles its rules, which is not safe in two threads at once
+    return parser
 
 
 def _table(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -196,12 +196,12 @@ def _quote(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
     The library's own rule takes time with the square of the lines when a quote ends before its lines do.
     """
-    if not _quoted(state, first):
+    if not _is_quote(state, first):
         return False
     if silent:
         return True
     after = first + 1
-    while after < last and (_quoted(state, after) or not _ends(state, after, last)):
+    while after < last and (_is_quote(state, after) or not _ends(state, after, last)):
         after += 1
     state.push("quote", "blockquote", 0).map = [first, after]
     state.line = after
@@ -222,7 +222,7 @@ def _front(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     return False
 
 
-def _quoted(state: StateBlock, line: int) -> bool:
+def _is_quote(state: StateBlock, line: int) -> bool:
     if state.sCount[line] < state.blkIndent or state.is_code_block(line):
         return False
     return state.src.startswith(">", state.bMarks[line] + state.tShift[line])

@@ -86,16 +86,16 @@ class Cutter:
         first = bisect_left(self.starts, start)
         if first == len(self.starts) or self.starts[first] > start:
             first -= 1  # the token begins in the white space before
-        room = self.size
-        while room > 0:
-            limit = self.starts[first + room] if first + room < len(self.starts) else self.length
+        budget = self.size
+        while budget > 0:
+            limit = self.starts[first + budget] if first + budget < len(self.starts) else self.length
             end = self._boundary(start, done, min(limit, self.length))
             if end <= max(start, done) or self.text[done:end].isspace():
                 break
             if tokens.count(self.text[start:end]) <= self.size:
                 return end
             # Cut out of its text, a chunk can have more tokens than it had there.
-            room = min(room, bisect_left(self.starts, end) - first) - 1
+            budget = min(budget, bisect_left(self.starts, end) - first) - 1
         return start + 1 if start >= done else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
@@ -104,9 +104,9 @@ class Cutter:
             return limit
         half = max(done, start + (limit - start) // 2)
         for ends in self.ends:
-            if end := last(ends, half, limit):
+            if end := last_between(ends, half, limit):
                 return end
-        return last(self.spaces, max(start, done), limit) or limit
+        return last_between(self.spaces, max(start, done), limit) or limit
 
     def _next(self, start: int, end: int) -> int:
         """Where the chunk after (start, end) starts: before `end` when something is repeated."""
@@ -116,18 +116,18 @@ class Cutter:
         inside = self.starts[max(0, at - self.repeated) : at]
         low = max(start + 1, inside[0])
         words = self.words[bisect_left(self.words, low) : bisect_left(self.words, end)]
-        for place in words or inside:
-            if place >= low and tokens.count(self.text[place:end]) <= self.repeated:
-                return place
+        for position in words or inside:
+            if position >= low and tokens.count(self.text[position:end]) <= self.repeated:
+                return position
         return self._skip(end)
 
     def _skip(self, start: int) -> int:
         """The first character from `start` on that is not white space."""
-        found = _SPACE.match(self.text, start)
-        return found.end() if found else start
+        match = _SPACE.match(self.text, start)
+        return match.end() if match else start
 
 
-def last(places: Sequence[int], low: int, high: int) -> int:
+def last_between(places: Sequence[int], low: int, high: int) -> int:
     """The last of `places` in (low, high], 0 when there is none."""
     at = bisect_right(places, high) - 1
     return places[at] if at >= 0 and places[at] > low else 0

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from ragc.corpora.datasets.base import Card, Loaded
+from ragc.corpora.datasets.base import Card, Dataset
 from ragc.corpora.datasets.base import load as load_file
 from ragc.errors import UnknownName
 
@@ -32,11 +32,11 @@ FILES = {
 
 def card(id: str) -> Card:
     """The card of a data set; raises UnknownName."""
-    found: Card = _module(id).CARD
-    return found
+    result: Card = _module(id).CARD
+    return result
 
 
-def load(id: str, path: Path) -> Loaded:
+def load(id: str, path: Path) -> Dataset:
     """All that an official file of a data set holds. Raises UnknownName, or DataError with all problems."""
     return load_file(card(id), _module(id).read, path)
 

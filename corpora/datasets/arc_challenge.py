@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, documents, each, part
-from ragc.corpora.files.row import Row, shown
+from ragc.corpora.datasets.base import Card, Item, documents, read_part, read_parts
+from ragc.corpora.files.row import Row, short_repr
 from ragc.records import Question
 
 CARD = Card(
@@ -39,10 +39,10 @@ def with_options(row: Row, dataset: str) -> Item:
     `extra` keeps the options as `choices`, by letter, and what else the row says.
     """
     if isinstance(row.values.get("question"), dict):
-        made = part(row, "question", row.values["question"], _official)
+        stem_and_options = read_part(row, "question", row.values["question"], _official)
     else:
-        made = _listed(row)
-    stem, options = made or ("", {})
+        stem_and_options = _stem_and_choices(row)
+    stem, options = stem_and_options or ("", {})
     key = _letter(row, "answerKey")
     if key and options and key not in options:
         row.problems.append(f"`answerKey` is option {key}, and the options are {', '.join(options)}")
@@ -58,31 +58,31 @@ def with_options(row: Row, dataset: str) -> Item:
 
 
 def _official(row: Row) -> tuple[str, dict[str, str]]:
-    options = each(row, "choices", lambda one: (_letter(one, "label"), one.text("text")), needed=True)
+    options = read_parts(row, "choices", lambda one: (_letter(one, "label"), one.text("text")), needed=True)
     return row.text("stem"), _by_letter(row, options)
 
 
-def _listed(row: Row) -> tuple[str, dict[str, str]]:
+def _stem_and_choices(row: Row) -> tuple[str, dict[str, str]]:
     stem = row.text("question_stem" if "question_stem" in row.values else "question")
     if "choices" not in row.values:
         row.problems.append("`choices` is missing.")
         return stem, {}
-    return stem, part(row, "choices", row.values["choices"], _lists) or {}
+    return stem, read_part(row, "choices", row.values["choices"], _lists) or {}
 
 
 def _lists(row: Row) -> dict[str, str]:
     texts, labels = row.texts("text", needed=True), row.texts("label", needed=True, number=True)
     if len(texts) != len(labels):
         row.problems.append(f"holds {len(texts)} texts and {len(labels)} labels, as many are needed")
-    named = [Row("", {"label": label}, row.problems) for _, label in row.numbered(list(labels))]
+    named = [Row("", {"label": label}, row.problems) for _, label in row.enumerate_items(list(labels))]
     return _by_letter(row, [(_letter(one, "label"), text) for one, text in zip(named, texts, strict=False)])
 
 
 def _by_letter(row: Row, options: list[tuple[str, str]]) -> dict[str, str]:
-    made = dict(options)
-    if len(made) < len(options) and not row.problems:
+    by_letter = dict(options)
+    if len(by_letter) < len(options) and not row.problems:
         row.problems.append("a label stands at two options")
-    return made
+    return by_letter
 
 
 def _letter(row: Row, name: str) -> str:
@@ -91,7 +91,7 @@ def _letter(row: Row, name: str) -> str:
         return LETTERS[int(label) - 1]
     if label and label not in LETTERS:
         row.problems.append(
-            f"`{name}` is {shown(label)}, a letter from A to E or a number from 1 to 5 is needed"
+            f"`{name}` is {short_repr(label)}, a letter from A to E or a number from 1 to 5 is needed"
         )
         return ""
     return label

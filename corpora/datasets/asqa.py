@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, documents, each, leaves
+from ragc.corpora.datasets.base import Card, Item, documents, read_parts, read_texts
 from ragc.corpora.files.row import Row
 from ragc.records import Question
 
@@ -37,8 +37,8 @@ def read(row: Row) -> Item:
     `extra` keeps `qa_pairs` as they are, which is where programs find the sub-questions, and the
     `long_answers` of the annotators. ALCE's `docs` become the passages that come with the question.
     """
-    pairs = each(row, "qa_pairs", _answers, needed=True)
-    written = each(row, "annotations", lambda one: one.text("long_answer", blank=True))
+    pairs = read_parts(row, "qa_pairs", _answers, needed=True)
+    written = read_parts(row, "annotations", lambda one: one.text("long_answer", blank=True))
     passages = documents(row, "docs", CARD.id)
     question = Question(
         row.text("sample_id" if "sample_id" in row.values else "id", number=True),
@@ -57,4 +57,4 @@ def read(row: Row) -> Item:
 
 def _answers(row: Row) -> list[str]:
     row.text("question")
-    return leaves(row, "short_answers")
+    return read_texts(row, "short_answers")

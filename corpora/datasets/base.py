@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.corpora.files.records import data_error
-from ragc.corpora.files.row import Row, kind, no_columns, shown
+from ragc.corpora.files.row import Row, kind, no_columns, short_repr
 from ragc.corpora.files.rows import UTF_8, rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
@@ -59,7 +59,7 @@ ReadRow = Callable[[Row], Item]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class Dataset:
     """A data set's file as read: its questions, all passages that come with them, and what was left out."""
 
     questions: tuple[Question, ...]
@@ -73,41 +73,41 @@ def passage_of(dataset: str, title: str, text: str) -> Passage:
     return Passage(f"{dataset}-{mark}", title, text)
 
 
-def load(card: Card, read: ReadRow, path: Path) -> Loaded:
+def load(card: Card, read: ReadRow, path: Path) -> Dataset:
     """Everything in the official file at `path`. Raises DataError with every problem of it."""
     questions: dict[str, Question] = {}
     passages: dict[str, Passage] = {}
     problems: list[str] = []
     skipped: list[str] = []
     for row in rows(path, under=card.under, encoding=UTF_8):
-        made = None
+        item = None
         if not row.problems:
             try:
-                made = read(row)
+                item = read(row)
             except Skip as rule:
-                skipped.append(f"{row.place}: {rule}")
+                skipped.append(f"{row.location}: {rule}")
                 continue
         if row.absent:
             problems.append(no_columns(row))
             break
-        if made is not None and not row.problems:
-            question, own = made
+        if item is not None and not row.problems:
+            question, own = item
             if question.id in questions:
-                row.problems.append(f"the id {shown(question.id)} was used before")
+                row.problems.append(f"the id {short_repr(question.id)} was used before")
             questions[question.id] = question
             passages |= {passage.id: passage for passage in own}
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
     if problems:
         raise data_error(str(path), problems)
     if not questions:
         raise DataError(str(path), [f"the file holds no question of {card.id}; give {card.file}"])
-    return Loaded(tuple(questions.values()), tuple(passages.values()), tuple(skipped))
+    return Dataset(tuple(questions.values()), tuple(passages.values()), tuple(skipped))
 
 
 _Part = TypeVar("_Part")
 
 
-def part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _Part | None:
+def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _Part | None:
     """What `read` makes of the object `value`, which stands at `name` in `row`; None if it is no object.
 
     Its problems become those of `row`, each with `name` before it.
@@ -115,30 +115,30 @@ def part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _P
     if not isinstance(value, dict):
         row.problems.append(f"`{name}` is {kind(value)}, an object is needed")
         return None
-    inner = Row(row.place, value)
-    made = read(inner)
+    inner = Row(row.location, value)
+    result = read(inner)
     row.problems += [f"`{name}`: {problem}" for problem in inner.problems]
-    return made
+    return result
 
 
-def each(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
+def read_parts(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
     """What `read` makes of every object in the list `name`; at least one is there when `needed`."""
-    values = row.numbered(row.items(name, needed=needed))
-    made = [part(row, f"{name}[{at}]", value, read) for at, value in values]
-    return [item for item in made if item is not None]
+    values = row.enumerate_items(row.items(name, needed=needed))
+    parts = [read_part(row, f"{name}[{at}]", value, read) for at, value in values]
+    return [item for item in parts if item is not None]
 
 
-def leaves(row: Row, name: str) -> list[str]:
+def read_texts(row: Row, name: str) -> list[str]:
     """The texts of a field that holds a text, a list of them or a list of lists; blank ones are left out."""
     if name not in row.values:
         row.text(name)
         return []
-    found = [row.values[name]]
+    items = [row.values[name]]
     for _ in range(2):
-        found = [leaf for item in found for leaf in (item if isinstance(item, list) else [item])]
-    if wrong := [leaf for leaf in found if not isinstance(leaf, str)]:
+        items = [leaf for item in items for leaf in (item if isinstance(item, list) else [item])]
+    if wrong := [leaf for leaf in items if not isinstance(leaf, str)]:
         row.problems.append(f"`{name}` holds {kind(wrong[0])}, a string or lists of strings are needed")
-    return [leaf for leaf in found if isinstance(leaf, str) and leaf.strip()]
+    return [leaf for leaf in items if isinstance(leaf, str) and leaf.strip()]
 
 
 def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
@@ -146,8 +146,8 @@ def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
 
     A title may be missing or blank; a document without text is left out, and so is one that came before.
     """
-    made = each(row, name, lambda inner: _document(inner, dataset))
-    return tuple({passage.id: passage for passage in made if passage.text}.values())
+    passages = read_parts(row, name, lambda inner: _document(inner, dataset))
+    return tuple({passage.id: passage for passage in passages if passage.text}.values())
 
 
 def _document(row: Row, dataset: str) -> Passage:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, Skip, each, leaves, passage_of
-from ragc.corpora.files.row import Row, shown
+from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts, read_texts
+from ragc.corpora.files.row import Row, short_repr
 from ragc.errors import nearest
 from ragc.records import Passage, Question
 
@@ -33,17 +33,18 @@ def read(row: Row) -> Item:
     list with their synonyms, whose grouping `extra` keeps as `exact_answer`. Summaries have none; theirs
     are the ideal answers. A question whose answer is there but blank is left out.
     """
-    asked = row.text("type")
-    if asked and asked not in TYPES:
+    question_type = row.text("type")
+    if question_type and question_type not in TYPES:
         known = ", ".join(TYPES)
         row.problems.append(
-            f"`type` is {shown(asked)}, one of {known} is needed.{nearest(asked[:80], TYPES)}"
+            f"`type` is {short_repr(question_type)}, one of {known} is "
+            f"needed.{nearest(question_type[:80], TYPES)}"
         )
-    field = "ideal_answer" if asked == "summary" else "exact_answer"
-    answers = leaves(row, field)
-    if asked == "yesno":
+    field = "ideal_answer" if question_type == "summary" else "exact_answer"
+    answers = read_texts(row, field)
+    if question_type == "yesno":
         answers = _yes_or_no(row, answers)
-    passages = {p.id: p for p in each(row, "snippets", _snippet) if p.text}
+    passages = {p.id: p for p in read_parts(row, "snippets", _snippet) if p.text}
     question = Question(
         row.text("id", number=True),
         row.text("body"),
@@ -51,20 +52,22 @@ def read(row: Row) -> Item:
         gold_ids=tuple(passages),
         context_ids=tuple(passages),
         extra={
-            "type": asked,
+            "type": question_type,
             "documents": [_pmid(url) for url in row.texts("documents")],
             **{name: row.values[name] for name in ("exact_answer", "ideal_answer") if name in row.values},
         },
     )
     if not answers and not row.problems:
-        raise Skip(f"a {asked} question whose `{field}` is blank")
+        raise Skip(f"a {question_type} question whose `{field}` is blank")
     return question, tuple(passages.values())
 
 
 def _yes_or_no(row: Row, answers: list[str]) -> list[str]:
     plain = [answer.strip().rstrip(".").lower() for answer in answers]
     if wrong := [answer for answer in plain if answer not in ("yes", "no")]:
-        row.problems.append(f"`exact_answer` of a yes/no question is {shown(wrong[0])}, yes or no is needed")
+        row.problems.append(
+            f"`exact_answer` of a yes/no question is {short_repr(wrong[0])}, yes or no is needed"
+        )
     return plain
 
 

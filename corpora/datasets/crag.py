@@ -8,8 +8,8 @@ import json
 import warnings
 from collections.abc import Iterable
 
-from ragc.corpora.datasets.base import Card, Item, Skip, each, passage_of
-from ragc.corpora.files.row import MOST_PROBLEMS, Row, kind, shown
+from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts
+from ragc.corpora.files.row import MOST_PROBLEMS, Row, kind, short_repr
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -43,13 +43,13 @@ def read(row: Row) -> Item:
     page its passage's id, address and date. Raises UsageError when the extra for HTML is not installed.
     """
     answers = _answers(row)
-    found = each(row, "search_results", _page) if answers and not row.problems else []
-    pages = {passage.id: (passage, facts) for passage, facts in found if passage.text}
+    results = read_parts(row, "search_results", _page) if answers and not row.problems else []
+    pages = {passage.id: (passage, facts) for passage, facts in results if passage.text}
     question = Question(
         row.text("interaction_id"),
         row.text("query"),
         answers,
-        split=_split(row),
+        split=_read_split(row),
         context_ids=tuple(pages),
         query_time=row.text("query_time"),
         extra={
@@ -82,15 +82,15 @@ def _page(row: Row) -> tuple[Passage, dict[str, str]]:
 def _answers(row: Row) -> tuple[str, ...]:
     if "answer" not in row.values:
         row.text("answer")
-    given = [("answer", row.values.get("answer"))]
+    fields = [("answer", row.values.get("answer"))]
     for name in ("alt_ans", "alternative_answers"):
-        given += [(name, value) for value in _alternatives(row, name)]
-    return tuple(dict.fromkeys(_said(row, given)))
+        fields += [(name, value) for value in _alternatives(row, name)]
+    return tuple(dict.fromkeys(_stated_texts(row, fields)))
 
 
-def _said(row: Row, given: Iterable[tuple[str, object]]) -> Iterable[str]:
+def _stated_texts(row: Row, fields: Iterable[tuple[str, object]]) -> Iterable[str]:
     """The values that say something, as texts; numbers count as texts."""
-    for name, value in given:
+    for name, value in fields:
         if len(row.problems) >= MOST_PROBLEMS:
             return
         if isinstance(value, bool) or not isinstance(value, str | int | float | None):
@@ -123,11 +123,11 @@ def _spelled_list(text: str) -> list[object] | None:
     return spelled if isinstance(spelled, list) else None
 
 
-def _split(row: Row) -> str:
+def _read_split(row: Row) -> str:
     value = row.values.get("split")
     if value is None:
         return ""
     if type(value) is not int or value not in range(len(SPLITS)):
-        row.problems.append(f"`split` is {shown(value)}, 0 or 1 is needed")
+        row.problems.append(f"`split` is {short_repr(value)}, 0 or 1 is needed")
         return ""
     return SPLITS[value]

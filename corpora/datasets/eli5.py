@@ -36,11 +36,11 @@ def read(row: Row) -> Item:
 
     A row without an id has one made of its question. ALCE's `docs` become the passages that come with it.
     """
-    asked = row.text("question")
+    text = row.text("question")
     passages = documents(row, "docs", CARD.id)
     question = Question(
-        row.text("id", number=True) if "id" in row.values else f"eli5-{digest(asked)[:12]}",
-        asked,
+        row.text("id", number=True) if "id" in row.values else f"eli5-{digest(text)[:12]}",
+        text,
         (row.text("answer"),),
         context_ids=tuple(passage.id for passage in passages),
         extra={

@@ -32,16 +32,16 @@ def read(row: Row) -> Item:
     `gold_ids` are all supporting passages, or none when the row does not come with each of them: a share
     of some would pass for the share of all. `extra` holds `type`, `level` and `supporting_facts`.
     """
-    given = titled_passages(row, CARD.id, glue="")
+    passages = titled_passages(row, CARD.id, glue="")
     question = Question(
         id=row.text("_id"),
         question=row.text("question"),
         answers=(row.text("answer"),),
-        gold_ids=supporting_ids(row, given),
-        context_ids=tuple(passage.id for passage in given),
-        extra=said(row, "type", "level") | {"supporting_facts": row.values.get("supporting_facts")},
+        gold_ids=supporting_ids(row, passages),
+        context_ids=tuple(passage.id for passage in passages),
+        extra=read_nonblank(row, "type", "level") | {"supporting_facts": row.values.get("supporting_facts")},
     )
-    return question, given
+    return question, passages
 
 
 def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]:
@@ -50,7 +50,7 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
     The field must be there and may be an empty list. `glue` is put between the sentences of a passage.
     """
     passages = []
-    for at, pair in row.numbered(row.items("context", needed=row.values.get("context") != [])):
+    for at, pair in row.enumerate_items(row.items("context", needed=row.values.get("context") != [])):
         match pair:
             case [str(title), [*sentences]] if all(isinstance(sentence, str) for sentence in sentences):
                 passages.append(passage_of(dataset, title.strip(), glue.join(sentences).strip()))
@@ -59,21 +59,21 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
     return tuple(dict.fromkeys(passages))
 
 
-def supporting_ids(row: Row, given: tuple[Passage, ...]) -> tuple[str, ...]:
+def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
     """The ids of the passages whose titles `supporting_facts` names, a list of [title, sentence number].
 
     In the order of the facts, each once; of two passages with a title named there, both. Nothing when a
-    title is none of a `given` passage's.
+    title is none of a `passages` passage's.
     """
     titles: dict[str, list[str]] = {}
-    for at, fact in row.numbered(row.items("supporting_facts", needed=True)):
+    for at, fact in row.enumerate_items(row.items("supporting_facts", needed=True)):
         match fact:
             case [str(title), _, *_]:
                 titles[title.strip()] = []
             case _:
                 what = f"{kind(fact)}, a list of a title and a sentence's number is needed"
                 row.problems.append(f"`supporting_facts[{at}]` is {what}")
-    for passage in given:
+    for passage in passages:
         if passage.title in titles:
             titles[passage.title].append(passage.id)
     if not all(titles.values()):
@@ -81,7 +81,7 @@ def supporting_ids(row: Row, given: tuple[Passage, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for ids in titles.values() for name in ids))
 
 
-def said(row: Row, *names: str) -> dict[str, object]:
+def read_nonblank(row: Row, *names: str) -> dict[str, object]:
     """Those string fields of `row` that are there and not blank."""
     values = {name: row.text(name, needed=False, blank=True) for name in names}
     return {name: value for name, value in values.items() if value.strip()}

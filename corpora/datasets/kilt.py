@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.corpora.datasets.base import Card, Item, each
+from ragc.corpora.datasets.base import Card, Item, read_parts
 from ragc.corpora.files.row import Row
 from ragc.records import Question
 
@@ -53,7 +53,7 @@ def read(row: Row) -> Item:
     `extra` holds `provenance`, all entries of the file in its order, `titles`, the pages they name, each
     once, and `meta` where there is something in it.
     """
-    outputs = each(row, "output", _output, needed=True)
+    outputs = read_parts(row, "output", _output, needed=True)
     answers = dict.fromkeys(answer for answer, _ in outputs if answer.strip())
     if outputs and not answers and not row.problems:
         row.problems.append("`output` holds no answer")
@@ -75,7 +75,7 @@ def read(row: Row) -> Item:
 def _output(output: Row) -> tuple[str, list[dict[str, Any]]]:
     """The answer, "" where an entry only adds provenance, and the entries of its provenance."""
     answer = output.text("answer", needed=False, blank=True)
-    return answer, each(output, "provenance", _entry)
+    return answer, read_parts(output, "provenance", _entry)
 
 
 def _entry(entry: Row) -> dict[str, Any]:

@@ -6,7 +6,7 @@ holds no answers and cannot be read.
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, Skip, each, passage_of
+from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts
 from ragc.corpora.files.row import Row, kind
 from ragc.records import Passage, Question
 
@@ -34,7 +34,7 @@ def read(row: Row) -> Item:
         raise Skip("a question that its paragraphs do not answer is left out (`answerable` is false)")
     if answerable is not True:
         row.problems.append(f"`answerable` is {kind(answerable)}, true or false is needed")
-    context_ids, gold_ids, given = paragraphs(row, CARD.id, text="paragraph_text", needed=True)
+    context_ids, gold_ids, passages = paragraphs(row, CARD.id, text="paragraph_text", needed=True)
     question = Question(
         id=row.text("id"),
         question=row.text("question"),
@@ -43,7 +43,7 @@ def read(row: Row) -> Item:
         context_ids=context_ids,
         extra={"question_decomposition": row.items("question_decomposition")},
     )
-    return question, given
+    return question, passages
 
 
 def paragraphs(
@@ -62,7 +62,7 @@ def paragraphs(
         title = paragraph.text("title", blank=True).strip()
         return passage_of(dataset, title, paragraph.text(text, blank=True).strip()), supports is True
 
-    found = each(row, "paragraphs", one, needed=needed)
-    given = {passage.id: passage for passage, _ in found}
-    gold = dict.fromkeys(passage.id for passage, supports in found if supports)
-    return tuple(given), tuple(gold), tuple(given.values())
+    pairs = read_parts(row, "paragraphs", one, needed=needed)
+    passages = {passage.id: passage for passage, _ in pairs}
+    gold = dict.fromkeys(passage.id for passage, supports in pairs if supports)
+    return tuple(passages), tuple(gold), tuple(passages.values())

@@ -6,7 +6,7 @@ The official file is a table without passages; JSON and JSON lines made from it 
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.datasets.hotpotqa import said
+from ragc.corpora.datasets.hotpotqa import read_nonblank
 from ragc.corpora.datasets.musique import paragraphs
 from ragc.corpora.datasets.wikimultihop import spell_out
 from ragc.corpora.files.row import Row, kind
@@ -38,16 +38,16 @@ def read(row: Row) -> Item:
     `extra` holds those of `NAMES` that are there, and `COUNTS`: page views a month, whole numbers.
     """
     spell_out(row, "possible_answers")
-    context_ids, gold_ids, given = paragraphs(row, CARD.id, text="text", needed=False)
+    context_ids, gold_ids, passages = paragraphs(row, CARD.id, text="text", needed=False)
     question = Question(
         id=row.text("id", number=True),
         question=row.text("question"),
         answers=tuple(dict.fromkeys(row.texts("possible_answers", needed=True))),
         gold_ids=gold_ids,
         context_ids=context_ids,
-        extra=said(row, *NAMES) | {name: _count(row, name) for name in COUNTS if name in row.values},
+        extra=read_nonblank(row, *NAMES) | {name: _count(row, name) for name in COUNTS if name in row.values},
     )
-    return question, given
+    return question, passages
 
 
 def _count(row: Row, name: str) -> int:

@@ -97,7 +97,7 @@ def _prose(chunk: Sequence[str]) -> Iterator[str]:
         yield f"{entry[0].strip()}\n{_reflow(entry[1:])}" if named else _reflow(entry)
 
 
-def _cut(text: str) -> list[str]:
+def _split_long(text: str) -> list[str]:
     """A paragraph cut into sentences, or, for a code block, into lines, if it is too long."""
     if len(text.split()) <= MAX_WORDS:
         return [text]
@@ -127,14 +127,14 @@ def _blocks(text: str) -> Iterator[_Block]:
         deeper = indent >= (code_left if code_left >= 0 else left + 3) and not listed
         if first.startswith("+--"):
             code_left = -1
-            for number, part in enumerate(part for row in _table(chunk) for part in _cut(row)):
+            for number, part in enumerate(part for row in _table(chunk) for part in _split_long(row)):
                 yield _Block(part, _ITEM if number else max(lead, _SENTENCE), "\n", term)
             lead = _FREE
         elif deeper or first.startswith(">>>") or any("::=" in line for line in chunk):
             base = indent if code_left < 0 else min(code_left, indent)
             code_left = base if deeper else -1
             code = "\n".join("    " + line[base:] for line in chunk)
-            for number, part in enumerate(_cut(code)):
+            for number, part in enumerate(_split_long(code)):
                 yield _Block(part, _CODE, "\n" if number else "\n\n", term)
             lead = _FREE
         elif _is_term(chunk, following):
@@ -147,7 +147,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             lead = max(lead, _SENTENCE if first.startswith(_ASIDES) else _ITEM if term else _FREE)
             for number, entry in enumerate(_prose(chunk)):
                 item = number > 0 or bool(_MARKER.match(entry))
-                for nth, part in enumerate(_cut(entry)):
+                for nth, part in enumerate(_split_long(entry)):
                     price = max(lead, _SENTENCE if nth else _ITEM if item else _FREE)
                     yield _Block(part, price, " " if nth else "\n" if item else "\n\n", term)
                     lead = _FREE
@@ -212,12 +212,12 @@ def passages() -> tuple[Passage, ...]:
     for topic, text in sorted(topics.items()):
         for passage in _drafts(topic, text):
             same.setdefault(normalise(passage.text), []).append((len(text), passage))
-    kept: list[Passage] = []
+    unique: list[Passage] = []
     for words, copies in same.items():
         if not any(f" {words} " in f" {other} " for other in same if len(other) > len(words)):
             owner = min(copies, key=lambda copy: copy[0])[1]
-            kept.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
-    return tuple(sorted(kept, key=lambda passage: passage.id.partition("/")[0]))
+            unique.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
+    return tuple(sorted(unique, key=lambda passage: passage.id.partition("/")[0]))
 
 
 def fingerprint() -> str:
@@ -233,7 +233,7 @@ def questions() -> tuple[Question, ...]:
     it unanswerable. Raises `DataError` with every row whose evidence no passage holds.
     """
     corpus = {passage.id: f" {normalise(passage.text)} " for passage in passages()}
-    found: list[Question] = []
+    result: list[Question] = []
     problems: list[str] = []
     for number, line in enumerate(_QUESTIONS.read_text(encoding="utf-8").splitlines(), start=1):
         row = json.loads(line)
@@ -245,7 +245,7 @@ def questions() -> tuple[Question, ...]:
             if not ids:
                 problems.append(f"line {number}: {row['id']}: Python {python_version()} never says {quote!r}")
         answers, kind = tuple(row["answers"]), {"kind": row["kind"]}
-        found.append(Question(row["id"], row["question"], answers, row["split"], tuple(gold), extra=kind))
+        result.append(Question(row["id"], row["question"], answers, row["split"], tuple(gold), extra=kind))
     if problems:
         raise DataError(str(_QUESTIONS), problems)
-    return tuple(found)
+    return tuple(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, documents, leaves
+from ragc.corpora.datasets.base import Card, Item, documents, read_texts
 from ragc.corpora.files.row import Row
 from ragc.records import Question
 
@@ -37,7 +37,7 @@ def read(row: Row) -> Item:
     the question.
     """
     row.items("answers", needed=True)
-    answers = leaves(row, "answers") if not row.problems else []
+    answers = read_texts(row, "answers") if not row.problems else []
     passages = documents(row, "docs", CARD.id)
     question = Question(
         row.text("id", number=True),

@@ -6,7 +6,7 @@ answers and cannot be read.
 
 from __future__ import annotations
 
-from ragc.corpora.datasets.base import Card, Item, part
+from ragc.corpora.datasets.base import Card, Item, read_part
 from ragc.corpora.files.row import Row, kind
 from ragc.records import Question
 
@@ -39,32 +39,32 @@ def read(row: Row) -> Item:
 
     `extra` holds `QuestionSource`, `EntityPages` and the answer's `Type`, where they are there.
     """
-    kept = {name: row.values.get(name) for name in ("QuestionSource", "EntityPages")}
+    extra = {name: row.values.get(name) for name in ("QuestionSource", "EntityPages")}
     answers: tuple[str, ...] | None = ()
     if "Answer" in row.values:
-        answers = part(row, "Answer", row.values["Answer"], _answers)
-        kept["Type"] = row.values["Answer"].get("Type") if answers else None
+        answers = read_part(row, "Answer", row.values["Answer"], _answers)
+        extra["Type"] = row.values["Answer"].get("Type") if answers else None
     else:
         row.problems.append("`Answer` is missing.")
     question = Question(
         id=row.text("QuestionId"),
         question=row.text("Question"),
         answers=answers or (),
-        extra={name: value for name, value in kept.items() if value is not None},
+        extra={name: value for name, value in extra.items() if value is not None},
     )
     return question, ()
 
 
 def _answers(answer: Row) -> tuple[str, ...]:
     """All that the object says the answer may be called, each once."""
-    spelled = [text for name in SPELLINGS for text in _spelled(answer, name)]
+    spelled = [text for name in SPELLINGS for text in _spellings(answer, name)]
     return tuple(dict.fromkeys([answer.text("Value"), *spelled]))
 
 
-def _spelled(answer: Row, name: str) -> list[str]:
+def _spellings(answer: Row, name: str) -> list[str]:
     """The strings of the list field `name`; blank ones are left out."""
     texts = []
-    for at, text in answer.numbered(answer.items(name)):
+    for at, text in answer.enumerate_items(answer.items(name)):
         if not isinstance(text, str):
             answer.problems.append(f"`{name}[{at}]` is {kind(text)}, a string is needed")
         elif text.strip():

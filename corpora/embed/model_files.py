@@ -33,19 +33,19 @@ def pad_id(tokenizer: Tokenizer) -> int:
     """The token that fills what is shorter than the rest of a batch."""
     if tokenizer.padding:
         return int(tokenizer.padding["pad_id"])
-    found = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    return next((at for at in found if at is not None), 0)
+    ids = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    return next((at for at in ids if at is not None), 0)
 
 
 def settings(path: Path) -> dict[str, Any]:
     """The JSON object in the file `path`; empty without one. Raises UsageError when it cannot be read."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {first_line(error)}.") from error
-    return said if isinstance(said, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def checksums(folder: Path) -> dict[str, str]:

@@ -67,7 +67,7 @@ class OnnxEmbedder:
         sums = dict(files) if files is not None else checksums(self.folder)
         settings = [self.pooling, self.max_tokens, self.query_prefix, self.passage_prefix, VERSION]
         self.fingerprint = digest(["onnx", sums, settings])
-        self._loaded: _Loaded | None = None
+        self._loaded: _OnnxModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxEmbedder:
         return self
@@ -84,13 +84,13 @@ class OnnxEmbedder:
         """
         return self._ready().embed(texts)
 
-    def _ready(self) -> _Loaded:
+    def _ready(self) -> _OnnxModel:
         with self._lock:
             if self._loaded is None:
                 if self._prepare is not None:
                     self._prepare()
                 try:
-                    self._loaded = _Loaded(self.folder, self.pooling, self.max_tokens, self.threads)
+                    self._loaded = _OnnxModel(self.folder, self.pooling, self.max_tokens, self.threads)
                 except SourceError:
                     raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
@@ -101,7 +101,7 @@ class OnnxEmbedder:
             return self._loaded
 
 
-class _Loaded:
+class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, pooling: Pooling, max_tokens: int, threads: int) -> None:
@@ -147,12 +147,12 @@ class _Loaded:
         for at, row in enumerate(ids):
             tokens[at, : len(row)] = row
             mask[at, : len(row)] = 1
-        given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
         try:
-            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The embedder in {self.folder} failed: {first_line(error)}.") from error
-        pooled = out if out.ndim == 2 else _pooled(out, mask, self.pooling)
+        pooled = out if out.ndim == 2 else _pool(out, mask, self.pooling)
         norms = np.linalg.norm(pooled, axis=1, keepdims=True)
         if not np.isfinite(norms).all():
             raise SourceError(f"The embedder in {self.folder} gave a vector that is not a number.")
@@ -168,21 +168,21 @@ def _check_complete(folder: Path) -> None:
 
 
 def _pooling(folder: Path) -> Pooling | None:
-    said = file_settings(folder / "1_Pooling" / "config.json")
-    asked = [name.removeprefix("pooling_mode_") for name, on in said.items() if on is True]
-    asked = [name for name in asked if name != "include_prompt"]
-    if not asked:
+    config = file_settings(folder / "1_Pooling" / "config.json")
+    modes = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
+    modes = [name for name in modes if name != "include_prompt"]
+    if not modes:
         return None
-    if asked == ["cls_token"]:
+    if modes == ["cls_token"]:
         return "cls"
-    if asked == ["mean_tokens"]:
+    if modes == ["mean_tokens"]:
         return "mean"
-    raise UsageError(f"The embedder in {folder} pools by {', '.join(asked)}; mean and cls are supported.")
+    raise UsageError(f"The embedder in {folder} pools by {', '.join(modes)}; mean and cls are supported.")
 
 
 def _max_tokens(folder: Path) -> int:
-    said = file_settings(folder / "sentence_bert_config.json").get("max_seq_length")
-    return said if type(said) is int and said > 0 else _TOKENS
+    limit = file_settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    return limit if type(limit) is int and limit > 0 else _TOKENS
 
 
 def _output(outputs: Sequence[Any]) -> str:
@@ -190,7 +190,7 @@ def _output(outputs: Sequence[Any]) -> str:
     return "sentence_embedding" if "sentence_embedding" in names else names[0]
 
 
-def _pooled(out: Any, mask: Any, pooling: Pooling) -> Any:
+def _pool(out: Any, mask: Any, pooling: Pooling) -> Any:
     if pooling == "cls":
         return out[:, 0]
     weights = mask[:, :, None].astype(np.float32)

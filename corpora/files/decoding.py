@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO
 
-from ragc.corpora.files.row import Stop, broken
+from ragc.corpora.files.row import Stop, problem_row
 
 log = logging.getLogger("ragc.corpora")
 
@@ -51,7 +51,7 @@ def unreadable(error: UnicodeDecodeError, offset: int) -> str:
     return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
 
-def decoded(
+def decode_lines(
     numbered: Iterator[tuple[str, int, bytes]],
     stream: BinaryIO,
     start: bytes,
@@ -68,46 +68,50 @@ def decoded(
     """
     marked = next((name for mark, name in MARKS if start.startswith(mark)), "")
     if not encoding and not marked and b"\0" in start:
-        raise Stop(broken(_ZEROS))
+        raise Stop(problem_row(_ZEROS))
     if encoding == "utf-8" or (not encoding and marked in ("", "utf-8")):
-        return _found(numbered, label, alone="utf-8" in (encoding, marked))
+        return _detect(numbered, label, alone="utf-8" in (encoding, marked))
     name = encoding or marked
     try:
         "a".encode(name)  # refuses what is no encoding of texts
         decoder = codecs.getincrementaldecoder(name)()
     except (LookupError, UnicodeError, ValueError):
-        raise Stop(broken(f"encoding = {name!r} is none of texts that Python knows; {_NAME_IT}")) from None
-    return _chunked(stream, decoder, name, longest)
+        raise Stop(
+            problem_row(f"encoding = {name!r} is none of texts that Python knows; {_NAME_IT}")
+        ) from None
+    return _decode_blocks(stream, decoder, name, longest)
 
 
-def _found(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bool) -> Iterator[str]:
+def _detect(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bool) -> Iterator[str]:
     """The lines as UTF-8, or as cp1252 from the first on that is not UTF-8, if all before are ASCII.
 
     `alone` allows UTF-8 only.
     """
     plain = not alone
-    for place, offset, line in numbered:
+    for location, offset, line in numbered:
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
-            text = _western(line) if plain else None
+            text = _decode_cp1252(line) if plain else None
             if text is None:
                 more = "" if alone else f", and cp1252 (Windows) only if that is named; {_NAME_IT}"
-                raise Stop(broken(f"{unreadable(error, offset)}{more}", place)) from None
-            log.warning("%s is read as cp1252 (Windows, Western Europe): its %s is not UTF-8", label, place)
+                raise Stop(problem_row(f"{unreadable(error, offset)}{more}", location)) from None
+            log.warning(
+                "%s is read as cp1252 (Windows, Western Europe): its %s is not UTF-8", label, location
+            )
             yield text
             break
         plain = plain and line.isascii()
-    for place, offset, line in numbered:
+    for location, offset, line in numbered:
         try:
             yield line.decode("cp1252")
         except UnicodeDecodeError as error:
             byte, at = error.object[error.start], offset + error.start
             problem = f"not cp1252, as the lines before: byte 0x{byte:02x} at offset {at} of the file"
-            raise Stop(broken(f"{problem}; {_NAME_IT}", place)) from None
+            raise Stop(problem_row(f"{problem}; {_NAME_IT}", location)) from None
 
 
-def _western(line: bytes) -> str | None:
+def _decode_cp1252(line: bytes) -> str | None:
     """`line` as cp1252; None when it is not, or when its words are hardly of a Western language."""
     try:
         text = line.decode("cp1252")
@@ -119,7 +123,9 @@ def _western(line: bytes) -> str | None:
     return None if _SIGNS.search(text) or _RUN.search(text) or (letters and mostly) else text
 
 
-def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, longest: int) -> Iterator[str]:
+def _decode_blocks(
+    stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, longest: int
+) -> Iterator[str]:
     """The lines of `stream` in an encoding whose lines cannot be cut as bytes."""
     begun: list[str] = []  # the line that has no end yet, in pieces
     length, number, first = 0, 0, True
@@ -132,7 +138,7 @@ def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, lo
             )  # halves of surrogate pairs, which some encodings can spell, are no characters
         except (UnicodeError, ValueError) as error:
             reason = " ".join(str(error).split())[:120]
-            raise Stop(broken(f"not {name}: {reason}; {_NAME_IT}", f"line {number + 1}")) from None
+            raise Stop(problem_row(f"not {name}: {reason}; {_NAME_IT}", f"line {number + 1}")) from None
         if first and text:
             text, first = text.removeprefix("\ufeff"), False
         *lines, rest = text.split("\n")
@@ -143,7 +149,7 @@ def _chunked(stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, lo
         begun.append(rest)
         length += len(rest)
         if length > longest:
-            raise Stop(broken(f"is longer than {longest // 2**20} MiB", f"line {number + 1}"))
+            raise Stop(problem_row(f"is longer than {longest // 2**20} MiB", f"line {number + 1}"))
         if not block:
             if length:
                 yield "".join(begun)
@@ -161,7 +167,7 @@ def lines_of(lines: Iterator[str]) -> Iterator[str]:
             yield line[start:]
 
 
-def separated(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterator[str], str, int]:
+def detect_delimiter(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterator[str], str, int]:
     """`lines` of a table, the character between its columns, and how many lines before were left out.
 
     That character is `delimiter`, or else what the line `sep=;` says, which Excel writes, or else the one of
@@ -177,13 +183,13 @@ def separated(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterato
         sample.append(line)
         size += len(line)
     skipped = 0
-    if sample and (said := _EXCEL.fullmatch(sample[0])):
-        skipped, delimiter = 1, delimiter or said[1]
+    if sample and (match := _EXCEL.fullmatch(sample[0])):
+        skipped, delimiter = 1, delimiter or match[1]
     sample = sample[skipped:]
-    return chain(sample, lines), delimiter or _sniffed(sample, usual, whole=whole), skipped
+    return chain(sample, lines), delimiter or _sniff(sample, usual, whole=whole), skipped
 
 
-def _sniffed(sample: Sequence[str], usual: str, *, whole: bool) -> str:
+def _sniff(sample: Sequence[str], usual: str, *, whole: bool) -> str:
     best, separator = (0.0, 0, False), usual
     for candidate in SEPARATORS:
         widths = _widths(sample, candidate, whole=whole)

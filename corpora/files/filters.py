@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from ragc.corpora.files.values import NOWHERE, as_json, at, paths
+from ragc.corpora.files.values import NOWHERE, as_json, paths, value_at
 from ragc.errors import DataError, UsageError, nearest
 from ragc.records import Question
 
@@ -49,37 +49,40 @@ class Where:
         """Whether a row with these `values` meets every condition."""
         self._rows += 1
         met = [self._meets(values, path) for path in self._wanted]  # each of them counts what it sees
-        kept = all(met)
+        matches = all(met)
         if len(self._found) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
             self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
-        self._kept += kept
-        return kept
+        self._kept += matches
+        return matches
 
     def problems(self) -> list[str]:
         """What is wrong with the filter after all rows: a path that no row has, or that nothing is left."""
         if not self._rows:
             return []
         if never := [path for path in self._wanted if path not in self._found]:
-            return [f"the filter asks for `{path}`, which no row has.{self._known(path)}" for path in never]
+            return [
+                f"the filter asks for `{path}`, which no row has.{self._suggest_paths(path)}"
+                for path in never
+            ]
         if self._wanted and not self._kept:
             seen = "; ".join(self._counts(path) for path in self._wanted)
             return [f"the filter leaves none of {self._rows} rows: {seen}"]
         return []
 
     def _meets(self, values: Mapping[str, object], path: str) -> bool:
-        found = at(values, path)
-        if found is NOWHERE:
+        value = value_at(values, path)
+        if value is NOWHERE:
             return False
         self._found.add(path)
-        items = found if isinstance(found, list) else [found]
+        items = value if isinstance(value, list) else [value]
         seen = self._seen[path]
         for item in items:
-            shown = _shown(item)
+            shown = _format_value(item)
             if shown in seen or len(seen) < _MOST_VALUES:
                 seen[shown] += 1
         return any(_same(item, wanted) for item in items for wanted in self._wanted[path])
 
-    def _known(self, path: str) -> str:
+    def _suggest_paths(self, path: str) -> str:
         near = nearest(path, self._paths)
         return near or f" Found: {', '.join(map(repr, islice(self._paths, _SHOWN * 2)))}."
 
@@ -88,21 +91,23 @@ class Where:
         most = ", ".join(f"{value} ({n})" for value, n in seen.most_common(_SHOWN))
         rest = len(seen) - _SHOWN
         more = f" and {rest} other values" if rest > 0 else ""
-        wanted = " or ".join(map(_shown, self._wanted[path]))
+        wanted = " or ".join(map(_format_value, self._wanted[path]))
         return f"`{path}` must be {wanted}, found {most or 'empty lists'}{more}"
 
 
-def keep(questions: Iterable[Question], conditions: Conditions, name: str) -> tuple[Question, ...]:
+def filter_questions(
+    questions: Iterable[Question], conditions: Conditions, name: str
+) -> tuple[Question, ...]:
     """The questions that meet the `conditions`, which speak of `extra`, `split`, `id` and `query_time`.
 
     `name` says in errors where they come from. Raises DataError when a path occurs in no question or nothing
     is left, UsageError as `Where` does.
     """
     where = Where(conditions)
-    kept = tuple(question for question in questions if where.keeps(_values(question)))
+    matching = tuple(question for question in questions if where.keeps(_values(question)))
     if problems := where.problems():
         raise DataError(name, problems)
-    return kept
+    return matching
 
 
 def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
@@ -141,6 +146,6 @@ def _same(value: object, wanted: Value) -> bool:
     return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = json.dumps(as_json(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

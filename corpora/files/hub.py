@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from ragc.core.text import first_line
-from ragc.corpora.files.hub_folder import files_outside, leading_out
+from ragc.corpora.files.hub_folder import files_outside, find_outside_path
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError, UnknownName, UsageError
 
@@ -76,12 +76,12 @@ def parse(address: str) -> HubData:
     streaming = options.pop("streaming", "false")
     if streaming not in ("true", "false"):
         raise UsageError(f"The option 'streaming' of {address!r} is true or false, found {streaming!r}.")
-    made = HubData(name, **options, streaming=streaming == "true")
-    if made.is_folder and made.revision:
+    dataset = HubData(name, **options, streaming=streaming == "true")
+    if dataset.is_folder and dataset.revision:
         raise UsageError(f"A folder has no revisions; leave it out of {address!r}.")
-    if not made.is_folder and name.count("/") > 1:
+    if not dataset.is_folder and name.count("/") > 1:
         raise UsageError(f"{name!r} names no data set of the Hub; write hf:org/name.")
-    return made
+    return dataset
 
 
 class HubRows:
@@ -96,7 +96,7 @@ class HubRows:
     """
 
     def __init__(self, address: str, base: Path = Path()) -> None:
-        self.address, self.asked, self.revision = address, parse(address), ""
+        self.address, self.dataset, self.revision = address, parse(address), ""
         self._base = base
         _library()
 
@@ -114,45 +114,45 @@ class HubRows:
 
     def _parts(self, library: Any) -> Mapping[str, Any]:
         """The splits to read, by the Hub's names for them."""
-        if self.asked.is_folder:
-            found = self._folder(library)
+        if self.dataset.is_folder:
+            splits = self._folder(library)
         else:
             self.revision = self._commit()
-            found = self._loaded(library, self.asked.name)
-        split = self.asked.split
-        if not isinstance(found, Mapping):
-            return {split.partition("[")[0]: found}
+            splits = self._load(library, self.dataset.name)
+        split = self.dataset.split
+        if not isinstance(splits, Mapping):
+            return {split.partition("[")[0]: splits}
         if not split:
-            return found
-        if split in found:
-            return {split: found[split]}
-        raise self._error(str(UnknownName("split", split, found)))
+            return splits
+        if split in splits:
+            return {split: splits[split]}
+        raise self._error(str(UnknownName("split", split, splits)))
 
     def _folder(self, library: Any) -> Any:
-        folder = (self._base / Path(self.asked.name).expanduser()).absolute()
+        folder = (self._base / Path(self.dataset.name).expanduser()).absolute()
         if not folder.is_dir():
             raise self._error(f"there is no folder {str(folder)!r}")
         try:
-            problem = leading_out(folder)
+            problem = find_outside_path(folder)
         except Exception as error:  # the library's readers of cards raise errors of many kinds
             raise self._error(f"the folder's card cannot be read: {first_line(error, None)}") from error
         if problem:
             raise self._error(problem)
         if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            if self.asked.config or self.asked.streaming:
+            if self.dataset.config or self.dataset.streaming:
                 raise self._error("a folder written by `save_to_disk` has no configurations and no streaming")
             try:
                 return library.load_from_disk(str(folder))
             except Exception as error:
                 raise self._error(f"the folder cannot be read: {first_line(error, None)}") from error
-        return self._loaded(library, str(folder))
+        return self._load(library, str(folder))
 
     def _commit(self) -> str:
         """The commit that the revision is now. Asks the Hub once and does not wait longer than `TIMEOUT`."""
         import httpx
         from huggingface_hub import HfApi, errors
 
-        repository, revision = self.asked.name, self.asked.revision or None
+        repository, revision = self.dataset.name, self.dataset.revision or None
         try:
             commit = HfApi().dataset_info(repository, revision=revision, timeout=TIMEOUT).sha
         except errors.GatedRepoError as error:
@@ -173,20 +173,20 @@ class HubRows:
             raise self._error("the Hub does not say which commit this is")
         return commit
 
-    def _loaded(self, library: Any, path: str) -> Any:
+    def _load(self, library: Any, path: str) -> Any:
         """The splits, or the one asked for, of a repository or folder of data files."""
         import httpx
 
-        split = self.asked.split or None
+        split = self.dataset.split or None
         try:
             builder = library.load_dataset_builder(
-                path, self.asked.config or None, revision=self.revision or None
+                path, self.dataset.config or None, revision=self.revision or None
             )
-            if self.asked.is_folder and (outside := files_outside(Path(path), builder.config.data_files)):
+            if self.dataset.is_folder and (outside := files_outside(Path(path), builder.config.data_files)):
                 raise self._error(f"the folder's card names {outside!r}, which is not in the folder")
             if ".cache." in f"{type(builder).__module__}.":  # what the library falls back to, of any commit
                 raise ConnectionError("the Hub stopped answering")
-            if self.asked.streaming:
+            if self.dataset.streaming:
                 return builder.as_streaming_dataset(split=split)
             builder.download_and_prepare()
             return builder.as_dataset(split=split)
@@ -210,8 +210,8 @@ class HubRows:
             for table in part.with_format("arrow").iter(batch_size=_BATCH):
                 for values in table.to_pylist():
                     named = {name: _label(names, values.get(name)) for name, names in labels.items()}
-                    place = f"{split}, item {next(numbers)}" if split else f"item {next(numbers)}"
-                    yield Row(place, own | values | named)
+                    location = f"{split}, item {next(numbers)}" if split else f"item {next(numbers)}"
+                    yield Row(location, own | values | named)
         except Exception as error:  # a stream breaks off, or a file in it is damaged
             raise self._error(
                 f"the reading broke off in {split or 'the rows'}: {first_line(error, None)}"

@@ -18,16 +18,16 @@ _PATHS = frozenset({"data_files", "data_dir"})
 _UP = re.compile(r"(^|[/\\])\.\.([/\\]|$)")
 
 
-def leading_out(folder: Path) -> str:
+def find_outside_path(folder: Path) -> str:
     """What in `folder` leads out of it, in words; "" when nothing does.
 
     Raises what the library raises for a card that cannot be read.
     """
     root = folder.resolve()
-    for found in _linked(folder):
-        if not found.resolve().is_relative_to(root):
-            return f"`{found.relative_to(folder)}` is a link to a place outside the folder"
-    for name, value in _named(folder):
+    for link in _symlinks(folder):
+        if not link.resolve().is_relative_to(root):
+            return f"`{link.relative_to(folder)}` is a link to a place outside the folder"
+    for name, value in _named_paths(folder):
         if leads_out(value):
             return f"`{name}` names {value[:200]!r}, which is not a path within the folder"
     return ""
@@ -48,22 +48,22 @@ def leads_out(path: str) -> bool:
     return "://" in path or "::" in path or path.startswith(("/", "~", "\\")) or _UP.search(path) is not None
 
 
-def _linked(folder: Path) -> Iterator[Path]:
+def _symlinks(folder: Path) -> Iterator[Path]:
     for at, folders, files in os.walk(folder):
         yield from (Path(at, name) for name in (*folders, *files) if Path(at, name).is_symlink())
 
 
-def _named(folder: Path) -> Iterator[tuple[str, str]]:
+def _named_paths(folder: Path) -> Iterator[tuple[str, str]]:
     """The paths that the folder's own files name, each with the file that names it."""
     for name, configs in _configs(folder):
         for key, text in _texts(configs, ""):
             if key in _PATHS or "://" in text or "::" in text:
                 yield name, text
     for state in sorted(folder.rglob("state.json")):
-        for entry in _listed(state, "_data_files"):
+        for entry in _read_list(state, "_data_files"):
             if isinstance(entry, dict) and isinstance(entry.get("filename"), str):
                 yield str(state.relative_to(folder)), entry["filename"]
-    for split in _listed(folder / "dataset_dict.json", "splits"):
+    for split in _read_list(folder / "dataset_dict.json", "splits"):
         if isinstance(split, str):
             yield "dataset_dict.json", split
 
@@ -93,11 +93,11 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _texts(inner, key)
 
 
-def _listed(path: Path, key: str) -> list[Any]:
+def _read_list(path: Path, key: str) -> list[Any]:
     """The list under `key` of a JSON file; [] where there is none, which the library tells."""
     try:
         read = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return []
-    found = read.get(key) if isinstance(read, dict) else None
-    return found if isinstance(found, list) else []
+    listing = read.get(key) if isinstance(read, dict) else None
+    return listing if isinstance(listing, list) else []

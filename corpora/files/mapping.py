@@ -24,11 +24,11 @@ from ragc.corpora.files.values import (
     as_json,
     as_list,
     as_text,
-    at,
+    describe_missing,
+    drop_path,
     is_no_answer,
     is_nothing,
-    lost,
-    without,
+    value_at,
 )
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
@@ -63,10 +63,12 @@ class FieldReader:
                 )
             if value == ROW_NUMBER and key != "id":
                 raise UsageError(f'Only an id can be the number of its row; {key!r} cannot be "#".')
-        given = {key: str(value) for key, value in fields.items()}
-        self._paths = {name: given.get(name, name) for name in known}
-        self._named = {name: given[name] for name in known if given.get(name, ROW_NUMBER) != ROW_NUMBER}
-        self._options = {name: given.get(name, "") for name in options}
+        field_paths = {key: str(value) for key, value in fields.items()}
+        self._paths = {name: field_paths.get(name, name) for name in known}
+        self._named = {
+            name: field_paths[name] for name in known if field_paths.get(name, ROW_NUMBER) != ROW_NUMBER
+        }
+        self._options = {name: field_paths.get(name, "") for name in options}
         self._never = dict(self._named)
         self._last: Row | None = None
         self._numbered, self._cells = numbered, cells
@@ -82,9 +84,9 @@ class FieldReader:
             return ""
         text = as_text(value)
         if is_nothing(value) or text is None:
-            row.problems.append(f"{self._place(name)} is {kind(value)}, a text is needed")
+            row.problems.append(f"{self._field_label(name)} is {kind(value)}, a text is needed")
         elif needed and not blank and not text.strip():
-            row.problems.append(f"{self._place(name)} is empty")
+            row.problems.append(f"{self._field_label(name)} is empty")
         return text or ""
 
     def texts(self, row: Row, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ class FieldReader:
         for item in as_list(value, cells=self._cells, separator=self._options[option]):
             text = "" if is_nothing(item) else as_text(item)
             if text is None:
-                row.problems.append(f"{self._place(name)} holds {kind(item)}, texts are needed")
+                row.problems.append(f"{self._field_label(name)} holds {kind(item)}, texts are needed")
             elif text.strip():
                 texts.append(text)
         return tuple(texts)
@@ -105,7 +107,7 @@ class FieldReader:
         """What no field is read from, as JSON values."""
         values: Any = row.values
         for path in self._paths.values():
-            values = without(values, path)
+            values = drop_path(values, path)
         return {str(name): as_json(value) for name, value in values.items()}
 
     def never(self) -> list[str]:
@@ -114,14 +116,14 @@ class FieldReader:
             return []
         end = self._last.values
         return [
-            f"`{name}` is read from `{path}`, which no row has: {lost(end, path)}"
+            f"`{name}` is read from `{path}`, which no row has: {describe_missing(end, path)}"
             for name, path in self._never.items()
         ]
 
     def _value(self, row: Row, name: str, needed: bool) -> object:
         self._last = row
         path = self._paths[name]
-        value = at(row.values, path)
+        value = value_at(row.values, path)
         if value is not NOWHERE:
             self._never.pop(name, None)
         elif needed and row.columns and path.partition(".")[0] not in row.columns:
@@ -130,10 +132,10 @@ class FieldReader:
             how = (
                 "is not there" if name in self._named else "is missing, and the map does not say where it is"
             )
-            row.problems.append(f"{self._place(name)} {how}: {lost(row.values, path)}")
+            row.problems.append(f"{self._field_label(name)} {how}: {describe_missing(row.values, path)}")
         return value
 
-    def _place(self, name: str) -> str:
+    def _field_label(self, name: str) -> str:
         path = self._paths[name]
         return f"`{name}`" if path == name else f"`{name}`, read from `{path}`,"
 
@@ -193,7 +195,7 @@ def read_corpus(
 
 
 def questions_of(
-    found: Iterable[Row],
+    rows: Iterable[Row],
     name: str,
     *,
     fields: Mapping[str, str],
@@ -203,7 +205,7 @@ def questions_of(
     numbered: str = "row",
     cells: bool = False,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions that the rows `found` hold and `where` keeps, in order, and what was left out by rule.
+    """The questions that the rows `rows` hold and `where` keeps, in order, and what was left out by rule.
 
     `name` says in errors where the rows come from; only the first `limit` are looked at. `numbered` is put
     before the number of a row whose id is "#". `cells`: texts that spell a list are that list.
@@ -214,24 +216,26 @@ def questions_of(
     Raises UsageError for a key that a map does not have; DataError with every problem of the rows (the first
     1000), when a named path or one of the filter occurs in no row, and when no question is left.
     """
-    asked = Where(where or {})
+    row_filter = Where(where or {})
     reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
 
     def make(row: Row, number: int) -> Question | None:
-        return _question(row, number, reader, corpus_ids) if asked.keeps(row.values) else None
+        return _question(row, number, reader, corpus_ids) if row_filter.keeps(row.values) else None
 
-    return _collect(islice(found, limit), name, "question", make, lambda: asked.problems() or reader.never())
+    return _collect(
+        islice(rows, limit), name, "question", make, lambda: row_filter.problems() or reader.never()
+    )
 
 
 def passages_of(
-    found: Iterable[Row],
+    rows: Iterable[Row],
     name: str,
     *,
     fields: Mapping[str, str],
     limit: int | None = None,
     numbered: str = "row",
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """The passages that the rows `found` hold, in order, and for each row left out its place and why.
+    """The passages that the rows `rows` hold, in order, and for each row left out its place and why.
 
     A row without a title has the title "". One whose title and text are both blank or null is left out and
     counted. Raises as `questions_of` does.
@@ -241,7 +245,7 @@ def passages_of(
     def make(row: Row, number: int) -> Passage:
         return _passage(row, number, reader)
 
-    return _collect(islice(found, limit), name, "passage", make, reader.never)
+    return _collect(islice(rows, limit), name, "passage", make, reader.never)
 
 
 def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
@@ -293,7 +297,7 @@ def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
 
 
 def _collect(
-    found: Iterable[Row],
+    rows: Iterable[Row],
     name: str,
     noun: str,
     make: Callable[[Row, int], _Record | None],
@@ -304,24 +308,24 @@ def _collect(
     places: dict[str, str] = {}
     problems: list[str] = []
     skipped: list[str] = []
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(rows, 1):
         if not row.problems:
             try:
                 record = make(row, number)
             except _Skip as rule:
-                skipped.append(f"{row.place}: {rule}")
+                skipped.append(f"{row.location}: {rule}")
                 continue
             if row.absent:
                 problems.append(no_columns(row))
                 break
             if record is not None and not row.problems:
-                first = places.setdefault(record.id, row.place)
+                first = places.setdefault(record.id, row.location)
                 if record.id in records:
                     row.problems.append(f"`id` {record.id!r} was used on {first} already")
                 records.setdefault(record.id, record)
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
         if len(problems) > MOST_PROBLEMS:
-            problems.append(f"{row.place}: the reading stopped here, after too many problems")
+            problems.append(f"{row.location}: the reading stopped here, after too many problems")
             break
     else:
         problems = after() + problems

@@ -58,7 +58,7 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
                 problems.append(no_columns(row))
                 return
             yield passage
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
 
 
 def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[Passage, ...]:
@@ -81,7 +81,7 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
             continue
         row = Row(f"item {number}", {"id": number, "title": "", **values})
         passages.append(_passage(row))
-        problems += [f"{row.place}: {problem}" for problem in row.problems]
+        problems += [f"{row.location}: {problem}" for problem in row.problems]
     if problems:
         raise data_error("corpus", problems)
     return tuple(passages)
@@ -154,11 +154,11 @@ def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | No
             if row.absent:
                 problems.append(no_columns(row))
                 break
-            first = places.setdefault(record.id, row.place)
-            if first != row.place and record.id:
+            first = places.setdefault(record.id, row.location)
+            if first != row.location and record.id:
                 row.problems.append(f"`id` {record.id!r} was used on {first} already")
             records.append(record)
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
     if problems:
         raise data_error(str(path), problems)
     if not records:

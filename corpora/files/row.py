@@ -35,7 +35,7 @@ class Row:
     among them, so that no row of the table has them.
     """
 
-    place: str
+    location: str
     values: dict[str, Any]
     problems: list[str] = field(default_factory=list)
     columns: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Row:
     def texts(self, name: str, *, needed: bool = False, number: bool = False) -> tuple[str, ...]:
         """A list of strings that are not blank; at least one when `needed`."""
         value = self.items(name, needed=needed)
-        for at, item in self.numbered(value):
+        for at, item in self.enumerate_items(value):
             if isinstance(item, str) and not item.strip():
                 self.problems.append(f"`{name}[{at}]` is empty")
             elif not isinstance(item, str) and not (number and type(item) is int):
@@ -78,7 +78,7 @@ class Row:
             self.problems.append(f"`{name}` is an empty list, at least one is needed")
         return value
 
-    def numbered(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
+    def enumerate_items(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
         """`items` with their numbers from 0; ends early when `MOST_PROBLEMS` have been noted."""
         for at, item in enumerate(items):
             if len(self.problems) >= MOST_PROBLEMS:
@@ -100,7 +100,7 @@ def no_columns(row: Row) -> str:
     """That the table of `row` lacks its `absent` columns, which it has, and what may have been meant."""
     absent = list(dict.fromkeys(row.absent))
     near = "".join(nearest(name, row.columns) for name in absent)
-    listed = ", ".join(map(shown, row.columns[:_COLUMNS_SHOWN]))
+    listed = ", ".join(map(short_repr, row.columns[:_COLUMNS_SHOWN]))
     more = f" and {len(row.columns) - _COLUMNS_SHOWN} more" if len(row.columns) > _COLUMNS_SHOWN else ""
     lacks = (
         f"has no column {', '.join(f'`{name}`' for name in absent)}; its columns are {listed}{more}.{near}"
@@ -118,7 +118,7 @@ def kind(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """The `repr` of a value for a message, cut when it is long."""
     text = repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
@@ -132,9 +132,9 @@ class Stop(Exception):
         self.row = row
 
 
-def broken(problem: str, place: str = "") -> Row:
-    """A row that is only a problem: of the file as a whole, or of the `place`."""
-    return Row(place, {}, [problem])
+def problem_row(problem: str, location: str = "") -> Row:
+    """A row that is only a problem: of the file as a whole, or of the `location`."""
+    return Row(location, {}, [problem])
 
 
 def is_flat(value: object) -> bool:

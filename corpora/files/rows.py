@@ -28,8 +28,8 @@ from typing import Any, BinaryIO, Never, cast
 from ragc.core import inputs
 from ragc.core.text import first_line
 from ragc.corpora.files import decoding
-from ragc.corpora.files.decoding import lines_of, separated
-from ragc.corpora.files.row import DEEPEST, Row, Stop, broken, is_flat, kind, shown
+from ragc.corpora.files.decoding import detect_delimiter, lines_of
+from ragc.corpora.files.row import DEEPEST, Row, Stop, is_flat, kind, problem_row, short_repr
 from ragc.corpora.files.values import as_text
 from ragc.errors import nearest
 
@@ -47,24 +47,28 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
     """
     csv.field_size_limit(longest)
     if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
-        raise Stop(broken(f"delimiter = {shown(delimiter)} cannot stand between columns; give one character"))
-    lines, delimiter, before = separated(lines_of(lines), delimiter, usual)
+        raise Stop(
+            problem_row(
+                f"delimiter = {short_repr(delimiter)} cannot stand between columns; give one character"
+            )
+        )
+    lines, delimiter, before = detect_delimiter(lines_of(lines), delimiter, usual)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        header = _cut([name.strip() for name in next(filter(_says, reader), [])], 0)
+        header = _trim_empty([name.strip() for name in next(filter(_says, reader), [])], 0)
         if (twice := _twice(header)) is not None:
-            raise Stop(broken(f"the header names the column {shown(twice)} twice; rename one"))
+            raise Stop(problem_row(f"the header names the column {short_repr(twice)} twice; rename one"))
         columns = tuple(header)
         for written in filter(_says, reader):
-            place = f"line {reader.line_num + before}"
-            record = _cut(written, len(header))
+            location = f"line {reader.line_num + before}"
+            record = _trim_empty(written, len(header))
             if len(record) == len(header):
                 values = [None if value == _NULL else value for value in record]
-                yield Row(place, dict(zip(header, values, strict=True)), columns=columns)
+                yield Row(location, dict(zip(header, values, strict=True)), columns=columns)
             else:
-                yield broken(f"has another number of values than the header, {len(header)}", place)
+                yield problem_row(f"has another number of values than the header, {len(header)}", location)
     except csv.Error as error:
-        raise Stop(broken(f"is no table: {error}", f"line {reader.line_num + before}")) from error
+        raise Stop(problem_row(f"is no table: {error}", f"line {reader.line_num + before}")) from error
 
 
 def _says(values: list[str]) -> bool:
@@ -77,7 +81,7 @@ def _twice(names: Iterable[str]) -> str | None:
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
-def _cut(values: list[str], least: int) -> list[str]:
+def _trim_empty(values: list[str], least: int) -> list[str]:
     """`values` without the empty ones at the end, but `least` of them."""
     end = len(values)
     while end > least and not values[end - 1]:
@@ -95,14 +99,14 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         needed = "is a Parquet file, which needs pyarrow; install it, or give JSON lines"
-        raise Stop(broken(needed)) from error
+        raise Stop(problem_row(needed)) from error
     number = 0
     try:
         # A packed stream cannot be read from its end.
         file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
         names = file.schema_arrow.names
         if (twice := _twice(names)) is not None:
-            raise Stop(broken(f"has the column {shown(twice)} twice; rename one"))
+            raise Stop(problem_row(f"has the column {short_repr(twice)} twice; rename one"))
         for batch in file.iter_batches(batch_size=_BATCH):
             for value in batch.to_pylist():
                 number += 1
@@ -111,16 +115,16 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise Stop(
-            broken(f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}")
+            problem_row(f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}")
         ) from error
 
 
-def _record(place: str, value: dict[str, Any]) -> Row:
+def _record(location: str, value: dict[str, Any]) -> Row:
     try:
         values = {name: _plain(name, item) for name, item in value.items()}
-        return Row(place, values, columns=tuple(values))
+        return Row(location, values, columns=tuple(values))
     except TypeError as error:
-        return broken(str(error), place)
+        return problem_row(str(error), location)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -134,7 +138,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
     if not isinstance(value, str | int | float | None) or value in (math.inf, -math.inf):
-        raise TypeError(f"`{name}` holds {kind(value)} ({shown(value)}), which JSON does not have")
+        raise TypeError(f"`{name}` holds {kind(value)} ({short_repr(value)}), which JSON does not have")
     return value
 
 
@@ -193,24 +197,26 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
         with inputs.regular(path).open("rb") as plain:
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
             if foreign := _foreign(plain.peek(8)[:8], suffix):
-                raise Stop(broken(f"is {foreign}; {_WANTED}"))
-            for row in _read(_unpacked(plain), suffix, under, delimiter, encoding, path.name):
+                raise Stop(problem_row(f"is {foreign}; {_WANTED}"))
+            for row in _read(_unpack(plain), suffix, under, delimiter, encoding, path.name):
                 number += 1
-                yield row if row.problems or is_flat(row.values) else broken(_TOO_DEEP, row.place)
+                yield row if row.problems or is_flat(row.values) else problem_row(_TOO_DEEP, row.location)
     except Stop as stop:
         yield stop.row
     except FileNotFoundError:
-        yield broken(_missing(path))
+        yield problem_row(_missing_message(path))
     except IsADirectoryError:
-        yield broken(f"is a folder; {_WANTED}")
+        yield problem_row(f"is a folder; {_WANTED}")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        yield broken(f"the packed stream {how}, after row {number}; copy or download the file again")
+        yield problem_row(f"the packed stream {how}, after row {number}; copy or download the file again")
     except OSError as error:
         if error.errno is None:  # bz2 says so of a damaged stream
-            yield broken(f"the packed stream is damaged, after row {number}; copy or download the file again")
+            yield problem_row(
+                f"the packed stream is damaged, after row {number}; copy or download the file again"
+            )
         else:
-            yield broken(f"cannot be read: {error.strerror or error}")
+            yield problem_row(f"cannot be read: {error.strerror or error}")
 
 
 def _read(
@@ -220,15 +226,15 @@ def _read(
         return parquet(stream)
     start = stream.peek(4)
     if suffix in (".csv", ".tsv") and not (encoding == UTF_8 and start[:2] in _UTF_16):
-        lines = decoding.decoded(
-            _numbered(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
+        lines = decoding.decode_lines(
+            _numbered_lines(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
         )
         return records(lines, delimiter, LONGEST_LINE, usual="\t" if suffix == ".tsv" else ",")
     if start[:2] in _UTF_16:
-        raise Stop(broken("is UTF-16, and UTF-8 is needed; save it in that encoding"))
+        raise Stop(problem_row("is UTF-16, and UTF-8 is needed; save it in that encoding"))
     first = start.removeprefix(decoding.BOM).lstrip()[:1]
     if suffix in _PROSE and first not in (b"{", b"["):
-        raise Stop(broken(f"is {_PROSE[suffix]}; {_WANTED}"))
+        raise Stop(problem_row(f"is {_PROSE[suffix]}; {_WANTED}"))
     if suffix == ".json":
         return _document(stream, under)
     return _list(stream, under) if first == b"[" else _lines(stream)
@@ -243,7 +249,7 @@ def _foreign(start: bytes, suffix: str) -> str:
     return ""
 
 
-class _Unpacked(RawIOBase):
+class _UnpackedStream(RawIOBase):
     """What `stream` unpacks; ends with a Stop after `most` bytes."""
 
     def __init__(self, stream: BinaryIO, most: int) -> None:
@@ -257,44 +263,44 @@ class _Unpacked(RawIOBase):
         self._left -= count
         if self._left < 0:
             more = f"unpacks to more than {self._most // 2**20} MiB, far more than data does"
-            raise Stop(broken(f"{more}; unpack it yourself if that is right"))
+            raise Stop(problem_row(f"{more}; unpack it yourself if that is right"))
         return count
 
 
-def _unpacked(plain: BufferedReader) -> BufferedReader:
+def _unpack(plain: BufferedReader) -> BufferedReader:
     start = plain.peek(3)[:3]
     if start[:2] != b"\x1f\x8b" and start != b"BZh":
         return plain
     stream = gzip.GzipFile(fileobj=plain) if start != b"BZh" else bz2.BZ2File(plain)
     most = max(LONGEST_LINE, DENSEST * os.fstat(plain.fileno()).st_size)
-    return BufferedReader(_Unpacked(cast(BinaryIO, stream), most), 2**16)
+    return BufferedReader(_UnpackedStream(cast(BinaryIO, stream), most), 2**16)
 
 
-def _numbered(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
+def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
     """The place, the offset and the bytes of every line."""
     number, offset = 0, 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
-        place = f"line {number}"
+        location = f"line {number}"
         if len(line) > LONGEST_LINE:
-            raise Stop(broken(f"is longer than {LONGEST_LINE // 2**20} MiB", place))
+            raise Stop(problem_row(f"is longer than {LONGEST_LINE // 2**20} MiB", location))
         skipped = len(decoding.BOM) if number == 1 and line.startswith(decoding.BOM) else 0
-        yield place, offset + skipped, line[skipped:]
+        yield location, offset + skipped, line[skipped:]
         offset += len(line)
 
 
 def _lines(stream: BinaryIO) -> Iterator[Row]:
     """One object a line."""
-    for place, offset, line in _numbered(stream):
+    for location, offset, line in _numbered_lines(stream):
         if text := line.strip():
-            yield _row(place, _decoded(text, offset + line.index(text)), _escapes(text))
+            yield _row(location, _decode(text, offset + line.index(text)), _escapes(text))
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
     """The items of a JSON list in a file of JSON lines; its lines, when the whole is no list."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
-    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decoded(text, 0), _Wrong):
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
         return _lines(BytesIO(whole))
     return _document(BytesIO(whole), under)
 
@@ -303,25 +309,27 @@ def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
     """The items of a list, of the list `under` a key, or one object a line."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
-        raise Stop(broken(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
+        raise Stop(problem_row(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
     text = whole.removeprefix(decoding.BOM).strip()
     if not text:
         return
     first, _, rest = text.partition(b"\n")
-    if text[:1] == b"{" and rest.strip() and not isinstance(_decoded(first.strip(), 0), _Wrong):
+    if text[:1] == b"{" and rest.strip() and not isinstance(_decode(first.strip(), 0), _Wrong):
         yield from _lines(BytesIO(whole))
         return
-    value = _decoded(text, whole.index(text[:1]))
+    value = _decode(text, whole.index(text[:1]))
     if isinstance(value, dict):
         if under not in value:
             wanted = f"a list, or an object with the list `{under}`," if under else "a list"
-            keys = ", ".join(map(shown, list(value)[:5]))
-            raise Stop(broken(f"holds an object with {keys}; {wanted} is needed"))
+            keys = ", ".join(map(short_repr, list(value)[:5]))
+            raise Stop(problem_row(f"holds an object with {keys}; {wanted} is needed"))
         value = value[under]
     if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
         value = [{"id": name} | item for name, item in value.items()]  # objects by id
     if not isinstance(value, list):
-        raise Stop(broken(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed"))
+        raise Stop(
+            problem_row(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed")
+        )
     escapes = _escapes(text)
     for number, item in enumerate(value, 1):
         yield _row(f"item {number}", item, escapes)
@@ -337,25 +345,25 @@ class _NotFinite(ValueError):
     """A number that JSON does not have."""
 
 
-def _row(place: str, value: object, escapes: bool) -> Row:
+def _row(location: str, value: object, escapes: bool) -> Row:
     """The object `value`; `escapes` is whether it may hold half of a surrogate pair."""
     if isinstance(value, _Wrong):
-        return broken(value, place)
+        return problem_row(value, location)
     if not isinstance(value, dict):
-        return broken(f"is {kind(value)}, an object is needed", place)
+        return problem_row(f"is {kind(value)}, an object is needed", location)
     if escapes and is_flat(value):
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
-            return broken("a string holds half of a surrogate pair, which is no character", place)
-    return Row(place, value)
+            return problem_row("a string holds half of a surrogate pair, which is no character", location)
+    return Row(location, value)
 
 
 def _escapes(text: bytes) -> bool:
     return b"\\ud" in text or b"\\uD" in text
 
 
-def _decoded(text: bytes, offset: int) -> Any:
+def _decode(text: bytes, offset: int) -> Any:
     """What `text` spells, or what is wrong with it; `offset` is where it begins in the file."""
     try:
         return _DECODER.decode(text.decode("utf-8"))
@@ -372,17 +380,17 @@ def _decoded(text: bytes, offset: int) -> Any:
         return _Wrong(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
 
 
-def _missing(path: Path) -> str:
-    asked = f"no such file: looked for {str(path.absolute())!r}"
+def _missing_message(path: Path) -> str:
+    problem = f"no such file: looked for {str(path.absolute())!r}"
     try:
         names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
     except OSError:
-        return f"{asked}, whose folder does not exist or cannot be listed"
-    return f"{asked}.{nearest(path.name, names)}"
+        return f"{problem}, whose folder does not exist or cannot be listed"
+    return f"{problem}.{nearest(path.name, names)}"
 
 
 def _not_finite(text: str) -> Never:
-    raise _NotFinite(f"{shown(text)[1:-1]} is no JSON number")
+    raise _NotFinite(f"{short_repr(text)[1:-1]} is no JSON number")
 
 
 def _finite(text: str) -> float:

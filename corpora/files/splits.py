@@ -30,8 +30,8 @@ def normalise(text: str) -> str:
     When that leaves nothing, only the white space is collapsed.
     """
     plain = unicodedata.normalize("NFKC", text).lower()
-    kept = "".join(char for char in plain if not unicodedata.category(char).startswith("P"))
-    return " ".join(_ARTICLES.sub(" ", kept).split()) or " ".join(plain.split())
+    unpunctuated = "".join(char for char in plain if not unicodedata.category(char).startswith("P"))
+    return " ".join(_ARTICLES.sub(" ", unpunctuated).split()) or " ".join(plain.split())
 
 
 def draw(
@@ -66,7 +66,7 @@ def draw(
                 f"{name} asks for {wanted[name]} questions, {len(drawn[name])} are named {name!r}"
             )
     # From the far end: a named split that grows takes from the near one.
-    pool = [*unnamed, *sorted(left, key=lambda group: _place(group[0], seed), reverse=True), *others]
+    pool = [*unnamed, *sorted(left, key=lambda group: _shuffle_key(group[0], seed), reverse=True), *others]
     for name in [name for name in wanted if name not in named]:
         free = sum(map(len, pool))
         drawn[name], pool = _take(pool, wanted[name])
@@ -88,13 +88,13 @@ def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
             for seen, key in ((ids, question.id), (texts, normalise(question.question))):
                 other, twin = seen.setdefault(key, (name, question))
                 if other != name:
-                    problems.append(_shared(other, twin, name, question))
+                    problems.append(_describe_overlap(other, twin, name, question))
                     break
     if problems:
         raise data_error("splits", problems)
 
 
-def _shared(name: str, question: Question, other: str, twin: Question) -> str:
+def _describe_overlap(name: str, question: Question, other: str, twin: Question) -> str:
     if question.id == twin.id:
         return f"{name} and {other} share the id {question.id!r}"
     return f"{name} and {other} share a question: {question.id!r} and {twin.id!r} ask {twin.question!r}"
@@ -105,7 +105,7 @@ def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
     ids: set[str] = set()
     texts: dict[str, list[Question]] = {}
     twice: list[str] = []
-    for question in sorted(questions, key=lambda q: _place(q, seed)):
+    for question in sorted(questions, key=lambda q: _shuffle_key(q, seed)):
         if question.id in ids:
             twice.append(f"the id {question.id!r} belongs to two questions")
         ids.add(question.id)
@@ -127,7 +127,7 @@ def _pools(
         ours = {q.split: q for q in group if q.split in wanted}
         if len(ours) > 1:
             (name, question), (other, twin) = sorted(ours.items())[:2]
-            problems.append(_shared(name, question, other, twin))
+            problems.append(_describe_overlap(name, question, other, twin))
         elif ours:
             (name,) = ours
             named.setdefault(name, []).append(tuple(q for q in group if q.split == name))
@@ -150,5 +150,5 @@ def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group]]:
     return tuple(taken), []
 
 
-def _place(question: Question, seed: int) -> bytes:
+def _shuffle_key(question: Question, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}:{question.id}".encode("utf-8", "surrogatepass")).digest()

@@ -41,7 +41,7 @@ class Nowhere(Enum):
 NOWHERE: Final = Nowhere.NOWHERE
 
 
-def at(value: object, path: str) -> object:
+def value_at(value: object, path: str) -> object:
     """What stands at `path` in the JSON `value`, or NOWHERE.
 
     A path with `*` gives one flat list. It leads nowhere when the list holds items and none has the rest.
@@ -52,7 +52,7 @@ def at(value: object, path: str) -> object:
     if isinstance(value, Mapping):
         if path in value:
             return value[path]
-        return at(value[head], rest) if dot and head in value else NOWHERE
+        return value_at(value[head], rest) if dot and head in value else NOWHERE
     if not isinstance(value, list):
         return NOWHERE
     if head == "*":
@@ -60,10 +60,10 @@ def at(value: object, path: str) -> object:
     if not (head.isdecimal() and len(head) <= _LONGEST_NUMBER and int(head) < len(value)):
         return NOWHERE
     item = value[int(head)]
-    return at(item, rest) if dot else item
+    return value_at(item, rest) if dot else item
 
 
-def without(value: Any, path: str) -> Any:
+def drop_path(value: Any, path: str) -> Any:
     """`value` less what `path` leads to, and less objects and lists that are empty then.
 
     The same object when there is nothing to take out. An item taken by its number stays in its list.
@@ -74,12 +74,12 @@ def without(value: Any, path: str) -> Any:
             return {key: item for key, item in value.items() if key != path}
         if not dot or head not in value:
             return value
-        inner = without(value[head], rest)
+        inner = drop_path(value[head], rest)
         if inner is value[head]:
             return value
         return {key: inner if key == head else item for key, item in value.items() if key != head or inner}
     if isinstance(value, list) and head == "*":
-        items = [without(item, rest) for item in value] if dot else []
+        items = [drop_path(item, rest) for item in value] if dot else []
         if dot and all(new is old for new, old in zip(items, value, strict=True)):
             return value
         return items if any(item not in ({}, []) for item in items) else []
@@ -96,31 +96,31 @@ def paths(value: object, before: str = "") -> Iterator[str]:
             yield from paths(item, f"{before}{key}.")
 
 
-def lost(values: Mapping[str, Any], path: str) -> str:
+def describe_missing(values: Mapping[str, Any], path: str) -> str:
     """Where `path` ends in a row, what is there instead, and the nearest path that leads somewhere."""
     steps = path.split(".")
     for n in range(len(steps) - 1, 0, -1):
-        found = at(values, ".".join(steps[:n]))
-        if found is not NOWHERE:
-            if steps[n - 1] == "*" and isinstance(found, list) and found:
-                found = found[0]
-            here = f"`{'.'.join(steps[:n])}` {_held(found)}"
+        value = value_at(values, ".".join(steps[:n]))
+        if value is not NOWHERE:
+            if steps[n - 1] == "*" and isinstance(value, list) and value:
+                value = value[0]
+            here = f"`{'.'.join(steps[:n])}` {_describe_value(value)}"
             break
     else:
-        here = f"the row {_held(values)}"
+        here = f"the row {_describe_value(values)}"
     return f"{here}.{nearest(path, islice(paths(values), _MOST_PATHS))}"
 
 
 def _each(items: list[Any], rest: str) -> object:
-    found = [inner for inner in (at(item, rest) for item in items) if inner is not NOWHERE]
-    if items and not found:
+    matches = [inner for inner in (value_at(item, rest) for item in items) if inner is not NOWHERE]
+    if items and not matches:
         return NOWHERE
     if "*" not in rest.split("."):
-        return found
-    return [leaf for inner in found for leaf in (inner if isinstance(inner, list) else [inner])]
+        return matches
+    return [leaf for inner in matches for leaf in (inner if isinstance(inner, list) else [inner])]
 
 
-def _held(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, Mapping):
         keys = ", ".join(repr(key) for key in islice(value, MOST_KEYS))
         more = f" and {len(value) - MOST_KEYS} more" if len(value) > MOST_KEYS else ""

@@ -69,8 +69,8 @@ class RerankedSource:
 
     def scope(self) -> str:
         """What a search depends on beside its query: what `inner` says, else nothing."""
-        said: Callable[[], str] | None = getattr(self.inner, "scope", None)
-        return said() if said is not None else ""
+        inner_scope: Callable[[], str] | None = getattr(self.inner, "scope", None)
+        return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, those that the reranker scores highest first, ties by passage id.
@@ -98,9 +98,9 @@ class RerankedSource:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.inner.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> RerankedSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> RerankedSource:
         """The same reranking over `inner` in chunks of at most `chunk_size` tokens."""
-        cut = self.inner.rechunked(chunk_size, overlap)
+        cut = self.inner.rechunk(chunk_size, overlap)
         if cut is self.inner:
             return self
         return RerankedSource(cut, self.reranker, pool=self.pool, keep_score=self.keep_score)

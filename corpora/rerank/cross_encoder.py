@@ -78,7 +78,7 @@ class OnnxCrossEncoder:
         self.threads, self._lock = threads, Lock()
         self.name = f"cross:{self.folder.resolve().name}"
         self.fingerprint = digest(["cross-onnx", VERSION, checksums(self.folder), self.max_tokens])
-        self._loaded: _Loaded | None = None
+        self._loaded: _OnnxModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxCrossEncoder:
         return self
@@ -94,7 +94,7 @@ class OnnxCrossEncoder:
         with self._lock:
             if self._loaded is None:
                 try:
-                    self._loaded = _Loaded(self.folder, self.max_tokens, self.threads)
+                    self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
                 except SourceError:
                     raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
@@ -107,7 +107,7 @@ class OnnxCrossEncoder:
         )
 
 
-class _Loaded:
+class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
@@ -137,11 +137,11 @@ class _Loaded:
         """One number for each pair, which go through the model sorted by length, so little is padding."""
         encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
-        found = np.empty(len(encoded))
+        scores = np.empty(len(encoded))
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            found[batch] = self._run([encoded[at] for at in batch])
-        return [float(score) for score in found]
+            scores[batch] = self._run([encoded[at] for at in batch])
+        return [float(score) for score in scores]
 
     def _run(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
         longest = max(1, *(len(ids) for ids, _ in rows))
@@ -151,9 +151,9 @@ class _Loaded:
             tokens[at, : len(ids)] = ids
             types[at, : len(ids)] = type_ids
             mask[at, : len(ids)] = 1
-        given = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
+        inputs = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
         try:
-            (out,) = self.session.run([self.output], {name: given[name] for name in self.inputs})
+            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The cross-encoder in {self.folder} failed: {first_line(error)}.") from error
         return _relevance(np.asarray(out), len(rows), str(self.folder))
@@ -233,5 +233,5 @@ def _relevance(out: Any, pairs: int, where: str) -> Any:
 
 
 def _max_tokens(folder: Path) -> int:
-    said = settings(folder / "tokenizer_config.json").get("model_max_length")
-    return min(said, TOKENS) if type(said) is int and said > 0 else TOKENS
+    limit = settings(folder / "tokenizer_config.json").get("model_max_length")
+    return min(limit, TOKENS) if type(limit) is int and limit > 0 else TOKENS

@@ -11,8 +11,8 @@ import numpy as np
 
 from ragc.core.digest import digest
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text
-from ragc.corpora.sources.bm25 import K1, B, lucene
-from ragc.corpora.sources.terms import ANALYZER, indexed, query_terms
+from ragc.corpora.sources.bm25 import K1, B, bm25_scores
+from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -59,13 +59,13 @@ class EmbedReranker:
         with self._lock:
             held = {key: self._vectors[key] for key in keys if key in self._vectors}
         lacking = [key for key in dict.fromkeys(keys) if key not in held]
-        asked = [self.embedder.query_prefix + query]
-        asked += [self.embedder.passage_prefix + text for _, text in lacking]
-        vectors = self.embedder.embed(asked)
-        if vectors.ndim != 2 or len(vectors) != len(asked) or not np.isfinite(vectors).all():
+        texts = [self.embedder.query_prefix + query]
+        texts += [self.embedder.passage_prefix + text for _, text in lacking]
+        vectors = self.embedder.embed(texts)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
             raise SourceError(
                 f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
-                f"{len(asked)} texts; one row of finite numbers for each was expected."
+                f"{len(texts)} texts; one row of finite numbers for each was expected."
             )
         held |= {key: vectors[at].copy() for at, key in enumerate(lacking, 1)}
         self._remember(held)
@@ -99,5 +99,5 @@ class Bm25Reranker:
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
         """The score of each passage, its title and text together, with these passages as the corpus."""
-        documents = [indexed(passage) for passage in passages]
-        return lucene(query_terms(query), documents, self.k1, self.b)
+        documents = [passage_terms(passage) for passage in passages]
+        return bm25_scores(query_terms(query), documents, self.k1, self.b)

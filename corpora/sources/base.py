@@ -31,7 +31,7 @@ class Source(Protocol):
         """
         ...
 
-    def rechunked(self, chunk_size: int, overlap: float) -> Source:
+    def rechunk(self, chunk_size: int, overlap: float) -> Source:
         """The same content cut into chunks of at most `chunk_size` tokens.
 
         `overlap` is the share of a chunk repeated in the next, 0 <= overlap < 1.

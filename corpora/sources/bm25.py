@@ -22,10 +22,10 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, hold, open_index, write
+from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, build_in_memory, open_index, write
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.sources.terms import ANALYZER, indexed
-from ragc.corpora.storage.corpus import Corpus, StoredCorpus
+from ragc.corpora.sources.terms import ANALYZER, passage_terms
+from ragc.corpora.storage.corpus import Corpus, DiskCorpus
 from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
 from ragc.corpora.storage.passages import CutPassages, StoredPassages
 from ragc.errors import UsageError
@@ -37,7 +37,7 @@ MANY = 20_000
 """Passages from which on a search leaves the loop to others and runs in a thread."""
 
 
-def lucene(
+def bm25_scores(
     query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B
 ) -> list[float]:
     """The score of every document, all given as terms, among these documents alone; for a few of them."""
@@ -88,7 +88,7 @@ class Bm25Source(ChunkedSource):
             raise UsageError(f"BM25 counts a title 1 or more times, got title_boost = {title_boost}.")
         self.k1, self.b, self.title_boost, self.home = k1, b, title_boost, home
         super().__init__(passages, chunk_size, overlap, chunk_by)
-        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._shape())
+        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._term_settings())
         self._index: Bm25Index | None = None
 
     def __repr__(self) -> str:
@@ -109,14 +109,14 @@ class Bm25Source(ChunkedSource):
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
         """The index on disk, built now unless it is there; None for a corpus in memory, which needs none."""
-        if not isinstance(self.corpus, StoredCorpus):
+        if not isinstance(self.corpus, DiskCorpus):
             return None
         passages = self.passages
-        documents = (indexed(passage, self.title_boost) for passage in passages)
+        documents = (passage_terms(passage, self.title_boost) for passage in passages)
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            self._written(),
+            self._index_settings(),
             lambda folder, step: write(folder, documents, self.k1, self.b, step),
             home=self.home,
             total=len(passages),
@@ -135,12 +135,12 @@ class Bm25Source(ChunkedSource):
             home=self.home,
         )
 
-    def _written(self) -> dict[str, Any]:
+    def _index_settings(self) -> dict[str, Any]:
         """All that changes the files of the index, the corpus aside."""
-        settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._shape()}
+        settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._term_settings()}
         return {"format": FORMAT, **settings}
 
-    def _shape(self) -> list[str | int | float]:
+    def _term_settings(self) -> list[str | int | float]:
         """How passages become terms: the cutting, and how often a title counts where that is not once."""
         return self.cutting if self.title_boost == 1 else [*self.cutting, "title", self.title_boost]
 
@@ -152,5 +152,5 @@ class Bm25Source(ChunkedSource):
                 if folder is not None and isinstance(passages, StoredPassages | CutPassages):
                     self._index = open_index(folder.path, passages, passages.rank)
                 else:
-                    self._index = hold(passages, self.k1, self.b, self.title_boost)
+                    self._index = build_in_memory(passages, self.k1, self.b, self.title_boost)
             return self._index

@@ -26,8 +26,8 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from ragc.core.digest import pretty
-from ragc.corpora.sources.terms import indexed, query_terms
-from ragc.corpora.storage.passages import encoded, mapped
+from ragc.corpora.sources.terms import passage_terms, query_terms
+from ragc.corpora.storage.passages import encode_text, map_array
 from ragc.records import Hit, Passage
 
 PLACES = 9
@@ -100,11 +100,11 @@ class Bm25Index:
         return tuple(Hit(self.passages[int(near[at])], float(rounded[at])) for at in best if rounded[at] > 0)
 
 
-def hold(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
+def build_in_memory(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
     """The index of `passages` in memory, computed by bm25s."""
     vocabulary: dict[str, int] = {}
     documents = [
-        [vocabulary.setdefault(term, len(vocabulary)) for term in indexed(passage, title_boost)]
+        [vocabulary.setdefault(term, len(vocabulary)) for term in passage_terms(passage, title_boost)]
         for passage in passages
     ]
     by_id = sorted(range(len(passages)), key=lambda at: passages[at].id)
@@ -160,11 +160,11 @@ def _spill(
     vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
     number = vocabulary.__getitem__
     lengths, distinct = array("I"), array("I")
-    for found in documents:
-        counts = Counter(found)
+    for terms in documents:
+        counts = Counter(terms)
         numbers.write(array("I", map(number, counts)))
         times.write(array("I", counts.values()))
-        lengths.append(len(found))
+        lengths.append(len(terms))
         distinct.append(len(counts))
         step(1)
     return vocabulary, np.frombuffer(lengths, np.uint32), np.frombuffer(distinct, np.uint32)
@@ -210,10 +210,10 @@ def _sort(
         order = np.argsort(terms, kind="stable")
         terms, passages = terms[order], passages[order]
         seen, first, count = np.unique(terms, return_index=True, return_counts=True)
-        place = np.repeat(free[seen] - first, count) + np.arange(len(terms))
+        positions = np.repeat(free[seen] - first, count) + np.arange(len(terms))
         free[seen] += count
-        data[place] = scores.of(df[terms], times[start:end][order], passages)
-        indices[place] = passages
+        data[positions] = scores.of(df[terms], times[start:end][order], passages)
+        indices[positions] = passages
     data.flush()
     indices.flush()
 
@@ -233,7 +233,7 @@ def _write_terms(folder: Path, terms: Sequence[str]) -> None:
     ends, position = array("q"), 0
     with (folder / "terms.bin").open("wb", buffering=1 << 20) as out:
         for term in terms:
-            position += out.write(encoded(term))
+            position += out.write(encode_text(term))
             ends.append(position)
         if not terms:
             out.write(b"\0")  # an empty file cannot be mapped
@@ -245,7 +245,7 @@ class _Terms(Sequence[bytes]):
 
     def __init__(self, folder: Path) -> None:
         self._text = np.memmap(folder / "terms.bin", dtype=np.uint8, mode="r").data
-        self._ends = mapped(folder / "ends.npy").data
+        self._ends = map_array(folder / "ends.npy").data
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -255,6 +255,6 @@ class _Terms(Sequence[bytes]):
 
     def get(self, term: str, /) -> int | None:
         """The number of a term; None when no passage has it."""
-        wanted = encoded(term)
+        wanted = encode_text(term)
         at = bisect_left(self, wanted)
         return at if at < len(self) and self[at] == wanted else None

@@ -80,29 +80,31 @@ class _Inputs:
     resolve: Resolve
 
 
-def _called(make: Callable[..., Any], kind: str, *args: Any, given: Mapping[str, Any], **own: Any) -> Any:
-    """`make` with the options `given` and with `own`."""
+def _build_with_options(
+    make: Callable[..., Any], kind: str, *args: Any, options: Mapping[str, Any], **own: Any
+) -> Any:
+    """`make` with the options `options` and with `own`."""
     try:
-        return make(*args, **given, **own)
+        return make(*args, **options, **own)
     except TypeError as error:
         raise UsageError(f"The options of a source of kind {kind!r} do not fit: {error}.") from error
 
 
-def _bm25(inputs: _Inputs, options: dict[str, Any]) -> Any:
-    return _called(Bm25Source, "bm25", inputs.corpus, given=options)
+def _build_bm25(inputs: _Inputs, options: dict[str, Any]) -> Any:
+    return _build_with_options(Bm25Source, "bm25", inputs.corpus, options=options)
 
 
-def _given(inputs: _Inputs, options: dict[str, Any]) -> Any:
-    return _called(GivenSource, "given", inputs.corpus, given=options)
+def _build_given(inputs: _Inputs, options: dict[str, Any]) -> Any:
+    return _build_with_options(GivenSource, "given", inputs.corpus, options=options)
 
 
-def _lucene(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_lucene(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.lucene.source import LuceneSource
 
-    return _called(LuceneSource, "lucene", inputs.corpus, given=options)
+    return _build_with_options(LuceneSource, "lucene", inputs.corpus, options=options)
 
 
-def _dense(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_dense(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.dense import DenseSource
     from ragc.corpora.sources.faiss_index import IndexSettings
 
@@ -111,50 +113,54 @@ def _dense(inputs: _Inputs, options: dict[str, Any]) -> Any:
     settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
     folder = inputs.resolve(model)
     embedder = embed.make(str(folder) if folder.is_dir() else model)
-    return _called(DenseSource, "dense", inputs.corpus, embedder, given=options, settings=settings)
+    return _build_with_options(
+        DenseSource, "dense", inputs.corpus, embedder, options=options, settings=settings
+    )
 
 
-def _hybrid(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_hybrid(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.hybrid import HybridSource
 
     parts = {}
-    for name, maker in (("dense", _dense), ("sparse", _bm25)):
+    for name, maker in (("dense", _build_dense), ("sparse", _build_bm25)):
         parts[name] = maker(inputs, dict(options.pop(name, {})))
-    return _called(HybridSource, "hybrid", parts["dense"], parts["sparse"], given=options)
+    return _build_with_options(HybridSource, "hybrid", parts["dense"], parts["sparse"], options=options)
 
 
-def _web(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_web(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.web.engine import Ddgs
     from ragc.corpora.sources.web.source import WebSource
 
     names: tuple[str, ...] = ("engines", "region", "window")
-    engine = _called(Ddgs, "web", given={name: options.pop(name) for name in names if name in options})
-    return _called(WebSource, "web", engine, given=options, store=inputs.store)
+    engine = _build_with_options(
+        Ddgs, "web", options={name: options.pop(name) for name in names if name in options}
+    )
+    return _build_with_options(WebSource, "web", engine, options=options, store=inputs.store)
 
 
-def _recorded(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_recorded(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.recorded import RecordedSource
 
     if not inputs.recording:
         raise UsageError("A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\".")
     path = inputs.resolve(inputs.recording)
-    return _called(RecordedSource, "recorded", path, given=options)
+    return _build_with_options(RecordedSource, "recorded", path, options=options)
 
 
-def _api(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_api(inputs: _Inputs, options: dict[str, Any]) -> Any:
     from ragc.corpora.sources.crag_api.source import ApiSource
 
     url = options.pop("base_url")
-    return _called(ApiSource, "api", url, given=options)
+    return _build_with_options(ApiSource, "api", url, options=options)
 
 
 _MAKERS: dict[str, Callable[[_Inputs, dict[str, Any]], Any]] = {
-    "bm25": _bm25,
-    "given": _given,
-    "lucene": _lucene,
-    "dense": _dense,
-    "hybrid": _hybrid,
-    "web": _web,
-    "recorded": _recorded,
-    "api": _api,
+    "bm25": _build_bm25,
+    "given": _build_given,
+    "lucene": _build_lucene,
+    "dense": _build_dense,
+    "hybrid": _build_hybrid,
+    "web": _build_web,
+    "recorded": _build_recorded,
+    "api": _build_api,
 }

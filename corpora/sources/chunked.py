@@ -7,14 +7,14 @@ from threading import Lock, RLock
 from typing import Any, Self
 
 from ragc.corpora.chunking import chunk
-from ragc.corpora.storage.corpus import Corpus, corpus_of, drawn
+from ragc.corpora.storage.corpus import Corpus, corpus_of, sample
 from ragc.records import Passage
 
 
 class ChunkedSource:
     """A corpus in chunks of at most `chunk_size` tokens, or in whole passages where that is None.
 
-    A source and those that `rechunked` makes of it know each other: the same sizes give the same source.
+    A source and those that `rechunk` makes of it know each other: the same sizes give the same source.
     Cutting waits for the first use. Raises DataError when there is no passage or an id appears twice.
     """
 
@@ -39,7 +39,7 @@ class ChunkedSource:
     def passages(self) -> Sequence[Passage]:
         """What is searched, after cutting."""
         with self._lock:
-            self._chunks = self._chunks or self.corpus.cut(self.chunk_size, self.overlap, self.chunk_by)
+            self._chunks = self._chunks or self.corpus.chunk(self.chunk_size, self.overlap, self.chunk_by)
             return self._chunks
 
     @property
@@ -49,9 +49,9 @@ class ChunkedSource:
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
-        return drawn(self.passages, n, seed, exclude)
+        return sample(self.passages, n, seed, exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> Self:
+    def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._family_lock:
             source: Self | None = self._family.get((chunk_size, overlap))

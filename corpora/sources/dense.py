@@ -24,7 +24,7 @@ from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.corpora.storage.passages import encoded, mapped
+from ragc.corpora.storage.passages import encode_text, map_array
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
@@ -89,7 +89,7 @@ class DenseSource(ChunkedSource):
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            {**self._made_of, "index": self.settings.built()},
+            {**self._made_of, "index": self.settings.build_settings()},
             lambda folder, step: self._write(folder, passages, step),
             home=self._home,
             total=len(passages),
@@ -113,12 +113,12 @@ class DenseSource(ChunkedSource):
         rows, index = self._ready()
         (vector,) = self.embedder.embed([self.embedder.query_prefix + query])
         near, scores = index.nearest(vector, k)
-        found = [
+        hits = [
             Hit(passage, float(score))
             for row, score in zip(near, scores, strict=True)
             for passage in rows.of(int(row))
         ]
-        return tuple(sorted(found, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
     def _ready(self) -> tuple[_Rows, DenseIndex]:
         passages = self.passages
@@ -128,19 +128,21 @@ class DenseSource(ChunkedSource):
             return self._opened
 
     def _open(self, passages: Sequence[Passage]) -> tuple[_Rows, DenseIndex]:
-        if kept := self.build():
-            rows = _Rows(passages, mapped(kept.path / _ORDER), mapped(kept.path / _STARTS))
-            return rows, DenseIndex.open(kept.path, self.settings, rows=len(rows))
+        if index_folder := self.build():
+            rows = _Rows(
+                passages, map_array(index_folder.path / _ORDER), map_array(index_folder.path / _STARTS)
+            )
+            return rows, DenseIndex.open(index_folder.path, self.settings, rows=len(rows))
         self._progress.phase("index dense", len(passages), "passages")
-        return self._made(passages, self._progress.step)
+        return self._build_in_memory(passages, self._progress.step)
 
     def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
-        rows, index = self._made(passages, step)
+        rows, index = self._build_in_memory(passages, step)
         np.save(folder / _ORDER, rows.order)
         np.save(folder / _STARTS, rows.starts)
         index.save(folder)
 
-    def _made(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
+    def _build_in_memory(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
         rows, dimensions = _Rows.of_equal(passages), self.embedder.dimensions
         return rows, DenseIndex.build(self._blocks(rows, dimensions, step), dimensions, self.settings)
 
@@ -171,7 +173,9 @@ class _Rows:
     def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
         """The rows of `passages`, told by a digest of title and text, in the order they first appear."""
         first: dict[bytes, int] = {}
-        marks = (hashlib.blake2b(encoded(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages)
+        marks = (
+            hashlib.blake2b(encode_text(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages
+        )
         row = np.fromiter((first.setdefault(mark, len(first)) for mark in marks), np.int64, len(passages))
         order = np.argsort(row, kind="stable")
         return cls(passages, order, np.searchsorted(row[order], np.arange(len(first) + 1)))

@@ -50,13 +50,13 @@ class IndexSettings:
             if type(value) is not int or value < least:
                 raise UsageError(f"An hnsw index needs {name} >= {least}, got {value!r}.")
 
-    def built(self) -> list[object]:
+    def build_settings(self) -> list[object]:
         """What decides how the index is built; `ef_search` is of the search alone."""
         return [self.index] if self.index == "flat" else [self.index, self.m, self.ef_construction]
 
     def all(self) -> list[object]:
         """What decides the results."""
-        return self.built() if self.index == "flat" else [*self.built(), self.ef_search]
+        return self.build_settings() if self.index == "flat" else [*self.build_settings(), self.ef_search]
 
 
 class DenseIndex:
@@ -123,8 +123,8 @@ class DenseIndex:
         ask = min(len(self), k + _SPARE)
         while True:
             raw, rows = self._native.search(query[None], ask, params=self._params(ask))
-            found = rows[0] >= 0
-            scores, rows = raw[0][found], rows[0][found]
+            valid = rows[0] >= 0
+            scores, rows = raw[0][valid], rows[0][valid]
             if not len(scores):
                 return np.empty(0, np.int64), np.empty(0)
             least = scores[min(k, len(scores)) - 1] - _NEAR

@@ -13,9 +13,9 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.bm25 import K1, B, lucene, settings_fingerprint
+from ragc.corpora.sources.bm25 import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.sources.terms import indexed, query_terms
+from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage, Question
@@ -67,8 +67,8 @@ class GivenSource(ChunkedSource):
         Raises SourceError when no question is being answered, when it comes with no passages, or when
         one of them is not in the corpus.
         """
-        context = [part for name in self._context_ids() for part in self._cut(name)]
-        scores = lucene(query_terms(query), [self._analyzed(part) for part in context], self.k1, self.b)
+        context = [part for name in self._context_ids() for part in self._chunks_of(name)]
+        scores = bm25_scores(query_terms(query), [self._terms_of(part) for part in context], self.k1, self.b)
         order = sorted(range(len(context)), key=lambda at: -scores[at])
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
 
@@ -80,30 +80,30 @@ class GivenSource(ChunkedSource):
         question = current_question.get()
         if question is None:
             raise SourceError("A source of kind 'given' was searched while no question was being answered.")
-        asked = f"question {question.id!r}" if question.id else f"the question {question.question!r}"
+        label = f"question {question.id!r}" if question.id else f"the question {question.question!r}"
         if not question.context_ids:
             raise SourceError(
-                f"A source of kind 'given' finds the passages that come with a question, and {asked} has no "
+                f"A source of kind 'given' finds the passages that come with a question, and {label} has no "
                 "context_ids. Use a source of kind 'bm25' for it."
             )
         if lost := [name for name in question.context_ids if self.corpus.find(name) is None]:
             raise SourceError(
-                f"Passage {lost[0]!r} comes with {asked}, and the corpus of its source of kind 'given' "
+                f"Passage {lost[0]!r} comes with {label}, and the corpus of its source of kind 'given' "
                 "does not hold it."
             )
         return tuple(dict.fromkeys(question.context_ids))
 
-    def _cut(self, name: str) -> tuple[Passage, ...]:
+    def _chunks_of(self, name: str) -> tuple[Passage, ...]:
         if name not in self._parts:
             whole, size = self.corpus.find(name), self.chunk_size
             if whole is None:
                 raise SourceError(f"The corpus does not hold the passage {name!r}.")
             self._parts[name] = (
-                (whole,) if size is None else chunk.cut(whole, size, self.overlap, self.chunk_by)
+                (whole,) if size is None else chunk.chunk_passage(whole, size, self.overlap, self.chunk_by)
             )
         return self._parts[name]
 
-    def _analyzed(self, part: Passage) -> list[str]:
+    def _terms_of(self, part: Passage) -> list[str]:
         if part not in self._terms:
-            self._terms[part] = indexed(part)
+            self._terms[part] = passage_terms(part)
         return self._terms[part]

@@ -42,7 +42,7 @@ def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: in
             if len(chosen) >= most:
                 break
             chosen.setdefault(hit.passage.id, hit.passage)
-    return tuple(Hit(passage, 1 / place) for place, passage in enumerate(chosen.values(), 1))
+    return tuple(Hit(passage, 1 / rank) for rank, passage in enumerate(chosen.values(), 1))
 
 
 def fuse_ranks(
@@ -113,8 +113,8 @@ class HybridSource:
         )
         parts = []
         for source in only.get(self.share, [self.dense, self.sparse]):
-            said: Callable[[], str] | None = getattr(source, "scope", None)
-            parts.append(said() if said is not None else "")
+            part_scope: Callable[[], str] | None = getattr(source, "scope", None)
+            parts.append(part_scope() if part_scope is not None else "")
         return digest(parts) if any(parts) else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -133,12 +133,12 @@ class HybridSource:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.dense.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> HybridSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """The fusion of both sources, each in chunks of at most `chunk_size` tokens."""
         more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
         more |= {"pool": self.pool, "constant": self.constant}
-        dense = self.dense.rechunked(chunk_size, overlap)
-        return HybridSource(dense, self.sparse.rechunked(chunk_size, overlap), **more)
+        dense = self.dense.rechunk(chunk_size, overlap)
+        return HybridSource(dense, self.sparse.rechunk(chunk_size, overlap), **more)
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))

@@ -24,9 +24,9 @@ from ragc.corpora.files.records import data_error
 from ragc.corpora.files.row import Row, kind
 from ragc.corpora.files.rows import rows
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source, lucene
-from ragc.corpora.sources.terms import ANALYZER, indexed, query_terms
-from ragc.corpora.storage.corpus import drawn
+from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
+from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
+from ragc.corpora.storage.corpus import sample
 from ragc.errors import DataError, SourceError, UsageError, nearest
 from ragc.records import Hit, Passage
 
@@ -82,14 +82,14 @@ class RecordedSource:
 
         Raises SourceError for a query that was not recorded when `unknown` is "error".
         """
-        asked: str | None = query
+        recorded_query: str | None = query
         if query not in self._recording:
-            asked = await self._other(query)
-        if asked is None:
+            recorded_query = await self._nearest_query(query)
+        if recorded_query is None:
             return ()
-        hits = self._recording[asked]
+        hits = self._recording[recorded_query]
         if self.chunk_size is not None:
-            hits = cut_and_ranked(query, hits, self.chunk_size, self.overlap, self.chunk_by)
+            hits = chunk_and_rank(query, hits, self.chunk_size, self.overlap, self.chunk_by)
         return hits[: max(k, 0)]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -97,24 +97,28 @@ class RecordedSource:
         size, overlap = self.chunk_size, self.overlap
         whole = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
         if size is None:
-            return drawn(list(whole.values()), n, seed, exclude)
-        parts = [p for passage in whole.values() for p in chunk.cut(passage, size, overlap, self.chunk_by)]
-        return drawn(parts, n, seed, exclude)
+            return sample(list(whole.values()), n, seed, exclude)
+        parts = [
+            p
+            for passage in whole.values()
+            for p in chunk.chunk_passage(passage, size, overlap, self.chunk_by)
+        ]
+        return sample(parts, n, seed, exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> RecordedSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
         """The same recording with its passages in chunks of at most `chunk_size` tokens."""
         more: dict[str, Any] = {"unknown": self.unknown, "chunk_by": self.chunk_by}
         return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
 
-    async def _other(self, query: str) -> str | None:
+    async def _nearest_query(self, query: str) -> str | None:
         """The recorded query that stands for one that was not recorded; None when there is none."""
         if self.unknown == "error":
             raise SourceError(
                 f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
                 "'nothing'."
             )
-        found = await self._index.search(query, 1) if self.unknown == "nearest" else ()
-        return self._queries[int(found[0].passage.id)] if found else None
+        hits = await self._index.search(query, 1) if self.unknown == "nearest" else ()
+        return self._queries[int(hits[0].passage.id)] if hits else None
 
 
 class Recorder:
@@ -130,8 +134,8 @@ class Recorder:
         self.source, self.path = source, Path(path)
         self.kind, self.fingerprint = source.kind, source.fingerprint
         there = self.path.exists() and self.path.stat().st_size > 0
-        found = read_recording(self.path) if there else {}
-        self._kept = {query: len(hits) for query, hits in found.items()}
+        recording = read_recording(self.path) if there else {}
+        self._kept = {query: len(hits) for query, hits in recording.items()}
         self._cuts: dict[tuple[int, float], Recorder] = {}
         self._lock = Lock()
 
@@ -158,12 +162,12 @@ class Recorder:
         """What the source draws; it is not written."""
         return self.source.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> Recorder:
-        """The source rechunked, recorded in a file of its own: `web.jsonl` becomes `web.256-0.5.jsonl`."""
+    def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
+        """The source rechunk, recorded in a file of its own: `web.jsonl` becomes `web.256-0.5.jsonl`."""
         with self._lock:
             if (chunk_size, overlap) not in self._cuts:
                 path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
-                self._cuts[chunk_size, overlap] = Recorder(self.source.rechunked(chunk_size, overlap), path)
+                self._cuts[chunk_size, overlap] = Recorder(self.source.rechunk(chunk_size, overlap), path)
             return self._cuts[chunk_size, overlap]
 
 
@@ -172,37 +176,37 @@ def read_recording(path: str | Path) -> Recording:
 
     Raises DataError with every problem of the file, or when it holds no query.
     """
-    found: dict[str, tuple[Hit, ...]] = {}
+    recording: dict[str, tuple[Hit, ...]] = {}
     problems: list[str] = []
     for row in rows(Path(path)):
         if not row.problems:
             query = row.text("query", blank=True)
             hits = _hits(row)
-            if query not in found or len(hits) > len(found[query]):
-                found[query] = hits
-        problems += [f"{row.place}: {problem}" if row.place else problem for problem in row.problems]
+            if query not in recording or len(hits) > len(recording[query]):
+                recording[query] = hits
+        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
     if problems:
         raise data_error(str(path), problems)
-    if not found:
+    if not recording:
         raise DataError(str(path), ["the file holds no query; one JSON object a line is needed"])
-    return found
+    return recording
 
 
-def cut_and_ranked(
+def chunk_and_rank(
     query: str, hits: Sequence[Hit], size: int, overlap: float, by: str = "text"
 ) -> tuple[Hit, ...]:
     """The passages of `hits` in chunks of at most `size` tokens, by BM25 among themselves, ties by id.
 
     Chunks that share no word with the query are last, with a score of 0.
     """
-    parts = [part for hit in hits for part in chunk.cut(hit.passage, size, overlap, by)]
-    return ranked(query, parts)
+    parts = [part for hit in hits for part in chunk.chunk_passage(hit.passage, size, overlap, by)]
+    return rank_by_bm25(query, parts)
 
 
-def ranked(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
+def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
     """All of `passages`, best first by their BM25 score for `query` among themselves, ties by id."""
     parts = list(passages)
-    scores = lucene(query_terms(query), [indexed(part) for part in parts])
+    scores = bm25_scores(query_terms(query), [passage_terms(part) for part in parts])
     hits = (Hit(part, score) for part, score in zip(parts, scores, strict=True))
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
 
@@ -238,8 +242,8 @@ def _hits(row: Row) -> tuple[Hit, ...]:
         row.problems.append("`passages` has scores for some only; give all of them one, or none")
     if row.problems or not scores:
         return in_order(passages)
-    found = (Hit(passage, score) for passage, score in zip(passages, scores, strict=True))
-    return tuple(sorted(found, key=lambda hit: (-hit.score, hit.passage.id)))
+    hits = (Hit(passage, score) for passage, score in zip(passages, scores, strict=True))
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
 
 
 def _plain(hit: Hit) -> dict[str, str | int | float]:

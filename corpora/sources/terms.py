@@ -35,7 +35,7 @@ def query_terms(query: str) -> list[str]:
     return [term for term in terms if term not in STOP_WORDS] or terms
 
 
-def indexed(passage: Passage, title_boost: int = 1) -> list[str]:
+def passage_terms(passage: Passage, title_boost: int = 1) -> list[str]:
     """The terms a passage is found by: those of its title, `title_boost` times, then those of its text."""
     titles = analyze(passage.title) * (title_boost - 1) if title_boost > 1 else []
     return titles + analyze(f"{passage.title} {passage.text}")

@@ -32,17 +32,17 @@ POOL = 50
 
 def title_factor(query: str, title: str) -> float:
     """What the score of a passage called `title` is multiplied by, 1 to 1.5; 1 without a title."""
-    asked, title = query.strip(), title.strip()
+    phrase, title = query.strip(), title.strip()
     if not title:
         return 1.0
     core = title.partition("(")[0].strip() or title
     for name, exact, same, inside in ((title, 1.5, 1.2, 1.1), (core, 1.2, 1.1, 1.05)):
-        names = {asked, asked[4:] if asked[:4] in ("The ", "the ") else asked}
+        names = {phrase, phrase[4:] if phrase[:4] in ("The ", "the ") else phrase}
         if name in names:
             return exact
         if name.lower() in {other.lower() for other in names}:
             return same
-        if name.lower() in asked.lower():
+        if name.lower() in phrase.lower():
             return inside
     return 1.0
 
@@ -70,26 +70,26 @@ class TitleSource:
 
         Whoever keeps results of this source must key them by it too. Raises SourceError when `source` does.
         """
-        said: Callable[[], str] | None = getattr(self.source, "scope", None)
-        return said() if said is not None else ""
+        inner_scope: Callable[[], str] | None = getattr(self.source, "scope", None)
+        return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id. Raises SourceError when `source` does."""
         if k < 1:
             return ()
         hits = await self.source.search(query, max(k, self.pool))
-        raised = [Hit(hit.passage, _raised(hit.score, query, hit.passage), hit.source) for hit in hits]
+        raised = [Hit(hit.passage, _boost_score(hit.score, query, hit.passage), hit.source) for hit in hits]
         return tuple(sorted(raised, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.source.sample(n, seed=seed, exclude=exclude)
 
-    def rechunked(self, chunk_size: int, overlap: float) -> TitleSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> TitleSource:
         """The same rules over the source in chunks of at most `chunk_size` tokens."""
-        return TitleSource(self.source.rechunked(chunk_size, overlap), pool=self.pool)
+        return TitleSource(self.source.rechunk(chunk_size, overlap), pool=self.pool)
 
 
-def _raised(score: float, query: str, passage: Passage) -> float:
+def _boost_score(score: float, query: str, passage: Passage) -> float:
     factor = title_factor(query, passage.title)
     return score * factor if score > 0 else score / factor

@@ -44,7 +44,7 @@ class Corpus(Protocol):
         """The whole passage with that id; None when there is none."""
         ...
 
-    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
+    def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
         """The passages in chunks of at most `chunk_size` tokens; whole when that is None.
 
         `by` is a method of `cutters`.
@@ -54,7 +54,7 @@ class Corpus(Protocol):
 
 def corpus_of(passages: Corpus | Iterable[Passage]) -> Corpus:
     """`passages` as a corpus; one that is a corpus already stays itself."""
-    return passages if isinstance(passages, HeldCorpus | StoredCorpus) else HeldCorpus(passages)  # type: ignore[arg-type]
+    return passages if isinstance(passages, MemoryCorpus | DiskCorpus) else MemoryCorpus(passages)  # type: ignore[arg-type]
 
 
 def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
@@ -63,26 +63,26 @@ def read(path: str | Path, *, home: Path | None = None, progress: Progress | Non
     A stored one belongs to the file as it is now, told by its place, size and time of change; it is built
     under `home`, by default with all indexes. Raises DataError with every problem of the file.
     """
-    place = Path(path)
+    corpus_path = Path(path)
     try:
-        seen = place.stat()
+        seen = corpus_path.stat()
     except OSError:
-        return HeldCorpus(_read_all(place))
-    if seen.st_size < STORED_FROM or place.is_dir():
-        return HeldCorpus(_read_all(place))
-    stamp = digest([str(place.resolve()), seen.st_size, seen.st_mtime_ns])
+        return MemoryCorpus(_read_all(corpus_path))
+    if seen.st_size < STORED_FROM or corpus_path.is_dir():
+        return MemoryCorpus(_read_all(corpus_path))
+    stamp = digest([str(corpus_path.resolve()), seen.st_size, seen.st_mtime_ns])
 
     def build(folder: Path, step: Callable[[int], None]) -> None:
         problems: list[str] = []
         try:
-            write(folder, passages_of(place, problems), step)
+            write(folder, passages_of(corpus_path, problems), step)
         except DataError as error:
-            raise data_error(str(place), problems or error.problems) from None
+            raise data_error(str(corpus_path), problems or error.problems) from None
         if problems:
-            raise data_error(str(place), problems)
+            raise data_error(str(corpus_path), problems)
 
-    made = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
-    return StoredCorpus(made.path, home=home)
+    index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
+    return DiskCorpus(index.path, home=home)
 
 
 def _read_all(path: Path) -> tuple[Passage, ...]:
@@ -91,7 +91,7 @@ def _read_all(path: Path) -> tuple[Passage, ...]:
     return read_corpus(path)
 
 
-class HeldCorpus:
+class MemoryCorpus:
     """Passages in memory. Raises DataError when there is none, or when an id appears twice."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
@@ -111,16 +111,18 @@ class HeldCorpus:
         """The passage with that id; None when there is none."""
         return self._by_id.get(id)
 
-    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
+    def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
         """The passages in chunks of at most `chunk_size` tokens; whole when that is None."""
         if chunk_size is None:
             return self.passages
         return tuple(
-            part for passage in self.passages for part in chunk.cut(passage, chunk_size, overlap, by)
+            part
+            for passage in self.passages
+            for part in chunk.chunk_passage(passage, chunk_size, overlap, by)
         )
 
 
-class StoredCorpus:
+class DiskCorpus:
     """Passages written to `folder`, each read when it is asked for; cuts are kept under `home`."""
 
     def __init__(self, folder: Path, *, home: Path | None = None) -> None:
@@ -137,7 +139,7 @@ class StoredCorpus:
         at = self.passages.find(id)
         return None if at is None else self.passages[at]
 
-    def cut(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
+    def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
         """The passages in chunks of at most `chunk_size` tokens; where they lie is kept on disk.
 
         Raises SourceError when the disk refuses.
@@ -146,8 +148,8 @@ class StoredCorpus:
             return self.passages
         with self._lock:
             if (chunk_size, overlap, by) not in self._cuts:
-                part = partial(chunk.cut, size=chunk_size, overlap=overlap, by=by)
-                made = open_or_build(
+                part = partial(chunk.chunk_passage, size=chunk_size, overlap=overlap, by=by)
+                index = open_or_build(
                     "chunks",
                     self.fingerprint,
                     {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
@@ -155,24 +157,24 @@ class StoredCorpus:
                     home=self._home,
                     total=len(self.passages),
                 )
-                self._cuts[chunk_size, overlap, by] = CutPassages(self.passages, made.path)
+                self._cuts[chunk_size, overlap, by] = CutPassages(self.passages, index.path)
             return self._cuts[chunk_size, overlap, by]
 
 
-def drawn(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
+def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
     """`n` of the passages, uniformly without replacement, none with an id or parent id in `exclude`.
 
     Fewer when there are fewer. The same arguments give the same passages in the same order.
     """
     pick = random.Random(seed)
-    moved: dict[int, int] = {}  # a shuffle that is only carried as far as it is needed
+    swaps: dict[int, int] = {}  # a shuffle that is only carried as far as it is needed
     taken: list[Passage] = []
     for at in range(len(passages)):
         if len(taken) >= n:
             break
         other = pick.randrange(at, len(passages))
-        passage = passages[moved.get(other, other)]
-        moved[other] = moved.get(at, at)
+        passage = passages[swaps.get(other, other)]
+        swaps[other] = swaps.get(at, at)
         if passage.id not in exclude and passage.parent not in exclude:
             taken.append(passage)
     return tuple(taken)

@@ -30,7 +30,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ragc.core import inputs, paths
-from ragc.core.digest import digest, file_digest, pretty, sealed, unsealed
+from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
 
@@ -93,8 +93,8 @@ def open_or_build(
     """
     path = index_path(kind, corpus, settings, home)
     about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
-    told = progress or Silent()
-    if (size := _size(path, about, told)) is not None:
+    listener = progress or Silent()
+    if (size := _size(path, about, listener)) is not None:
         return IndexFolder(path, size, built=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,17 +102,19 @@ def open_or_build(
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            told.note(f"another process builds the {kind} index {path.name}; waiting for it")
+            listener.note(f"another process builds the {kind} index {path.name}; waiting for it")
             lock.acquire()
     except OSError as error:
-        raise SourceError(_refused(kind, path, error)) from error
+        raise SourceError(_write_error(kind, path, error)) from error
     try:
-        if (size := _size(path, about, told)) is not None:
+        if (size := _size(path, about, listener)) is not None:
             return IndexFolder(path, size, built=False)
         if path.exists():
-            told.note(f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew")
-        told.phase(f"index {kind}", total, "passages")
-        return IndexFolder(path, _built(path, about, build, told.step), built=True)
+            listener.note(
+                f"the {kind} index {path.name} is damaged or of an earlier version; it is built anew"
+            )
+        listener.phase(f"index {kind}", total, "passages")
+        return IndexFolder(path, _build_index(path, about, build, listener.step), built=True)
     finally:
         lock.release()
 
@@ -122,7 +124,7 @@ def damage(path: Path, step: Step) -> str:
 
     `step` counts bytes. Raises OSError when a file is there and cannot be read.
     """
-    about = _about(path)
+    about = _read_manifest(path)
     if about is None:
         return f"{MANIFEST} is missing, damaged or of an earlier version"
     if path != index_path(about["kind"], about["corpus"], about["settings"], path.parent.parent):
@@ -131,16 +133,16 @@ def damage(path: Path, step: Step) -> str:
         try:
             if (path / name).stat().st_size != size:
                 return f"{name} has another size"
-            found = file_digest(path / name)
+            checksum = file_digest(path / name)
         except FileNotFoundError:
             return f"{name} is missing"
-        if found != about["sha256"][name]:
+        if checksum != about["sha256"][name]:
             return f"{name} has another content"
         step(size)
     return ""
 
 
-def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> int:
+def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> int:
     """Build beside `path` and rename; the size in bytes. The caller holds the lock."""
     work = path.with_name(path.name + BUILDING)
     try:
@@ -149,7 +151,7 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
         work.mkdir()
         (work / MANIFEST).write_text(pretty({"format": FORMAT, **about}), encoding="utf-8")
     except OSError as error:
-        raise SourceError(_refused(str(about["kind"]), path, error)) from error
+        raise SourceError(_write_error(str(about["kind"]), path, error)) from error
     try:
         build(work, step)
         manifest = work / MANIFEST
@@ -157,19 +159,19 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
             str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest
         }
         content = {name: file_digest(work / name) for name in sizes}
-        text = pretty(sealed({"format": FORMAT, **about, "files": sizes, "sha256": content}))
+        text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")
-        for place in (*_files(work), work):
-            _sync(place)
+        for entry in (*_files(work), work):
+            _sync(entry)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
         _sync(path.parent)
         if size > SMALL:
             time.sleep(_TICK_S)
-            _note_verified(path, _stamps(path, sizes))
+            _write_stamps(path, _stamps(path, sizes))
     except OSError as error:
         shutil.rmtree(work, ignore_errors=True)
-        raise SourceError(_refused(str(about["kind"]), path, error)) from error
+        raise SourceError(_write_error(str(about["kind"]), path, error)) from error
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -178,13 +180,13 @@ def _built(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> in
 
 def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
     """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
-    held = _about(path)
+    held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
     try:
         size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:
-            if _verified(path) == _stamps(path, held["files"]):
+            if _read_verified(path) == _stamps(path, held["files"]):
                 return size
             progress.note(f"the {held['kind']} index {path.name} is read whole once: {size >> 20} MiB")
             time.sleep(_TICK_S)
@@ -194,40 +196,40 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
     except OSError:
         return None
     if size > SMALL:
-        _note_verified(path, stamps)
+        _write_stamps(path, stamps)
     return size
 
 
-def _about(path: Path) -> dict[str, Any] | None:
+def _read_manifest(path: Path) -> dict[str, Any] | None:
     """What the manifest at `path` says; None when it is missing, damaged or without digests."""
     try:
-        found = unsealed(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+        manifest = verify_digest(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if found is not None and "sha256" in found else None
+    return manifest if manifest is not None and "sha256" in manifest else None
 
 
 def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
     """Inode, size and times of each file: equal as long as nobody wrote to it. Raises OSError."""
-    found = ((name, (path / name).stat()) for name in names)
-    return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in found}
+    stats = ((name, (path / name).stat()) for name in names)
+    return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in stats}
 
 
-def _verified(path: Path) -> dict[str, list[int]] | None:
+def _read_verified(path: Path) -> dict[str, list[int]] | None:
     """The stamps of the files of `path` when they were last read whole; None when that is not known."""
     try:
-        found = unsealed(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
+        verification = verify_digest(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
         return None
-    return found and found.get("files")
+    return verification and verification.get("files")
 
 
-def _note_verified(path: Path, stamps: Mapping[str, list[int]]) -> None:
+def _write_stamps(path: Path, stamps: Mapping[str, list[int]]) -> None:
     """Note that the files of `path` are what was written; where that fails they are read again next time."""
     note = Path(f"{path}{VERIFIED}")
     with contextlib.suppress(OSError):
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(pretty(sealed({"files": dict(stamps)})), encoding="utf-8")
+        fresh.write_text(pretty(add_digest({"files": dict(stamps)})), encoding="utf-8")
         fresh.replace(note)
 
 
@@ -235,44 +237,44 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
-def _clear(place: Path) -> None:
-    """Remove an index or an unfinished one at `place`; anything else there gets another name."""
-    if not os.path.lexists(place):
+def _clear(path: Path) -> None:
+    """Remove an index or an unfinished one at `path`; anything else there gets another name."""
+    if not os.path.lexists(path):
         return
-    if _is_own(place):
-        shutil.rmtree(place)
+    if _is_own(path):
+        shutil.rmtree(path)
         return
-    aside = (place.with_name(f"{place.name}.aside-{number}") for number in count(1))
-    place.rename(next(free for free in aside if not os.path.lexists(free)))
+    aside = (path.with_name(f"{path.name}.aside-{number}") for number in count(1))
+    path.rename(next(free for free in aside if not os.path.lexists(free)))
 
 
-def _is_own(place: Path) -> bool:
-    """Whether `place` is a folder that its manifest calls an index, with no file that is not of it."""
-    if place.is_symlink() or not place.is_dir():
+def _is_own(path: Path) -> bool:
+    """Whether `path` is a folder that its manifest calls an index, with no file that is not of it."""
+    if path.is_symlink() or not path.is_dir():
         return False
     try:
-        about = json.loads(inputs.read_bytes(place / MANIFEST))
+        about = json.loads(inputs.read_bytes(path / MANIFEST))
         if about["format"] != FORMAT:
             return False
         listed = about.get("files")  # not there yet in one that was not finished
-        return listed is None or {str(file.relative_to(place)) for file in _files(place)} <= {
+        return listed is None or {str(file.relative_to(path)) for file in _files(path)} <= {
             *listed,
             MANIFEST,
         }
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return not any(place.iterdir())
+        return not any(path.iterdir())
 
 
-def _sync(place: Path) -> None:
+def _sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
-    handle = os.open(place, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _refused(kind: str, path: Path, error: OSError) -> str:
+def _write_error(kind: str, path: Path, error: OSError) -> str:
     return (
         f"The {kind} index could not be written to {path}: {error.strerror or error}. Make room or grant "
         "access there, or set RAGC_HOME to another folder."

@@ -66,12 +66,12 @@ Step = Callable[[int], None]
 _WHOLE = -1  # the number of a passage that was not cut
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """UTF-8, half surrogate pairs included."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def mapped(path: Path) -> NDArray[Any]:
+def map_array(path: Path) -> NDArray[Any]:
     """The array in an .npy file, mapped and not read; no pickle."""
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
@@ -85,7 +85,7 @@ def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
     with (folder / "passages.bin").open("wb", buffering=1 << 20) as out:
         for passage in passages:
             for value in (passage.id, passage.title, passage.text):
-                position += out.write(encoded(value))
+                position += out.write(encode_text(value))
                 ends.append(position)
             sha.update(record_line(passage))
             step(1)
@@ -113,9 +113,9 @@ def write_cut(
         for n, part in enumerate(parts):
             number = _WHOLE if part is passage else n
             spans.extend((parent, part.start, part.start + len(part.text), number))
-            ids += encoded(part.id)
+            ids += encode_text(part.id)
             ends.append(len(ids))
-            titles += encoded(part.title)
+            titles += encode_text(part.title)
             title_ends.append(len(titles))
             titled = titled or part.title != passage.title
         step(1)
@@ -153,10 +153,10 @@ class StoredPassages(Sequence[Passage]):
     def __init__(self, folder: Path) -> None:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         self.fingerprint: str = about["fingerprint"]
-        self.rank = mapped(folder / "rank.npy")
-        self._order = mapped(folder / "order.npy")
+        self.rank = map_array(folder / "rank.npy")
+        self._order = map_array(folder / "order.npy")
         # As views: a single number or text of an array of numpy takes several times as long.
-        self._ends = mapped(folder / "ends.npy").data
+        self._ends = map_array(folder / "ends.npy").data
         self._text = np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r").data
 
     def __len__(self) -> int:
@@ -179,7 +179,7 @@ class StoredPassages(Sequence[Passage]):
 
     def find(self, id: str) -> int | None:
         """The position of the passage with that id; None when there is none. A binary search."""
-        wanted, low, high = encoded(id), 0, len(self)
+        wanted, low, high = encode_text(id), 0, len(self)
         while low < high:
             middle = (low + high) // 2
             at = int(self._order[middle])
@@ -198,12 +198,12 @@ class CutPassages(Sequence[Passage]):
 
     def __init__(self, whole: StoredPassages, folder: Path) -> None:
         self.whole = whole
-        self.rank = mapped(folder / "rank.npy")
-        self._spans = mapped(folder / "spans.npy")
+        self.rank = map_array(folder / "rank.npy")
+        self._spans = map_array(folder / "spans.npy")
         self._titles, self._title_ends = None, None
         if (folder / "titles.bin").exists():
             self._titles = np.asarray(np.memmap(folder / "titles.bin", dtype=np.uint8, mode="r"))
-            self._title_ends = mapped(folder / "title_ends.npy")
+            self._title_ends = map_array(folder / "title_ends.npy")
 
     def __len__(self) -> int:
         return len(self._spans)

@@ -57,18 +57,18 @@ async def collect(
     """
     (name,) = (metric.id for metric in scorer.metrics)
     scored: list[tuple[Row, float]] = []
-    spent, asked = Counters(), 0
-    while asked < len(train) and len(scored) < wanted:
-        rows = await evaluate(program, train[asked : asked + block], scorer, limit=limit, done=done)
-        asked += len(rows)
+    spent, n_answered = Counters(), 0
+    while n_answered < len(train) and len(scored) < wanted:
+        rows = await evaluate(program, train[n_answered : n_answered + block], scorer, limit=limit, done=done)
+        n_answered += len(rows)
         pairs = ((row, row.scores[name]) for row in rows)
         scored += [(row, score) for row, score in pairs if score is not None and score >= threshold]
         _add(spent, rows)
-        if len(scored) * len(train) < wanted * asked:
+        if len(scored) * len(train) < wanted * n_answered:
             break
-    judged = _judged(program, scored, wanted) if BALANCED in kinds else {}
+    judged = _collect_judgements(program, scored, wanted) if BALANCED in kinds else {}
     earned = [(row.question, score) for row, score in scored[:wanted]]
-    demos = await asyncio.to_thread(_collect, program, earned, threshold)
+    demos = await asyncio.to_thread(_bootstrap, program, earned, threshold)
     taught, labelled = list[tuple[str, Demo]](), list[tuple[str, Demo]]()
     if len(earned) < wanted or LABELLED in kinds:
         taken = {question.id for question, _ in earned}
@@ -77,16 +77,16 @@ async def collect(
         _add(spent, rows)
         labels, rest = _labels(train), [row for row in rows if row.question.id not in taken]
         if len(earned) < wanted:
-            taught = _taught(rest, labels, wanted - len(earned))[: filled - len(earned)]
-        labelled = _taught(rows, labels, wanted)[:filled] if LABELLED in kinds else []
+            taught = _collect_labelled(rest, labels, wanted - len(earned))[: filled - len(earned)]
+        labelled = _collect_labelled(rows, labels, wanted)[:filled] if LABELLED in kinds else []
     signatures = {name: call.signature for name, call in program.named_predictors()}
-    for name, made in _by_predictor(taught, signatures).items():
-        demos[name] = (*demos.get(name, ()), *made)
+    for name, labelled_demos in _by_predictor(taught, signatures).items():
+        demos[name] = (*demos.get(name, ()), *labelled_demos)
     scores = tuple(score for _, score in earned)
     return Pool(
         demos,
         scores,
-        asked,
+        n_answered,
         len(taught),
         spent.invariant(),
         _by_predictor(labelled, signatures) if labelled else {},
@@ -97,14 +97,14 @@ async def collect(
 def _by_predictor(
     taught: Sequence[tuple[str, Demo]], signatures: Mapping[str, Any]
 ) -> dict[str, tuple[Demonstration, ...]]:
-    found: dict[str, tuple[Demonstration, ...]] = {}
+    demos: dict[str, tuple[Demonstration, ...]] = {}
     for name, demo in taught:
         one = Demonstration(demo, label=label_of(signatures[name], demo))
-        found[name] = (*found.get(name, ()), one)
-    return found
+        demos[name] = (*demos.get(name, ()), one)
+    return demos
 
 
-def _judged(
+def _collect_judgements(
     program: RagProgram, scored: Sequence[tuple[Row, float]], most: int
 ) -> dict[str, tuple[Demonstration, ...]]:
     """What the judgement calls of questions that scored decided, at most `most` of each label, none twice.
@@ -112,7 +112,7 @@ def _judged(
     Calls whose reply was cut off or had to be asked for again show no one how to answer.
     """
     signatures = {n: call.signature for n, call in program.named_predictors() if label_field(call.signature)}
-    found: dict[str, list[Demonstration]] = {name: [] for name in signatures}
+    demos: dict[str, list[Demonstration]] = {name: [] for name in signatures}
     counts = Counter[tuple[str, str]]()
     for row, score in scored:
         calls = (event for event in row.trace if isinstance(event, Call) and event.name in signatures)
@@ -120,31 +120,33 @@ def _judged(
             values = {**call.inputs, **call.outputs}
             label = label_of(signatures[call.name], values)
             one = Demonstration(values, score, label)
-            known = call.truncated or call.repaired or one in found[call.name]
+            known = call.truncated or call.repaired or one in demos[call.name]
             if label and not known and counts[call.name, label] < most:
                 counts[call.name, label] += 1
-                found[call.name].append(one)
-    return {name: tuple(ones) for name, ones in found.items() if ones}
+                demos[call.name].append(one)
+    return {name: tuple(ones) for name, ones in demos.items() if ones}
 
 
 def _add(spent: Counters, rows: Sequence[Row]) -> None:
     for row in rows:
-        spent.merge(row.spent)
+        spent.merge(row.total_cost)
 
 
-def _taught(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
+def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
     """Labelled demonstrations with the predictor's name, from runs with the gold answer.
 
     Those whose supporting passages were all shown; when they are fewer than `wanted`, those too where
     a supporting passage that was shown contains the answer, as when questions need two and one is shown.
     """
-    found = [demo for row in rows if _supported(row, labels, whole=True) and (demo := _last(row))]
-    if len(found) < wanted:
-        found = [demo for row in rows if _supported(row, labels, whole=False) and (demo := _last(row))]
-    return found
+    demos = [demo for row in rows if _is_supported(row, labels, whole=True) and (demo := _last_demo(row))]
+    if len(demos) < wanted:
+        demos = [
+            demo for row in rows if _is_supported(row, labels, whole=False) and (demo := _last_demo(row))
+        ]
+    return demos
 
 
-def _supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
+def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
     """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
 
     That a question is invalid no passage need say.
@@ -160,7 +162,7 @@ def _supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
     return any(answer in passage.text.casefold() for passage in near)
 
 
-def _last(row: Row) -> tuple[str, Demo] | None:
+def _last_demo(row: Row) -> tuple[str, Demo] | None:
     """The last call of a run and its predictor's name; None unless the answer is all that it gives."""
     calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls or set(calls[-1].outputs) != {"answer"}:
@@ -174,13 +176,13 @@ def _labels(questions: Sequence[Question]) -> frozenset[str]:
     return frozenset(answer for answer, count in counts.items() if count > 1)
 
 
-def _collect(
+def _bootstrap(
     program: RagProgram, earned: Sequence[tuple[Question, float]], threshold: float
 ) -> dict[str, tuple[Demonstration, ...]]:
     """Let DSPy bootstrap on each question with the score it earned; the store answers them."""
-    found: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
+    demos: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
     counters.current.set(())  # replays of calls that were counted when the questions were answered
-    with _silent():
+    with _silence_dspy():
         for question, score in earned:
             teleprompter = dspy.BootstrapFewShot(
                 metric=lambda *_, score=score: score,
@@ -193,12 +195,12 @@ def _collect(
             for name, predictor in compiled.named_predictors():
                 for values in (_fields(predictor, demo) for demo in predictor.demos):
                     one = Demonstration(values, score, label_of(predictor.signature, values))
-                    found[name] = (*found[name], one)
-    return found
+                    demos[name] = (*demos[name], one)
+    return demos
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def _silence_dspy() -> Iterator[None]:
     """DSPy's bootstrapping without its progress bar and its log of questions that failed."""
     log = logging.getLogger("dspy.teleprompt.bootstrap")
     before, muted = log.level, io.StringIO()
@@ -220,7 +222,7 @@ def _example(question: Question) -> dspy.Example:
     return dspy.Example(**values, answers=list(question.answers)).with_inputs(*values)
 
 
-def show(program: RagProgram, demos: Mapping[str, Sequence[Demo]]) -> RagProgram:
+def set_demos(program: RagProgram, demos: Mapping[str, Sequence[Demo]]) -> RagProgram:
     """`program` with `demos` given to its predictors by name; predictors not named get none."""
     for name, predictor in program.named_predictors():
         predictor.demos = [dict(demo) for demo in demos.get(name, ())]

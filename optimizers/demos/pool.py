@@ -58,10 +58,10 @@ def label_of(signature: Any, demo: Demo) -> str:
     return canonical(demo[field]) if field and field in demo else ""
 
 
-def balanced(
-    found: Sequence[Demonstration], number: int, size: int | None, seed: int
+def balance_labels(
+    demos: Sequence[Demonstration], number: int, size: int | None, seed: int
 ) -> tuple[Demonstration, ...]:
-    """At most `size` of `found`, the labels in turn as long as there are any, then mixed.
+    """At most `size` of `demos`, the labels in turn as long as there are any, then mixed.
 
     The numbers of two labels differ by one at most, unless there were no more of the rarer one. Set
     `number` 0 takes the first of each label, every other one takes them at random; the same arguments give
@@ -69,7 +69,7 @@ def balanced(
     """
     rng = random.Random(f"balanced {seed} {number}")
     by_label: dict[str, list[Demonstration]] = {}
-    for one in found:
+    for one in demos:
         by_label.setdefault(one.label, []).append(one)
     lists = [by_label[label] for label in sorted(by_label)]
     for members in lists if number else ():
@@ -94,28 +94,28 @@ def _is_closed(annotation: Any) -> bool:
 class Pool:
     """Demonstrations by predictor, each list in the order of the train questions that they come from.
 
-    `earned` are the scores of the questions that earned the bootstrapped ones, which come first; `labelled`
-    counts those that follow. `asked` is how many questions were tried and `counters` what that cost.
-    `taught` are labelled ones of all train questions, where a study wants those alone, and `judged` are more
-    bootstrapped ones of judgement calls, of which a question may make many.
+    `scores` are the scores of the questions that earned the bootstrapped ones, which come first; `labelled`
+    counts those that follow. `n_answered` is how many questions were tried and `counters` what that cost.
+    `labelled_demos` are labelled ones of all train questions, where a study wants those alone, and
+    `by_label` are more bootstrapped ones of judgement calls, of which a question may make many.
     """
 
-    kept: ByPredictor
-    earned: tuple[float, ...]
-    asked: int
+    filled: ByPredictor
+    scores: tuple[float, ...]
+    n_answered: int
     labelled: int = 0
     counters: Mapping[str, float] = field(default_factory=dict)
-    taught: ByPredictor = field(default_factory=dict)
-    judged: ByPredictor = field(default_factory=dict)
+    labelled_demos: ByPredictor = field(default_factory=dict)
+    by_label: ByPredictor = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse."""
         return {
-            "demos": _written(self.kept),
-            "taught": _written(self.taught),
-            "judged": _written(self.judged),
-            "earned": list(self.earned),
-            "asked": self.asked,
+            "demos": _pool_to_json(self.filled),
+            "taught": _pool_to_json(self.labelled_demos),
+            "judged": _pool_to_json(self.by_label),
+            "earned": list(self.scores),
+            "asked": self.n_answered,
             "labelled": self.labelled,
             "counters": dict(self.counters),
         }
@@ -123,19 +123,19 @@ class Pool:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Pool:
         """The pool that `to_json` described."""
-        kept, taught, judged = (_read(value[name]) for name in ("demos", "taught", "judged"))
+        filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])
-        return cls(kept, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
+        return cls(filled, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
 
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
         """The values alone, by predictor."""
-        return {name: tuple(one.values for one in kept) for name, kept in self.kept.items()}
+        return {name: tuple(one.values for one in demos) for name, demos in self.filled.items()}
 
     @property
     def size(self) -> int:
         """The most demonstrations that any predictor has."""
-        return max((len(kept) for kept in self.kept.values()), default=0)
+        return max((len(demos) for demos in self.filled.values()), default=0)
 
     def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
         """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
@@ -144,11 +144,11 @@ class Pool:
         of one question stay together where each predictor has one for it.
         """
         return [
-            {name: [one.values for one in self.drawn(name, number, size, seed)] for name in self.kept}
+            {name: [one.values for one in self.select(name, number, size, seed)] for name in self.filled}
             for number in range(count)
         ]
 
-    def drawn(
+    def select(
         self, predictor: str, number: int, size: int | None, seed: int, kind: str = FILLED
     ) -> tuple[Demonstration, ...]:
         """At most `size` demonstrations of `predictor` in the order of set `number`, of a `kind`.
@@ -156,35 +156,35 @@ class Pool:
         Kinds that are a matter of the questions or of the moment (cross-domain, nearest) are filled ones.
         A predictor that has no labels to balance shows filled ones too.
         """
-        found = self._of(kind, predictor)
-        if kind == BALANCED and any(one.label for one in found):
-            return balanced(found, number, size, seed)
-        return tuple(_ordered(found, number, seed)[:size])
+        demos = self._of_kind(kind, predictor)
+        if kind == BALANCED and any(one.label for one in demos):
+            return balance_labels(demos, number, size, seed)
+        return tuple(_shuffle(demos, number, seed)[:size])
 
-    def _of(self, kind: str, predictor: str) -> Sequence[Demonstration]:
-        kept = self.kept.get(predictor, ())
+    def _of_kind(self, kind: str, predictor: str) -> Sequence[Demonstration]:
+        filled = self.filled.get(predictor, ())
         if kind == BOOTSTRAPPED:
-            return [one for one in kept if one.score is not None]
+            return [one for one in filled if one.score is not None]
         if kind == LABELLED:
-            return self.taught.get(predictor, ())
+            return self.labelled_demos.get(predictor, ())
         if kind == BALANCED:
-            known = [one.values for one in kept]
-            return [*kept, *(one for one in self.judged.get(predictor, ()) if one.values not in known)]
-        return kept
+            known = [one.values for one in filled]
+            return [*filled, *(one for one in self.by_label.get(predictor, ()) if one.values not in known)]
+        return filled
 
 
-def _written(found: ByPredictor) -> dict[str, Any]:
-    return {name: [one.to_json() for one in kept] for name, kept in found.items()}
+def _pool_to_json(by_predictor: ByPredictor) -> dict[str, Any]:
+    return {name: [one.to_json() for one in demos] for name, demos in by_predictor.items()}
 
 
-def _read(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:
-    return {name: tuple(map(Demonstration.of, found)) for name, found in value.items()}
+def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:
+    return {name: tuple(map(Demonstration.of, demos)) for name, demos in value.items()}
 
 
-def _ordered(found: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
+def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
     """Set 0 keeps the order; every other one is shuffled, lists of equal length alike."""
     if not number:
-        return found
-    order = list(range(len(found)))
+        return demos
+    order = list(range(len(demos)))
     random.Random(f"demos {seed} {number}").shuffle(order)
-    return [found[place] for place in order]
+    return [demos[index] for index in order]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
-from ragc.optimizers.budget import exhausted
+from ragc.optimizers.budget import budget_error
 from ragc.recipe import Budget
 
 LEASE_S = 900.0
@@ -124,12 +124,12 @@ class SharedLedger:
 
     def forget(self) -> None:
         """Delete all that is kept of the study."""
-        with self._told():
+        with self._translate_errors():
             self._client.delete(*self._keys)
 
     def hold(self, calls: int) -> None:
         """Keep `calls` LM calls back for later, from every worker; 0 frees them."""
-        with self._told():
+        with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
 
     def reserve(self, key: str, tokens: int) -> None:
@@ -144,7 +144,7 @@ class SharedLedger:
                 "address of the same server in RAGC_STORE, and run the study again with --resume."
             )
         if refused:
-            raise exhausted(refused, self.budget)
+            raise budget_error(refused, self.budget)
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
         """Charge what the request cost; a request that any worker charged before costs nothing again."""
@@ -160,39 +160,39 @@ class SharedLedger:
     @property
     def calls(self) -> int:
         """LM calls charged so far."""
-        return int(self._spent()[0])
+        return int(self._read_totals()[0])
 
     @property
     def tokens(self) -> int:
         """Tokens charged so far."""
-        return int(self._spent()[1])
+        return int(self._read_totals()[1])
 
     @property
     def usd(self) -> float:
         """Dollars charged so far."""
-        return float(self._spent()[2])
+        return float(self._read_totals()[2])
 
     @property
     def minutes(self) -> float:
         """Minutes spent on the study, up to the last request that any worker made."""
-        return float(self._spent()[3])
+        return float(self._read_totals()[3])
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
-    def _spent(self) -> list[Any]:
+    def _read_totals(self) -> list[Any]:
         return list(self._run(_SPENT))
 
     def _run(self, script: str, *arguments: object) -> Any:
-        made = self._scripts.get(script)
-        if made is None:
-            made = self._scripts[script] = self._client.register_script(_COMMON + script)
-        with self._told():
-            return made(keys=self._keys, args=list(arguments))
+        command = self._scripts.get(script)
+        if command is None:
+            command = self._scripts[script] = self._client.register_script(_COMMON + script)
+        with self._translate_errors():
+            return command(keys=self._keys, args=list(arguments))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """What redis-py raises, as one StoreError without the password."""
         try:
             yield

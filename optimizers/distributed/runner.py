@@ -20,10 +20,10 @@ from ragc.core.progress import Progress
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
-from ragc.optimizers.distributed.study_address import name_of, note
-from ragc.optimizers.distributed.worker import Job, attempt, read
+from ragc.optimizers.distributed.study_address import study_name, write_address
+from ragc.optimizers.distributed.worker import Job, read, run_job
 from ragc.optimizers.search.run_trial import Runner
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 
@@ -44,14 +44,14 @@ class RayRunner:
     """
 
     def __init__(self, job: Job, progress: Progress, abreast: int) -> None:
-        self.abreast = abreast
+        self.concurrency = abreast
         self._job, self._progress, self._ray = job.text(), progress, _library()
-        self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(attempt)
+        self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(run_job)
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
         """As `Runner.run`. Cancelling it cancels the task. Raises what the trial raised, or ClusterError."""
-        told = canonical(candidate.to_json()), canonical([rival.to_json() for rival in rivals])
-        result = self._task.remote(self._job, number, *told)
+        arguments = canonical(candidate.to_json()), canonical([rival.to_json() for rival in rivals])
+        result = self._task.remote(self._job, number, *arguments)
         try:
             text = await result
         except asyncio.CancelledError:
@@ -84,15 +84,15 @@ async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIt
         await asyncio.to_thread(_connect, ray, "" if address == "ray" else address)
     try:
         joined = ray.get_runtime_context().gcs_address
-        note(directory, workers=joined)
+        write_address(directory, workers=joined)
         seen = sum(1 for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU"))
         machines = f"{seen} machine{'s' * (seen != 1)} at work"
         progress.note(f"workers: {machines}; others join with: ragc study worker {joined}")
         recipe = task.recipe
-        job = Job(recipe.to_toml(), str(recipe.base.resolve()), name_of(directory), task.facts)
+        job = Job(recipe.to_toml(), str(recipe.base.resolve()), study_name(directory), task.facts)
         yield RayRunner(job, progress, task.batch)
     finally:
-        note(directory, workers="")
+        write_address(directory, workers="")
         if ours:
             ray.shutdown()
 

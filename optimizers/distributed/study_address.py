@@ -16,7 +16,7 @@ from uuid import uuid4
 import optuna
 
 from ragc.core import inputs, outputs
-from ragc.core.digest import canonical, digest, pretty, sealed, unsealed
+from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
@@ -37,7 +37,7 @@ _PATTERNS = (
 )  # fmt: skip
 
 
-def mark(directory: Path) -> dict[str, str]:
+def read_address(directory: Path) -> dict[str, str]:
     """What the study's directory keeps: `recipe`, the digest of its recipe, `name`, and `workers` while a
     cluster is there. {} for nothing.
 
@@ -45,33 +45,33 @@ def mark(directory: Path) -> dict[str, str]:
     """
     path = directory / MARK
     try:
-        found = json.loads(inputs.read_text(path)) if path.exists() else {}
+        entries = json.loads(inputs.read_text(path)) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
-    if not (isinstance(found, dict) and found.keys() <= {"name", "workers"}):  # as it was before digests
-        found = unsealed(found)
-    if found is None or not all(isinstance(value, str) for value in found.values()):
+    if not (isinstance(entries, dict) and entries.keys() <= {"name", "workers"}):  # as it was before digests
+        entries = verify_digest(entries)
+    if entries is None or not all(isinstance(value, str) for value in entries.values()):
         raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
-    return found
+    return entries
 
 
-def note(directory: Path, **values: str) -> None:
+def write_address(directory: Path, **values: str) -> None:
     """Write `values` into the mark of `directory`; "" takes one out."""
-    kept = {name: value for name, value in {**mark(directory), **values}.items() if value}
+    entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     directory.mkdir(parents=True, exist_ok=True)
     fresh = directory / f".{MARK}-{os.getpid()}"
-    fresh.write_text(pretty(sealed(kept)), "utf-8")
+    fresh.write_text(pretty(add_digest(entries)), "utf-8")
     fresh.replace(directory / MARK)
 
 
-def name_of(directory: Path) -> str:
+def study_name(directory: Path) -> str:
     """The name of the study in `directory` among all those on its servers; made on the first call."""
-    found = mark(directory).get("name")
-    if not found:
+    name = read_address(directory).get("name")
+    if not name:
         # Folders of two machines may have the same path.
-        found = f"ragc-{digest(str(directory.resolve()))[:12]}-{uuid4().hex[:8]}"
-        note(directory, name=found)
-    return found
+        name = f"ragc-{digest(str(directory.resolve()))[:12]}-{uuid4().hex[:8]}"
+        write_address(directory, name=name)
+    return name
 
 
 def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
@@ -80,7 +80,7 @@ def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
     Raises StoreError, and UsageError when the library for the server is missing.
     """
     address = storage_address(spec)
-    return storage(directory, objectives, address, name_of(directory) if address else NAME)
+    return storage(directory, objectives, address, study_name(directory) if address else NAME)
 
 
 def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
@@ -105,15 +105,15 @@ def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
                 f"study.workers needs study.{key}, which all workers reach, found none; set it to an address "
                 f"such as {example}, or {variable} in the environment of every worker."
             )
-    ledger = SharedLedger(store_address(recipe.study), name_of(directory), recipe.budget)
+    ledger = SharedLedger(store_address(recipe.study), study_name(directory), recipe.budget)
     ledger.begin()
     return ledger
 
 
-def forget(directory: Path) -> None:
+def delete_address(directory: Path) -> None:
     """Delete what servers keep of the study in `directory`, if they can be reached; its calls stay stored."""
     with suppress(StoreError, UsageError, OSError):
-        name = mark(directory).get("name")
+        name = read_address(directory).get("name")
         if not name:
             return
         spec = recipe_in(directory).study
@@ -130,7 +130,7 @@ def clear(directory: Path) -> None:
 
     `directory` is a real folder of the cache, named by the digest of what it is for. Raises OSError.
     """
-    for path in _of_a_study(directory):
+    for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
     with suppress(OSError):
@@ -142,10 +142,10 @@ def clear(directory: Path) -> None:
         directory.rmdir()
 
 
-def _of_a_study(directory: Path) -> list[Path]:
+def _study_files(directory: Path) -> list[Path]:
     """The recipe first: what is left without it is begun anew."""
-    found = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
-    return [directory / "recipe.toml", *found]
+    files = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
+    return [directory / "recipe.toml", *files]
 
 
 def recipe_in(directory: Path) -> Recipe:
@@ -157,7 +157,7 @@ def recipe_in(directory: Path) -> Recipe:
         raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
     except ValueError:
         text = ""
-    if digest(text) != mark(directory).get("recipe", digest(text)) or not text:
+    if digest(text) != read_address(directory).get("recipe", digest(text)) or not text:
         raise ArtefactError(
             f"{path} is damaged; leave --resume out to begin anew, which replays what was answered."
         )

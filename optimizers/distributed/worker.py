@@ -28,11 +28,11 @@ from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import facts_differ, mark
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.run_trial import Local
-from ragc.optimizers.search.storage import StudyKept, find, is_outside, opened
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.distributed.study_address import facts_differ, read_address
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.run_trial import LocalRunner
+from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import parse
@@ -55,7 +55,7 @@ _KINDS: Mapping[str, type[RagcError]] = {
     )
 }
 """Errors that are made from a text alone; others are told as the kind they are of."""
-_opened: dict[str, Local] = {}
+_opened: dict[str, LocalRunner] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ class Job:
         return cls(**json.loads(text))
 
 
-def attempt(job: str, number: int, candidate: str, rivals: str) -> str:
+def run_job(job: str, number: int, candidate: str, rivals: str) -> str:
     """Trial `number` of `job`: what `read` reads, as JSON. An interrupt cancels it.
 
     An error of ragc is given back as a value; every other one is raised.
     """
-    future = asyncio.run_coroutine_threadsafe(_attempt(job, number, candidate, rivals), event_loop.get())
+    future = asyncio.run_coroutine_threadsafe(_run_job(job, number, candidate, rivals), event_loop.get())
     try:
         while not future.done():  # an interrupt that another thread raised is seen between two looks only
             concurrent.futures.wait([future], timeout=_LOOK_S)
@@ -101,28 +101,31 @@ def attempt(job: str, number: int, candidate: str, rivals: str) -> str:
         raise
 
 
-def read(text: str) -> Tried:
-    """The trial that `attempt` gave back; its cost is counted here. Raises the error that it met."""
-    said = json.loads(text)
-    count(**said["spent"])
-    if "error" in said:
-        raise _KINDS.get(said["error"], RagcError)(said["text"])
-    return Tried.of(said["tried"])
+def read(text: str) -> TrialResult:
+    """The trial that `run_job` gave back; its cost is counted here. Raises the error that it met."""
+    payload = json.loads(text)
+    count(**payload["spent"])
+    if "error" in payload:
+        raise _KINDS.get(payload["error"], RagcError)(payload["text"])
+    return TrialResult.of(payload["tried"])
 
 
-async def _attempt(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
-    asked, others = Candidate.of(json.loads(candidate)), [Tried.of(rival) for rival in json.loads(rivals)]
+async def _run_job(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
+    trial_candidate, others = (
+        Candidate.of(json.loads(candidate)),
+        [TrialResult.of(rival) for rival in json.loads(rivals)],
+    )
     with counting(Counters()) as spent:
         try:
             runner = await _runner(job)
-            found: dict[str, Any] = {"tried": (await runner.run(number, asked, others)).to_json()}
+            payload: dict[str, Any] = {"tried": (await runner.run(number, trial_candidate, others)).to_json()}
         except RagcError as error:
             kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
-            found = {"error": kind, "text": str(error)}
-    return {**found, "spent": spent.to_json()}
+            payload = {"error": kind, "text": str(error)}
+    return {**payload, "spent": spent.to_json()}
 
 
-async def _runner(job: str) -> Local:
+async def _runner(job: str) -> LocalRunner:
     """Whoever runs the trials of `job` in this process."""
     if job not in _opened:
         task, runner = await asyncio.to_thread(_open, Job.of(job))
@@ -131,7 +134,7 @@ async def _runner(job: str) -> Local:
     return _opened[job]
 
 
-def _open(job: Job) -> tuple[Task, Local]:
+def _open(job: Job) -> tuple[Task, LocalRunner]:
     if job.version != __version__:
         raise UsageError(
             f"A worker has ragc {__version__}, and the study was begun with {job.version}; install the same "
@@ -147,8 +150,8 @@ def _open(job: Job) -> tuple[Task, Local]:
     ledger = SharedLedger(store, job.name, recipe.budget)
     task = prepare(recipe, store=CallStore.at(store, cache_home() / "store"), ledger=ledger)
     _refuse_another(task, job)
-    kept = StudyKept(opened(storage, job.name))
-    return task, Local(Maker(task, kept, asyncio.Semaphore(task.in_flight), Silent()))
+    attributes = StudyAttributes(open_server_study(storage, job.name))
+    return task, LocalRunner(ProgramBuilder(task, attributes, asyncio.Semaphore(task.in_flight), Silent()))
 
 
 def _refuse_another(task: Task, job: Job) -> None:
@@ -196,7 +199,7 @@ def address_of(where: str) -> str:
             f"{directory} is no study of this machine's, and whom a worker joins runs programs on it; name "
             "the cluster itself: ragc study worker HOST:PORT."
         )
-    address = mark(directory).get("workers", "")
+    address = read_address(directory).get("workers", "")
     if not address:
         raise UsageError(
             f"The study at {where} has no workers to join now; start it with study.workers in its recipe, "

@@ -10,13 +10,13 @@ from typing import Any
 
 import dspy
 
-from ragc.optimizers.external.harness import Bench
-from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.external.harness import Harness
+from ragc.optimizers.external.monitor import SearchMonitor
 from ragc.optimizers.instructions.feedback import feedback
 from ragc.programs.base import RagProgram
 
 
-def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
     """The program with the instructions that GEPA evolves from those of `student`. Blocks."""
     task = bench.task
     best = bench.best
@@ -28,7 +28,7 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
         score = bench.metric(gold, pred)
         if pred_name is None:
             return score
-        said = feedback(
+        comment = feedback(
             bench.questions[gold.id],
             str(pred.answer),
             pred.passages,
@@ -38,7 +38,7 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
             events=pred.trace,
             call=pred_name,
         )
-        return dspy.Prediction(score=score, feedback=said)
+        return dspy.Prediction(score=score, feedback=comment)
 
     optimizer = dspy.GEPA(
         metric=metric,
@@ -48,5 +48,5 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
         perfect_score=best,
         seed=task.seed,
     )
-    found: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev)
-    return found
+    program: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev)
+    return program

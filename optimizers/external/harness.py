@@ -28,7 +28,7 @@ from ragc.metrics import Outcome
 from ragc.metrics.base import Objective
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.external.monitor import Halt, Watch
+from ragc.optimizers.external.monitor import SearchMonitor, StopSearch
 from ragc.optimizers.external.teacher import role_of, teacher_lm
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
@@ -40,7 +40,7 @@ _LOGGERS = ("dspy", "gepa", "optuna")
 _muted: ContextVar[bool] = ContextVar("ragc_muted", default=False)
 
 
-class _Muted:
+class _MutedStream:
     """A text stream that drops what is written where `quiet` holds, or by the bars' own thread.
 
     Once `over`, it drops everything: only a bar that was never closed still writes to it.
@@ -66,7 +66,7 @@ def quiet() -> Iterator[None]:
     Threads that were started with a copy of the context are muted too; all others print as before.
     """
     streams = sys.stdout, sys.stderr
-    muted = _Muted(streams[0]), _Muted(streams[1])
+    muted = _MutedStream(streams[0]), _MutedStream(streams[1])
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -87,13 +87,13 @@ def quiet() -> Iterator[None]:
 T = TypeVar("T")
 
 UNLIMITED = 10**9
-"""Errors that DSPy lets pass. Those of ours that must end a search do so as a `Halt`."""
+"""Errors that DSPy lets pass. Those of ours that must end a search do so as a `StopSearch`."""
 
 LAST_CALLS = 120.0
 """Seconds that calls in flight may still take once a search has ended."""
 
 
-class Bench:
+class Harness:
     """A task set up for one peer.
 
     `train` are its train questions in an order drawn with its seed, `dev` its dev questions. `limit` bounds
@@ -115,7 +115,7 @@ class Bench:
         """What the peer makes as large as it can: the objective that the recipe picks by."""
         return self.task.pick
 
-    async def built(self, knobs: dict[str, Value] | None = None) -> RagProgram:
+    async def build(self, knobs: dict[str, Value] | None = None) -> RagProgram:
         """The program of the baseline with `knobs` over its own, fitted to the train questions."""
         values = {**self.task.space.baseline().knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
@@ -151,13 +151,13 @@ class Bench:
         """The objective as DSPy's metric. With a `trace`, DSPy asks whether this run may be a demonstration:
         1 when it scores enough by the metric that earns one, else 0.
         """
-        found = self.scores(self.questions[gold.id], prediction)
+        scores = self.scores(self.questions[gold.id], prediction)
         if trace is None:
-            return float(self.objective.of(found))
-        earned = found.get(self.task.demo_metric.id)
+            return float(self.objective.of(scores))
+        earned = scores.get(self.task.demo_metric.id)
         return float(earned is not None and earned >= self.task.demo_threshold)
 
-    async def run(self, work: Callable[[], T], watch: Watch) -> T | None:
+    async def run(self, work: Callable[[], T], watch: SearchMonitor) -> T | None:
         """What `work`, which calls DSPy's optimizers, gives; None when an error of ours ended it early.
 
         `work` runs in a thread with the teacher as its model. `watch.error` has the error. Nothing of the
@@ -165,7 +165,7 @@ class Bench:
         themselves and are kept in the store. Raises what `work` raises of its own.
         """
 
-        def ended() -> T | None:
+        def run_work() -> T | None:
             strict = "schema" in self.task.runtime.target(role_of(self.task.runtime)).capabilities
             adapter = dspy.JSONAdapter() if strict else dspy.ChatAdapter()
             with (
@@ -182,14 +182,14 @@ class Bench:
             ):
                 try:
                     return work()
-                except Halt:
+                except StopSearch:
                     return None
                 finally:
                     watch.halt()
-                    watch.settled(LAST_CALLS)
+                    watch.wait_idle(LAST_CALLS)
 
         try:
-            return await asyncio.to_thread(ended)
+            return await asyncio.to_thread(run_work)
         except asyncio.CancelledError:
             watch.halt()
             raise
@@ -197,13 +197,13 @@ class Bench:
 
 def example(question: Question) -> Any:
     """`question` as DSPy's optimizers want it: what the program is told, and the first gold answer."""
-    told = {"question": question.question, **question.context(), "id": question.id}
-    return dspy.Example(**told, answer=question.answers[0]).with_inputs(*told)
+    inputs = {"question": question.question, **question.context(), "id": question.id}
+    return dspy.Example(**inputs, answer=question.answers[0]).with_inputs(*inputs)
 
 
-def failed(name: str, error: Exception) -> RagcError:
+def optimizer_error(name: str, error: Exception) -> RagcError:
     """What to raise when an optimizer of DSPy's failed before it evaluated anything."""
-    said = " ".join(str(error).split())[:300]
+    message = " ".join(str(error).split())[:300]
     return RagcError(
-        f"The optimizer {name!r} failed ({type(error).__name__}: {said}); try another one, such as 'ragc'."
+        f"The optimizer {name!r} failed ({type(error).__name__}: {message}); try another one, such as 'ragc'."
     )

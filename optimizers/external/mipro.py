@@ -11,9 +11,9 @@ from typing import Any
 
 import dspy
 
-from ragc.optimizers.external.harness import UNLIMITED, Bench
-from ragc.optimizers.external.monitor import Watch
-from ragc.optimizers.instructions.grounding import grounded
+from ragc.optimizers.external.harness import UNLIMITED, Harness
+from ragc.optimizers.external.monitor import SearchMonitor
+from ragc.optimizers.instructions.grounding import build_proposer
 from ragc.programs.base import RagProgram
 
 WHOLE_DEV = 50
@@ -27,8 +27,8 @@ class _Mipro(dspy.MIPROv2):
         self, program: Any, trainset: Any, demo_candidates: Any, *_: Any, num_instruct_candidates: int
     ) -> dict[int, list[str]]:
         """As MIPROv2's own: the instructions of each predictor by its place, the present ones first."""
-        proposer = grounded(self.prompt_model, program, trainset, rng=self.rng)
-        found: dict[int, list[str]] = proposer.propose_instructions_for_program(
+        proposer = build_proposer(self.prompt_model, program, trainset, rng=self.rng)
+        instructions: dict[int, list[str]] = proposer.propose_instructions_for_program(
             trainset=trainset,
             program=program,
             demo_candidates=demo_candidates,
@@ -36,11 +36,11 @@ class _Mipro(dspy.MIPROv2):
             N=num_instruct_candidates,
         )
         for at, predictor in enumerate(program.predictors()):
-            found[at][0] = predictor.signature.instructions
-        return found
+            instructions[at][0] = predictor.signature.instructions
+        return instructions
 
 
-def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
     """The program that MIPROv2 makes of `student` in `search.trials` trials. Blocks.
 
     Without `search.demos` it only searches instructions; `search.instructions` candidates a predictor, else
@@ -62,12 +62,12 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
         seed=task.seed,
         track_stats=False,
     )
-    found: Any = optimizer.compile(
+    compiled: Any = optimizer.compile(
         student,
         trainset=bench.train,
         valset=bench.dev,
         num_trials=trials,
         minibatch=len(bench.dev) > WHOLE_DEV,
     )
-    made: RagProgram = found
-    return made
+    best: RagProgram = compiled
+    return best

@@ -2,7 +2,7 @@
 
 DSPy takes an error in a program for a score of 0 and goes on. An unreadable reply is just that, but a spent
 budget or a server that is gone must end the search. So every error of ours that reaches DSPy's own threads
-becomes a `Halt`, which no `except Exception` holds up, and nothing begins after it.
+becomes a `StopSearch`, which no `except Exception` holds up, and nothing begins after it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from ragc.programs.knobs import Value
 from ragc.targets.dspy_engine import cause
 
 
-class Halt(BaseException):
-    """Ends a search from inside; `Watch.error` says why. Not an `Exception`: DSPy would swallow it."""
+class StopSearch(BaseException):
+    """Ends a search from inside; `SearchMonitor.error` says why. Not an `Exception`: DSPy would swallow
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class PredictorFound:
+class PredictorChoice:
     """What an optimizer chose for one typed call: instructions, and demonstrations as JSON objects."""
 
     instructions: str
@@ -39,35 +41,35 @@ class PredictorFound:
         return {"instructions": self.instructions, "demos": [dict(demo) for demo in self.demos]}
 
     @classmethod
-    def of(cls, value: Any) -> PredictorFound:
+    def of(cls, value: Any) -> PredictorChoice:
         """The choice that `to_json` described."""
         return cls(str(value["instructions"]), tuple(dict(demo) for demo in value["demos"]))
 
 
-Predictors = dict[str, PredictorFound]
+Predictors = dict[str, PredictorChoice]
 """What was chosen, by the name of the predictor."""
 
 
-def chosen(program: RagProgram) -> Predictors:
+def read_choices(program: RagProgram) -> Predictors:
     """What `program` stands at: of each demonstration the fields that its signature has."""
-    return {name: _chosen(predictor) for name, predictor in program.named_predictors()}
+    return {name: _read_choice(predictor) for name, predictor in program.named_predictors()}
 
 
-def _chosen(predictor: Any) -> PredictorFound:
-    signature, kept = predictor.signature, []
+def _read_choice(predictor: Any) -> PredictorChoice:
+    signature, demos = predictor.signature, []
     for demo in map(plain, predictor.demos):
         known = {name: value for name, value in demo.items() if name in signature.fields}
         # A train question is no demonstration of a call that has other fields; DSPy would show nothing of it.
         if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
-            kept.append(known)
-    return PredictorFound(signature.instructions, tuple(kept))
+            demos.append(known)
+    return PredictorChoice(signature.instructions, tuple(demos))
 
 
 NONE = Failures()
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedProgram:
     """One program scored on all dev questions: the mean of the first objective, more is better.
 
     `failures` counts the questions without an answer, where an evaluation of DSPy's told of them.
@@ -79,7 +81,7 @@ class Evaluated:
     failures: Failures = NONE
 
 
-class Watch(BaseCallback):
+class SearchMonitor(BaseCallback):
     """DSPy's callback for one search. `dev` are the ids of the questions of a full evaluation.
 
     `evaluated` lists the full evaluations in the order in which they ended. `done` is told of every question
@@ -88,9 +90,9 @@ class Watch(BaseCallback):
     """
 
     def __init__(
-        self, dev: Iterable[str], *, done: Callable[[], None], tried: Callable[[list[Evaluated]], None]
+        self, dev: Iterable[str], *, done: Callable[[], None], tried: Callable[[list[EvaluatedProgram]], None]
     ) -> None:
-        self.evaluated: list[Evaluated] = []
+        self.evaluated: list[EvaluatedProgram] = []
         self.error: RagcError | None = None
         self._dev, self._done, self._tried = sorted(dev), done, tried
         self._charged = counters.current.get()
@@ -102,7 +104,7 @@ class Watch(BaseCallback):
         self._unreadable = ""
 
     @property
-    def best(self) -> Evaluated | None:
+    def best(self) -> EvaluatedProgram | None:
         """The full evaluation with the highest score, the earliest of equals; None when there is none."""
         return max(self.evaluated, key=lambda one: one.score, default=None)
 
@@ -112,24 +114,24 @@ class Watch(BaseCallback):
             self._halted = True
             self.error = self.error or error
 
-    def settled(self, seconds: float) -> bool:
+    def wait_idle(self, seconds: float) -> bool:
         """Wait until no call is running, at most `seconds`; whether that came about."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._running, seconds)
 
     def _begin(self, call_id: str, instance: Any) -> None:
-        if event_loop.inside():  # a call inside a program: whoever called the program is told
+        if event_loop.is_on_loop():  # a call inside a program: whoever called the program is told
             return
         with self._lock:
             if self._halted:
-                raise Halt
+                raise StopSearch
             self._running.add(call_id)
             if isinstance(instance, RagProgram):
                 self._programs.add(call_id)
         counters.current.set(self._charged)  # threads of DSPy's start without the context of their caller
 
     def _end(self, call_id: str, exception: BaseException | None) -> None:
-        if event_loop.inside():
+        if event_loop.is_on_loop():
             return
         with self._lock:
             self._running.discard(call_id)
@@ -141,30 +143,30 @@ class Watch(BaseCallback):
             self._unreadable = self._unreadable or str(error)
         if error is not None and not isinstance(error, ParseFailure):
             self.halt(error)
-            raise Halt from error
+            raise StopSearch from error
         if answered:
             event_loop.get().call_soon_threadsafe(self._done)
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """A program or a proposer's predictor begins. Raises Halt when the search has ended."""
+        """A program or a proposer's predictor begins. Raises StopSearch when the search has ended."""
         self._begin(call_id, instance)
 
     def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """It ended. Raises Halt when an error of ours ended it."""
+        """It ended. Raises StopSearch when an error of ours ended it."""
         self._end(call_id, exception)
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """The teacher is asked. Raises Halt when the search has ended."""
+        """The teacher is asked. Raises StopSearch when the search has ended."""
         self._begin(call_id, instance)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """It answered. Raises Halt when an error of ours came instead."""
+        """It answered. Raises StopSearch when an error of ours came instead."""
         self._end(call_id, exception)
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """An evaluation begins; it is kept when it is one of all dev questions."""
-        asked = inputs.get("devset") or instance.devset
-        ids = sorted(str(example.get("id", "")) for example in asked)
+        devset = inputs.get("devset") or instance.devset
+        ids = sorted(str(example.get("id", "")) for example in devset)
         if ids == self._dev and isinstance(inputs.get("program"), RagProgram):
             self._evaluations[call_id] = inputs["program"]
 
@@ -174,11 +176,15 @@ class Watch(BaseCallback):
         if program is None or outputs is None:
             return
         results = outputs.results
-        reasons = ["" if "answer" in said else self._unreadable or "no answer" for _, said, _ in results]
+        reasons = [
+            "" if "answer" in prediction else self._unreadable or "no answer" for _, prediction, _ in results
+        ]
         self.keep(program, [float(score) for *_, score in results], Failures.among(reasons))
 
     def keep(self, program: RagProgram, scores: Sequence[float], failures: Failures = NONE) -> None:
         """Remember that `program` had these `scores`, at least one, on the questions it is compared on."""
         mean = sum(scores) / len(scores)
-        self.evaluated.append(Evaluated(mean, program.knobs.to_json(), chosen(program), failures))
+        self.evaluated.append(
+            EvaluatedProgram(mean, program.knobs.to_json(), read_choices(program), failures)
+        )
         event_loop.get().call_soon_threadsafe(self._tried, list(self.evaluated))

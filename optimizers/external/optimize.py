@@ -1,4 +1,4 @@
-"""DSPy's optimizers on our targets, store and budget, behind one call: `optimise`.
+"""DSPy's optimizers on our targets, store and budget, behind one call: `optimize`.
 
 They are there to be compared with ragc's own study on equal terms: the same program, train and dev
 questions, metric and seed, as many questions in flight, and every LM call through the same store and ledger.
@@ -16,18 +16,18 @@ from ragc.core.counters import Counters, counting
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
 from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.external.harness import Bench, failed
-from ragc.optimizers.external.monitor import Evaluated, PredictorFound, Watch, chosen
+from ragc.optimizers.external.harness import Harness, optimizer_error
+from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.targets.dspy_engine import cause
 
-Search = Callable[[Bench, RagProgram, Watch], RagProgram]
+Search = Callable[[Harness, RagProgram, SearchMonitor], RagProgram]
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class ExternalOptimizer:
     """An optimizer of DSPy's: what people call it, where its search stands, what it leaves as it is."""
 
     title: str
@@ -36,21 +36,25 @@ class Peer:
 
     def search(self) -> Search:
         """The function that runs it; imported late, for it needs DSPy's optimizers."""
-        found: Search = import_module(f"ragc.optimizers.external.{self.module}").search
-        return found
+        function: Search = import_module(f"ragc.optimizers.external.{self.module}").search
+        return function
 
 
-PEERS: Mapping[str, Peer] = {
-    "mipro": Peer("MIPROv2", "mipro", "knobs"),
-    "gepa": Peer("GEPA", "gepa", "knobs and demonstrations"),
-    "random": Peer("BootstrapFewShotWithRandomSearch", "random_search", "knobs and instructions"),
-    "reanchor": Peer("ReAnchor", "reanchor", "instructions, demonstrations, switches and choices"),
+PEERS: Mapping[str, ExternalOptimizer] = {
+    "mipro": ExternalOptimizer("MIPROv2", "mipro", "knobs"),
+    "gepa": ExternalOptimizer("GEPA", "gepa", "knobs and demonstrations"),
+    "random": ExternalOptimizer(
+        "BootstrapFewShotWithRandomSearch", "random_search", "knobs and instructions"
+    ),
+    "reanchor": ExternalOptimizer(
+        "ReAnchor", "reanchor", "instructions, demonstrations, switches and choices"
+    ),
 }
 """The peers by the name that `search.optimizer` gives them."""
 
 
 @dataclass(frozen=True, slots=True)
-class PeerFound:
+class ExternalResult:
     """What a peer chose: knobs, and for each predictor instructions and demonstrations.
 
     `trials` are the means of the first objective (more is better) of every program that was scored in full,
@@ -61,7 +65,7 @@ class PeerFound:
 
     name: str
     knobs: Mapping[str, Value]
-    predictors: Mapping[str, PredictorFound]
+    predictors: Mapping[str, PredictorChoice]
     trials: tuple[float, ...]
     notes: tuple[str, ...]
     counters: Mapping[str, float]
@@ -73,13 +77,13 @@ class PeerFound:
         """
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(self.knobs))
         await fit(program, task)
-        found = dict(program.named_predictors())
-        if set(found) != set(self.predictors):
+        predictors = dict(program.named_predictors())
+        if set(predictors) != set(self.predictors):
             raise UsageError(
                 f"What {self.name!r} found is for the predictors {sorted(self.predictors)}, and this program "
-                f"has {sorted(found)}; search again."
+                f"has {sorted(predictors)}; search again."
             )
-        for name, predictor in found.items():
+        for name, predictor in predictors.items():
             wanted = self.predictors[name]
             if wanted.instructions != predictor.signature.instructions:
                 predictor.signature = predictor.signature.with_instructions(wanted.instructions)
@@ -91,23 +95,23 @@ class PeerFound:
         return {
             "name": self.name,
             "knobs": dict(self.knobs),
-            "predictors": {name: found.to_json() for name, found in self.predictors.items()},
+            "predictors": {name: predictor.to_json() for name, predictor in self.predictors.items()},
             "trials": list(self.trials),
             "notes": list(self.notes),
             "counters": dict(self.counters),
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> PeerFound:
+    def of(cls, value: Mapping[str, Any]) -> ExternalResult:
         """What `to_json` described."""
-        predictors = {name: PredictorFound.of(found) for name, found in value["predictors"].items()}
+        predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
         return cls(
             value["name"], dict(value["knobs"]), predictors, trials, tuple(value["notes"]), value["counters"]
         )
 
 
-async def optimise(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> PeerFound:
+async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> ExternalResult:
     """What the peer called `name` makes of the program of `task`.
 
     The baseline is answered on dev first, at most `limit` questions at a time; while the peer runs,
@@ -121,8 +125,10 @@ async def optimise(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
         raise UnknownName("optimizer", name, ("ragc", *PEERS))
     check(name, task)
     with counting(Counters()) as cost:
-        found, trials, notes = await _search(name, task, limit, progress)
-    return PeerFound(name, dict(found.knobs), dict(found.predictors), trials, tuple(notes), cost.invariant())
+        best, trials, notes = await _search(name, task, limit, progress)
+    return ExternalResult(
+        name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant()
+    )
 
 
 def check(name: str, task: Task) -> None:
@@ -130,30 +136,30 @@ def check(name: str, task: Task) -> None:
     for split, questions in (("train", task.train), ("dev", task.dev)):
         if not questions:
             raise UsageError(f"The optimizer {name!r} needs {split} questions, found none; set data.{split}.")
-    asked = [question.id for question in (*task.train, *task.dev)]
-    if len(set(asked)) != len(asked):
+    ids = [question.id for question in (*task.train, *task.dev)]
+    if len(set(ids)) != len(ids):
         raise UsageError(f"The optimizer {name!r} tells questions apart by id, and some ids occur twice.")
 
 
 async def _search(
     name: str, task: Task, limit: asyncio.Semaphore, progress: Progress
-) -> tuple[Evaluated, tuple[float, ...], list[str]]:
-    peer, bench = PEERS[name], Bench(task, limit, progress)
-    student = await bench.built()
+) -> tuple[EvaluatedProgram, tuple[float, ...], list[str]]:
+    peer, bench = PEERS[name], Harness(task, limit, progress)
+    student = await bench.build()
     progress.phase("baseline on dev", len(task.dev))
     try:
         rows = await bench.rows(student, task.dev)
     except BudgetExhausted as error:
         note = f"{peer.title} did not begin, the baseline is kept: {error}"
-        return Evaluated(0.0, student.knobs.to_json(), chosen(student)), (), [note]
-    base = Evaluated(bench.mean(rows), student.knobs.to_json(), chosen(student))
+        return EvaluatedProgram(0.0, student.knobs.to_json(), read_choices(student)), (), [note]
+    base = EvaluatedProgram(bench.mean(rows), student.knobs.to_json(), read_choices(student))
     progress.phase(f"{peer.title} on dev", None)
-    watch = Watch(
+    watch = SearchMonitor(
         (question.id for question in task.dev),
         done=progress.step,
-        tried=lambda evaluated: _told(evaluated, task, progress),
+        tried=lambda evaluated: _report_trial(evaluated, task, progress),
     )
-    best, ended = await _found(name, bench, student, watch)
+    best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]
     if len(task.space.parts) > 1 or task.space.targets:
         notes.append(f"{peer.title} compares no programs and no targets; it searched {task.method.id} alone.")
@@ -165,31 +171,33 @@ async def _search(
     return best or base, trials, notes
 
 
-async def _found(name: str, bench: Bench, student: RagProgram, watch: Watch) -> tuple[Evaluated | None, str]:
+async def _run_optimizer(
+    name: str, bench: Harness, student: RagProgram, watch: SearchMonitor
+) -> tuple[EvaluatedProgram | None, str]:
     """What the peer chose, None for the baseline; and why it ended early, "" when it did not."""
     title, search = PEERS[name].title, PEERS[name].search()
     error: Exception | None
     try:
-        made = await bench.run(lambda: search(bench, student.deepcopy(), watch), watch)
+        program = await bench.run(lambda: search(bench, student.deepcopy(), watch), watch)
         error = watch.error
     except Exception as raised:
-        made, error = None, watch.error or cause(raised) or raised
-    if made is not None:
+        program, error = None, watch.error or cause(raised) or raised
+    if program is not None:
         best = watch.best.score if watch.best else 0.0
-        return Evaluated(best, made.knobs.to_json(), chosen(made)), ""
+        return EvaluatedProgram(best, program.knobs.to_json(), read_choices(program)), ""
     if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
         raise error
     if error is not None and watch.best is None and not isinstance(error, BudgetExhausted):
-        raise failed(name, error) from error
-    kept = "the best program so far is kept" if watch.best else "the baseline is kept"
-    said = " ".join(str(error).split())[:300]
-    return watch.best, f"{title} ended early, {kept}: {said}"
+        raise optimizer_error(name, error) from error
+    fallback = "the best program so far is kept" if watch.best else "the baseline is kept"
+    reason = " ".join(str(error).split())[:300]
+    return watch.best, f"{title} ended early, {fallback}: {reason}"
 
 
-def _told(evaluated: list[Evaluated], task: Task, progress: Progress) -> None:
+def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progress) -> None:
     """Tell of the last program that was scored in full."""
     last, best = evaluated[-1], max(one.score for one in evaluated)
-    shown = [len(found.demos) for found in last.predictors.values()]
+    shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
     most = max(shown, default=0)
     about = f"{most} demonstration{'' if most == 1 else 's'}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dspy
 
 from ragc.errors import UsageError
-from ragc.optimizers.external.harness import UNLIMITED, Bench
-from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.external.harness import UNLIMITED, Harness
+from ragc.optimizers.external.monitor import SearchMonitor
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
@@ -18,7 +18,7 @@ ALWAYS = 2
 """Programs that DSPy tries beside the random ones: labelled demonstrations, and those it earns first."""
 
 
-def shown(task: Task) -> int:
+def max_shown_demos(task: Task) -> int:
     """The most demonstrations of a prompt. Raises UsageError when there is nothing to search."""
     if not (demos := task.recipe.search.demos):
         raise UsageError(
@@ -28,13 +28,13 @@ def shown(task: Task) -> int:
     return demos
 
 
-def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
     """The best of `search.trials` programs with other demonstrations, and of `student` without any. Blocks.
 
     Raises UsageError when `search.demos` is 0: then there is nothing to search.
     """
     task = bench.task
-    demos = shown(task)
+    demos = max_shown_demos(task)
     randoms = max(0, task.trials - ALWAYS)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=bench.metric,
@@ -45,5 +45,5 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
         max_errors=UNLIMITED,
     )
     only = [-3, -1] if task.trials == 1 else None
-    found: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev, restrict=only)
-    return found
+    program: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev, restrict=only)
+    return program

@@ -17,8 +17,8 @@ from dspy.teleprompt.reanchor.calibrate import _fit_threshold
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
-from ragc.optimizers.external.harness import Bench
-from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.external.harness import Harness
+from ragc.optimizers.external.monitor import SearchMonitor
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
@@ -28,17 +28,17 @@ def numbers(task: Task) -> tuple[Knob, ...]:
     """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
     space = task.space.first
     values = dict(space.baseline().knobs)
-    found = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
-    if not found:
+    knobs = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
+    if not knobs:
         listed = ", ".join(knob.name for knob in space.knobs) or "none"
         raise UsageError(
             "The optimizer 'reanchor' fits numbers, and no searched knob is one that matters under the "
             f"defaults (searched: {listed}); name some in search.knobs."
         )
-    return found
+    return knobs
 
 
-def _each(trials: int, knobs: int) -> int:
+def _values_per_knob(trials: int, knobs: int) -> int:
     """How many values of each of `knobs` knobs are tried."""
     return max(3, trials // knobs)
 
@@ -46,16 +46,16 @@ def _each(trials: int, knobs: int) -> int:
 def settings_most(task: Task) -> int:
     """How many settings a search of `task` answers the train questions with at most. Raises UsageError."""
     knobs = len(numbers(task))
-    return 1 + knobs * _each(task.trials, knobs)
+    return 1 + knobs * _values_per_knob(task.trials, knobs)
 
 
-def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
+def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
     """`student` with the numeric knobs that ReAnchor fits on the train questions, one after another. Blocks.
 
     About `search.trials` settings are tried, shared by the knobs, three a knob at least.
     """
     knobs = numbers(bench.task)
-    each = _each(bench.task.trials, len(knobs))
+    each = _values_per_knob(bench.task.trials, len(knobs))
     program = student
     scores = _scores(bench, program)
     watch.keep(program, scores)
@@ -67,13 +67,13 @@ def search(bench: Bench, student: RagProgram, watch: Watch) -> RagProgram:
     return program
 
 
-def _scores(bench: Bench, program: RagProgram) -> list[float]:
+def _scores(bench: Harness, program: RagProgram) -> list[float]:
     rows = event_loop.run(bench.rows(program, bench.task.train))
     return [bench.value(row) for row in rows]
 
 
 def _fit(
-    bench: Bench, knob: Knob, each: int, program: RagProgram, base: list[float]
+    bench: Harness, knob: Knob, each: int, program: RagProgram, base: list[float]
 ) -> tuple[RagProgram, list[float]] | None:
     """`program` with a better value of `knob`, and its scores; None when ReAnchor keeps the present one."""
     present = program.knobs.to_json()
@@ -84,11 +84,11 @@ def _fit(
     def attempt(share: float) -> tuple[RagProgram, list[float]]:
         value = present[knob.name] if share == start else _value(knob, share)
         if value not in tried:
-            made = event_loop.run(bench.built({**present, knob.name: value}))
-            tried[value] = (made, _scores(bench, made))
+            variant = event_loop.run(bench.build({**present, knob.name: value}))
+            tried[value] = (variant, _scores(bench, variant))
         return tried[value]
 
-    spread = [{"noul": (place + 1) / each} for place in range(each - 1)]
+    spread = [{"noul": (step + 1) / each} for step in range(each - 1)]
     holder: Any = SimpleNamespace(fields={knob.name: entry})
     share, scores, _, _ = _fit_threshold(
         holder, knob.name, bool, spread, lambda: attempt(entry["threshold"])[1], base

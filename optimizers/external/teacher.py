@@ -49,22 +49,22 @@ def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy
 
     async def complete(request: ChatRequest) -> Reply:
         counters.current.set(charged)  # threads of DSPy's start without the context of their caller
-        return await runtime.gateway.complete(target, fitted(target, request))
+        return await runtime.gateway.complete(target, trim_to_context(target, request))
 
     longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
     sampling = Sampling(temperature=temperature, max_tokens=longest, seed=seed % 2**31)
     return as_lm(complete, target, sampling=sampling, kind=TeacherLM)
 
 
-def fitted(target: Target, request: ChatRequest) -> ChatRequest:
+def trim_to_context(target: Target, request: ChatRequest) -> ChatRequest:
     """`request` with the middle of its longest message cut out until prompt and reply fit the context.
 
     Each cut is counted as trimmed. A prompt whose longest message is down to nothing stays as it is.
     """
-    room = target.context_tokens - request.sampling.max_tokens
+    prompt_limit = target.context_tokens - request.sampling.max_tokens
     messages, cut = list(request.messages), False
-    while sum(target.count_tokens(m.content) for m in messages) > room:
-        at = max(range(len(messages)), key=lambda place: len(messages[place].content))
+    while sum(target.count_tokens(m.content) for m in messages) > prompt_limit:
+        at = max(range(len(messages)), key=lambda index: len(messages[index].content))
         text = messages[at].content
         keep = (len(text) - len(CUT)) * 7 // 20
         if keep < 1:

@@ -38,11 +38,11 @@ def feedback(
     """
     lines = [f"Score: {score:g} of {best:g} by {metric}."]
     if prediction is None:
-        lines.append(f"The reply could not be read: {_quoted(failure)} Say plainly what to reply with.")
+        lines.append(f"The reply could not be read: {_quote(failure)} Say plainly what to reply with.")
     else:
-        lines.append(_answers(question, prediction, right=score >= best))
-    lines += _reading(question, passages, right=score >= best)
-    lines += _searching(events)
+        lines.append(_answer_feedback(question, prediction, right=score >= best))
+    lines += _passage_feedback(question, passages, right=score >= best)
+    lines += _search_feedback(events)
     if call and (last := _last_call(events)) is not None and last.name != call:
         lines.append(
             f"The call {call!r} is what to improve; {last.name!r} built on its reply and gave the answer."
@@ -50,40 +50,40 @@ def feedback(
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     plain = " ".join(neutral(text).split())
     return f'"{plain[:QUOTED]}…"' if len(plain) > QUOTED else f'"{plain}"'
 
 
-def _answers(question: Question, prediction: str, *, right: bool) -> str:
-    expected = " or ".join(_quoted(answer) for answer in question.answers[:3])
-    said = f"Expected: {expected}. Answered: {_quoted(prediction)}."
+def _answer_feedback(question: Question, prediction: str, *, right: bool) -> str:
+    expected = " or ".join(_quote(answer) for answer in question.answers[:3])
+    summary = f"Expected: {expected}. Answered: {_quote(prediction)}."
     if right:
-        return f"{said} That is right; keep what led to it."
-    given, gold = normalise(prediction), [normalise(answer) for answer in question.answers]
-    if not given:
-        return f"{said} Nothing was answered."
-    if any(answer and f" {answer} " in f" {given} " for answer in gold):
-        return f"{said} The expected answer is in it, with words around it that should not be there."
-    if any(f" {given} " in f" {answer} " for answer in gold):
-        return f"{said} That is only a part of what was expected."
-    return f"{said} That is something else."
+        return f"{summary} That is right; keep what led to it."
+    predicted, gold = normalise(prediction), [normalise(answer) for answer in question.answers]
+    if not predicted:
+        return f"{summary} Nothing was answered."
+    if any(answer and f" {answer} " in f" {predicted} " for answer in gold):
+        return f"{summary} The expected answer is in it, with words around it that should not be there."
+    if any(f" {predicted} " in f" {answer} " for answer in gold):
+        return f"{summary} That is only a part of what was expected."
+    return f"{summary} That is something else."
 
 
-def _reading(question: Question, passages: Sequence[Passage], *, right: bool) -> list[str]:
+def _passage_feedback(question: Question, passages: Sequence[Passage], *, right: bool) -> list[str]:
     """Whether the passages shown held what was needed, and which of them did."""
     if not passages:
         return ["No passages were shown."]
     lines = []
     gold = set(question.gold_ids)
     if gold:
-        found = [f"[{n}]" for n, p in enumerate(passages, 1) if p.parent in gold or p.id in gold]
+        supporting = [f"[{n}]" for n, p in enumerate(passages, 1) if p.parent in gold or p.id in gold]
         missing = len(gold - {name for p in passages for name in (p.id, p.parent)})
-        shown = f"Supporting passages shown: {', '.join(found) or 'none'} of {len(passages)}."
+        shown = f"Supporting passages shown: {', '.join(supporting) or 'none'} of {len(passages)}."
         lines.append(f"{shown} {missing} of {len(gold)} supporting passages were not found.")
     holds = [n for n, passage in enumerate(passages, 1) if _holds(passage, question.answers)]
     if holds:
-        where = ", ".join(f"[{n}] {_quoted(passages[n - 1].title)}" for n in holds[:3])
+        where = ", ".join(f"[{n}] {_quote(passages[n - 1].title)}" for n in holds[:3])
         rest = "" if right else " It had to be read from there."
         lines.append(f"The expected answer stands in {where}.{rest}")
     elif not right:
@@ -96,16 +96,16 @@ def _holds(passage: Passage, answers: Iterable[str]) -> bool:
     return any(f" {wanted} " in text for answer in answers if (wanted := normalise(answer)))
 
 
-def _searching(events: Sequence[Event]) -> list[str]:
+def _search_feedback(events: Sequence[Event]) -> list[str]:
     searches = [event for event in events if isinstance(event, Search)]
     if not searches:
         return []
-    made = [
-        f"{_quoted(search.query)} in {search.source} found "
-        + (", ".join(_quoted(hit.passage.title or hit.passage.id) for hit in search.hits[:3]) or "nothing")
+    summaries = [
+        f"{_quote(search.query)} in {search.source} found "
+        + (", ".join(_quote(hit.passage.title or hit.passage.id) for hit in search.hits[:3]) or "nothing")
         for search in searches[:4]
     ]
-    return ["Searches: " + "; ".join(made) + "."]
+    return ["Searches: " + "; ".join(summaries) + "."]
 
 
 def _last_call(events: Sequence[Event]) -> Call | None:

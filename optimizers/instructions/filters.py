@@ -26,23 +26,23 @@ _PREFIX = re.compile(
 _BREAK = re.compile(r"[.!?:;](?=\s)|\n")
 
 
-def trimmed(text: str) -> str:
+def trim(text: str) -> str:
     """`text` without what a model puts around an instruction, at most LONGEST characters; "" when cut away.
 
     Cut at the last end of a sentence or line that leaves half the length, else at a word.
     """
-    plain = _unfenced(text.strip())
+    plain = _strip_fence(text.strip())
     plain = _PREFIX.sub("", plain).strip()
     if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'`":
         plain = plain[1:-1].strip()
     plain = re.sub(r"[ \t]+", " ", re.sub(r"\n{3,}", "\n\n", plain))
     if len(plain) <= LONGEST:
         return plain
-    ends = [found.end() for found in _BREAK.finditer(plain, 0, LONGEST) if found.end() >= LONGEST // 2]
+    ends = [match.end() for match in _BREAK.finditer(plain, 0, LONGEST) if match.end() >= LONGEST // 2]
     return plain[: ends[-1]].rstrip() if ends else plain[:LONGEST].rpartition(" ")[0].rstrip()
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     inside = re.fullmatch(r"```[a-z]*\n(.*?)\n?```", text, re.DOTALL)
     return inside.group(1).strip() if inside else text
 
@@ -55,15 +55,17 @@ def usable(text: str, answers: Iterable[str]) -> bool:
     """
     if len(text) < SHORTEST or neutral(text) != text or "[[ ##" in text:
         return False
-    said = _folded(text)
-    known = {folded for answer in answers if (folded := _folded(answer))}
-    if any(len(answer) >= QUOTED and answer in said for answer in known):
+    folded_text = _fold(text)
+    known = {folded for answer in answers if (folded := _fold(answer))}
+    if any(len(answer) >= QUOTED and answer in folded_text for answer in known):
         return False
-    short = {a for a in known if 4 <= len(a) < QUOTED and re.search(rf"(?<!\w){re.escape(a)}(?!\w)", said)}
+    short = {
+        a for a in known if 4 <= len(a) < QUOTED and re.search(rf"(?<!\w){re.escape(a)}(?!\w)", folded_text)
+    }
     return len(short) < LISTED
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
@@ -72,11 +74,11 @@ def candidates(present: str, proposals: Sequence[str], answers: Iterable[str], n
 
     Proposals are trimmed first; case and spaces make no difference between two of them.
     """
-    known, found = tuple(answers), [present]
-    seen = {_folded(present)}
+    known, accepted = tuple(answers), [present]
+    seen = {_fold(present)}
     for proposal in proposals:
-        text = trimmed(proposal)
-        if len(found) < n and _folded(text) not in seen and usable(text, known):
-            seen.add(_folded(text))
-            found.append(text)
-    return tuple(found)
+        text = trim(proposal)
+        if len(accepted) < n and _fold(text) not in seen and usable(text, known):
+            seen.add(_fold(text))
+            accepted.append(text)
+    return tuple(accepted)

@@ -17,7 +17,7 @@ from dspy.propose.grounded_proposer import GroundedProposer
 from ragc.programs.base import RagProgram
 
 
-def grounded(teacher: Any, program: RagProgram, train: Sequence[Any], *, rng: random.Random) -> Any:
+def build_proposer(teacher: Any, program: RagProgram, train: Sequence[Any], *, rng: random.Random) -> Any:
     """The proposer of MIPROv2 for `program`: it knows the program and what the train questions are like.
 
     Reading the questions asks `teacher`, so this must run where DSPy's calls may block.
@@ -31,11 +31,11 @@ def grounded(teacher: Any, program: RagProgram, train: Sequence[Any], *, rng: ra
         set_history_randomly=False,
         rng=rng,
     )
-    proposer.program_aware, proposer.program_code_string = True, described(program)
+    proposer.program_aware, proposer.program_code_string = True, describe_program(program)
     return proposer
 
 
-def described(program: RagProgram) -> str:
+def describe_program(program: RagProgram) -> str:
     """What `program` is for, its typed calls, and the code that composes them."""
     calls = [_call(name, predictor.signature) for name, predictor in program.named_predictors()]
     try:

@@ -26,11 +26,11 @@ from ragc.errors import UsageError
 from ragc.optimizers.answering import Row
 from ragc.optimizers.demos.bootstrap import collect
 from ragc.optimizers.demos.pool import Pool
-from ragc.optimizers.external.harness import Bench
-from ragc.optimizers.external.monitor import Watch
+from ragc.optimizers.external.harness import Harness
+from ragc.optimizers.external.monitor import SearchMonitor
 from ragc.optimizers.instructions.feedback import feedback
 from ragc.optimizers.instructions.filters import LONGEST, candidates
-from ragc.optimizers.instructions.grounding import grounded
+from ragc.optimizers.instructions.grounding import build_proposer
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import Call
@@ -53,7 +53,7 @@ _GENERAL = (
 )
 
 
-async def proposed(program: RagProgram, task: Task, *, n: int) -> dict[str, tuple[str, ...]]:
+async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> dict[str, tuple[str, ...]]:
     """Instruction candidates for each predictor of `program`, by its name.
 
     At most `n` in all, the present instruction first, fewer when the teacher gives no more that are of use
@@ -69,17 +69,17 @@ async def proposed(program: RagProgram, task: Task, *, n: int) -> dict[str, tupl
         return {name: (text,) for name, text in present.items()}
     if not task.train:
         raise UsageError("Proposing instructions needs train questions, found none; set data.train.")
-    bench = Bench(task, asyncio.Semaphore(task.in_flight), Silent())
+    bench = Harness(task, asyncio.Semaphore(task.in_flight), Silent())
     plain = program.deepcopy()
     rows = await bench.rows(plain, task.train[:READ])
-    grounded = await _grounded(bench, plain, n // 2 + SPARE)
-    reflected = await _reflected(bench, plain, rows, (n - 1) // 2 + SPARE)
+    grounded = await _propose_grounded(bench, plain, n // 2 + SPARE)
+    reflected = await _propose_reflected(bench, plain, rows, (n - 1) // 2 + SPARE)
     answers = [answer for question in task.train for answer in question.answers]
-    found = {}
+    by_predictor = {}
     for name, text in present.items():
         mixed = _alternating(grounded.get(name, []), reflected.get(name, []))
-        found[name] = candidates(text, mixed, answers, n)
-    return found
+        by_predictor[name] = candidates(text, mixed, answers, n)
+    return by_predictor
 
 
 def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -87,16 +87,16 @@ def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
     return [part[at] for at in range(longest) for part in (one, other) if at < len(part)]
 
 
-async def _asked(bench: Bench, work: Callable[[], Any]) -> Any:
+async def _run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
     """What `work` gives, run as the peers are; an error of ours that ended it is raised."""
-    watch = Watch((), done=lambda: None, tried=lambda evaluated: None)
-    made = await bench.run(work, watch)
+    watch = SearchMonitor((), done=lambda: None, tried=lambda evaluated: None)
+    result = await bench.run(work, watch)
     if watch.error is not None:
         raise watch.error
-    return made
+    return result
 
 
-async def _grounded(bench: Bench, program: RagProgram, count: int) -> dict[str, list[str]]:
+async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
     """`count` proposals a predictor from DSPy's GroundedProposer; fewer when its replies cannot be read."""
     task = bench.task
     pool = await collect(
@@ -109,32 +109,32 @@ async def _grounded(bench: Bench, program: RagProgram, count: int) -> dict[str, 
         limit=bench.limit,
     )
     predictors = program.named_predictors()
-    shown = _shown(pool, [name for name, _ in predictors], count, task.seed)
+    shown = _demo_sets(pool, [name for name, _ in predictors], count, task.seed)
 
     def propose() -> dict[str, list[str]]:
         rng = random.Random(f"instructions {task.seed}")
-        proposer = grounded(bench.teacher, program, bench.train[:READ], rng=rng)
+        proposer = build_proposer(bench.teacher, program, bench.train[:READ], rng=rng)
         proposer.use_task_demos = shown is not None
         jobs = [
-            partial(_one, proposer, program, at, shown, number, task.seed)
+            partial(_propose_one, proposer, program, at, shown, number, task.seed)
             for at in range(len(predictors))
             for number in range(count)
         ]
-        said = _abreast(jobs, task.in_flight)
-        return {name: said[at * count : (at + 1) * count] for at, (name, _) in enumerate(predictors)}
+        texts = _run_parallel(jobs, task.in_flight)
+        return {name: texts[at * count : (at + 1) * count] for at, (name, _) in enumerate(predictors)}
 
-    found: dict[str, list[str]] = await _asked(bench, propose)
-    return found
+    proposals: dict[str, list[str]] = await _run_in_harness(bench, propose)
+    return proposals
 
 
-def _abreast(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
+def _run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
     """What `jobs` give, in their order, `most` at a time; each runs in a copy of this context."""
     with ThreadPoolExecutor(max_workers=max(1, min(most, len(jobs)))) as pool:
         running = [pool.submit(copy_context().run, job) for job in jobs]
         return [job.result() for job in running]
 
 
-def _shown(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
+def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
     """Demonstrations as the proposer reads them, a set for each proposal; None when there are none."""
     if not pool.size:
         return None
@@ -145,7 +145,7 @@ def _shown(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int,
     }
 
 
-def _one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
+def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
     """Proposal `number` for the predictor at place `at`, with a tip of its own; "" when it is unreadable."""
     mine = copy(proposer)
     mine.rng = random.Random(f"instructions {seed} {at} {number}")
@@ -167,8 +167,8 @@ def _one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: in
         return ""
 
 
-async def _reflected(
-    bench: Bench, program: RagProgram, rows: Sequence[Row], count: int
+async def _propose_reflected(
+    bench: Harness, program: RagProgram, rows: Sequence[Row], count: int
 ) -> dict[str, list[str]]:
     """`count` rewritings a predictor, each after a look at a few questions that went wrong.
 
@@ -178,18 +178,18 @@ async def _reflected(
     present = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
 
     def reflect() -> dict[str, list[str]]:
-        made = {}
+        rewritings = {}
         for name, text in present.items():
             seen = [seen for row in wrong if (seen := _example(bench, row, name))]
-            jobs = [partial(_rewritten, bench, name, text, seen, number) for number in range(count)]
-            made[name] = _abreast(jobs, bench.task.in_flight) if seen else []
-        return made
+            jobs = [partial(_rewrite, bench, name, text, seen, number) for number in range(count)]
+            rewritings[name] = _run_parallel(jobs, bench.task.in_flight) if seen else []
+        return rewritings
 
-    found: dict[str, list[str]] = await _asked(bench, reflect)
-    return found
+    proposals: dict[str, list[str]] = await _run_in_harness(bench, reflect)
+    return proposals
 
 
-def _rewritten(bench: Bench, name: str, text: str, seen: Sequence[dict[str, Any]], number: int) -> str:
+def _rewrite(bench: Harness, name: str, text: str, seen: Sequence[dict[str, Any]], number: int) -> str:
     """The instruction `text` after reflection `number` on some of `seen`; "" when it is unreadable."""
     rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
     picked = rng.sample(list(seen), min(REFLECTED, len(seen)))
@@ -201,12 +201,12 @@ def _rewritten(bench: Bench, name: str, text: str, seen: Sequence[dict[str, Any]
         return ""
 
 
-def _example(bench: Bench, row: Row, name: str) -> dict[str, Any] | None:
+def _example(bench: Harness, row: Row, name: str) -> dict[str, Any] | None:
     """One reflective example in GEPA's form: the first call of `name` in `row`; None when there is none."""
     call = next((event for event in row.trace if isinstance(event, Call) and event.name == name), None)
     if call is None:
         return None
-    said = feedback(
+    comment = feedback(
         row.question,
         row.prediction,
         row.passages,
@@ -217,4 +217,4 @@ def _example(bench: Bench, row: Row, name: str) -> dict[str, Any] | None:
         call=name,
         failure=row.failure,
     )
-    return {"Inputs": dict(call.inputs), "Generated Outputs": dict(call.outputs), "Feedback": said}
+    return {"Inputs": dict(call.inputs), "Generated Outputs": dict(call.outputs), "Feedback": comment}

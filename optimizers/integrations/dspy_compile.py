@@ -46,12 +46,12 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
-from ragc.optimizers.integrations.dspy_examples import METRIC, Asked, ExampleAssessor, asked
+from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.results.verdict import intervals_to_json, summarize
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import open_search
-from ragc.optimizers.search.study import storing
+from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
@@ -124,17 +124,19 @@ class Compile(Teleprompter):
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
         with self._directory(recipe) as directory:
-            task = self._task(program, recipe, asked(train, "train"), asked(dev, "val"), directory)
+            task = self._task(
+                program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
+            )
             try:
-                with storing(directory), garbage.settled():
+                with translate_storage_errors(directory), garbage.frozen_gc():
                     best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
         if self.out is not None:
             self.compiled.save(self.out, best)
-        made = self.compiled.build(program.runtime)
-        made._compiled = True
-        return made
+        compiled = self.compiled.build(program.runtime)
+        compiled._compiled = True
+        return compiled
 
     def _split(
         self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
@@ -155,17 +157,17 @@ class Compile(Teleprompter):
     def _recipe(self, program: RagProgram) -> Recipe:
         """The settings as a recipe without data, targets and sources."""
         method = program.method
-        found, budget = settings(method, self.search, self.budget, where="Compile")
+        search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            found = replace(found, objectives=(METRIC,), pick=METRIC)
+            search_spec = replace(search_spec, objectives=(METRIC,), pick=METRIC)
         return Recipe(
             program=method.id,
             seed=self.seed,
             concurrency=self.concurrency,
             knobs=program.knobs.to_json(),
-            search=found,
+            search=search_spec,
             budget=budget,
-            report=(found.pick.removeprefix("-"),),
+            report=(search_spec.pick.removeprefix("-"),),
         )
 
     @contextmanager
@@ -178,7 +180,9 @@ class Compile(Teleprompter):
             with tempfile.TemporaryDirectory() as folder:
                 yield Path(folder)
 
-    def _task(self, program: RagProgram, recipe: Recipe, train: Asked, dev: Asked, directory: Path) -> Task:
+    def _task(
+        self, program: RagProgram, recipe: Recipe, train: ExampleSet, dev: ExampleSet, directory: Path
+    ) -> Task:
         splits = {"train": train.questions, "dev": dev.questions}
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
@@ -186,14 +190,14 @@ class Compile(Teleprompter):
         if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
             sources |= {name: GivenSource(passages) for name in program.method.sources or sources}
         store = own.gateway.store
-        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).playing(own.players)
+        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
         if isinstance(self.metric, str):
             objective = objective_of(self.metric)
             scorer = scorer_of([objective.metric], recipe, runtime, store)
         else:
             assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
-            objective = Objective(assessor.scored, 1)
-            scorer = Scorer((assessor.scored,), {METRIC: assessor})
+            objective = Objective(assessor.as_metric, 1)
+            scorer = Scorer((assessor.as_metric,), {METRIC: assessor})
         return Task(
             recipe,
             runtime,
@@ -215,7 +219,7 @@ class Compile(Teleprompter):
         async with open_search(task, directory, limit, self.progress) as dev_search:
             searched = await search(dev_search, await baseline(dev_search))
         selected = await select(dev_search, searched)
-        dev = {name: intervals(summaries(task, scores)) for name, scores in selected.dev.items()}
+        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()}
         provenance = {
             **task.facts,
             "dev": dev,

@@ -21,7 +21,7 @@ _KEY = "example"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExampleSet:
     """Examples as `questions`, in their order, with the `passages` that came with them."""
 
     questions: tuple[Question, ...]
@@ -29,7 +29,7 @@ class Asked:
     examples: Mapping[str, dspy.Example]
 
 
-def asked(examples: Sequence[dspy.Example], split: str) -> Asked:
+def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
     """The questions of `examples`, each with the id that it has or a number in its `split`.
 
     An example has `question` and `answers` or `answer`, and may have `passages` or `context` (texts, or
@@ -44,7 +44,7 @@ def asked(examples: Sequence[dspy.Example], split: str) -> Asked:
         raise UsageError(
             f"Some examples of the {split}set come with passages and some do not; give all of them some."
         )
-    return Asked(
+    return ExampleSet(
         tuple(questions), tuple(passages), {q.id: e for q, e in zip(questions, examples, strict=True)}
     )
 
@@ -54,9 +54,9 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
     text, answers = held.get("question"), held.get("answers", held.get("answer"))
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(text, str) or not isinstance(answers, list | tuple) or not answers:
-        found = ", ".join(held) or type(example).__name__
+        fields = ", ".join(held) or type(example).__name__
         raise UsageError(
-            f"An example needs `question` and `answers` or `answer`, found {found}; add them ({name})."
+            f"An example needs `question` and `answers` or `answer`, found {fields}; add them ({name})."
         )
     name = str(held.get("id") or name)
     own = [
@@ -77,14 +77,14 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
     return question, own
 
 
-def _passage(given: Any, name: str) -> Passage:
-    if isinstance(given, Passage):
-        return given
-    if isinstance(given, Mapping) and "text" in given:
-        return Passage(str(given.get("id") or name), str(given.get("title") or ""), str(given["text"]))
-    if isinstance(given, str):
-        return Passage(name, "", given)
-    raise UsageError(f"A passage of an example is a text or has a `text`, found {given!r}.")
+def _passage(item: Any, name: str) -> Passage:
+    if isinstance(item, Passage):
+        return item
+    if isinstance(item, Mapping) and "text" in item:
+        return Passage(str(item.get("id") or name), str(item.get("title") or ""), str(item["text"]))
+    if isinstance(item, str):
+        return Passage(name, "", item)
+    raise UsageError(f"A passage of an example is a text or has a `text`, found {item!r}.")
 
 
 class ExampleAssessor:
@@ -105,32 +105,32 @@ class ExampleAssessor:
         example = self._examples[str(outcome.extra[_KEY])]
         prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
         try:
-            said = await asyncio.to_thread(self._metric, example, prediction)
+            score = await asyncio.to_thread(self._metric, example, prediction)
         except Exception as error:
             raise UsageError(
                 f"The metric failed on the question {outcome.question!r} ({type(error).__name__}: {error}); "
                 "it is called as metric(example, prediction)."
             ) from error
-        return _share(getattr(said, "score", said))
+        return _share(getattr(score, "score", score))
 
     @property
-    def scored(self) -> Metric:
+    def as_metric(self) -> Metric:
         """The metric that reads what this finds out."""
         name = getattr(self._metric, "__name__", METRIC)
-        return Metric(METRIC, f"the caller's {name}", "share", True, _found, reads=METRIC)
+        return Metric(METRIC, f"the caller's {name}", "share", True, _read_score, reads=METRIC)
 
 
-def _found(outcome: Outcome) -> float:
+def _read_score(outcome: Outcome) -> float:
     return float(outcome.finding(METRIC))
 
 
-def _share(said: Any) -> float:
+def _share(score: Any) -> float:
     try:
-        value = float(said)
+        value = float(score)
     except (TypeError, ValueError):
         value = math.nan
     if not 0 <= value <= 1:
         raise UsageError(
-            f"A metric gives True, False or a number from 0 to 1, and it gave {said!r}; scale it."
+            f"A metric gives True, False or a number from 0 to 1, and it gave {score!r}; scale it."
         )
     return value

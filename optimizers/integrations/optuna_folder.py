@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
-from ragc.optimizers.distributed.study_address import mark, note
+from ragc.optimizers.distributed.study_address import read_address, write_address
 from ragc.recipe import Recipe
 
 PREFIX = "optuna-"
@@ -82,8 +82,8 @@ class Folder:
         _write(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""
         wanted = {"name": self.name, "file": where} if where else {"name": self.name}
-        if not wanted.items() <= mark(self.path).items():
-            note(self.path, **wanted)
+        if not wanted.items() <= read_address(self.path).items():
+            write_address(self.path, **wanted)
 
     def worker(self) -> FileLock:
         """A lock that is held as long as its holder's process lives; its file's name is the holder's."""
@@ -93,18 +93,18 @@ class Folder:
         lock.acquire(timeout=1)
         return lock
 
-    def at_work(self) -> frozenset[str]:
+    def live_workers(self) -> frozenset[str]:
         """The names of the holders that are alive; the files of others are removed."""
-        found = set()
+        holders = set()
         for path in (self.path / "at-work").glob("*.lock"):
             try:
                 with FileLock(path, timeout=0):
                     pass
             except Timeout:
-                found.add(path.stem)
+                holders.add(path.stem)
             else:
                 path.unlink(missing_ok=True)
-        return frozenset(found)
+        return frozenset(holders)
 
 
 def is_own(directory: Path) -> bool:
@@ -118,19 +118,21 @@ def find(path: str | Path) -> Path | None:
     Of a recipe's the one that was opened last; None when there is none. Raises ArtefactError where several
     go by that name.
     """
-    given = Path(path)
-    found: dict[Path, dict[str, str]] = {}
+    recipe_file = Path(path)
+    by_folder: dict[Path, dict[str, str]] = {}
     for folder in sorted((cache_home() / "studies").glob(f"{PREFIX}*")):
         with suppress(ArtefactError):  # one that is damaged hides no other
             if is_own(folder):
-                found[folder] = mark(folder)
-    named = [folder for folder, told in found.items() if told.get("name") == str(path)]
+                by_folder[folder] = read_address(folder)
+    named = [folder for folder, entries in by_folder.items() if entries.get("name") == str(path)]
     if len(named) > 1:
         listed = ", ".join(str(folder) for folder in named)
         raise ArtefactError(f"Several studies are called {path}; name the folder of one: {listed}.")
-    if named or not given.is_file():
+    if named or not recipe_file.is_file():
         return named[0] if named else None
-    own = [folder for folder, told in found.items() if told.get("file") == str(given.resolve())]
+    own = [
+        folder for folder, entries in by_folder.items() if entries.get("file") == str(recipe_file.resolve())
+    ]
     return max(own, key=lambda folder: (folder / RECIPE).stat().st_mtime, default=None)
 
 

@@ -31,17 +31,17 @@ from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.budget import exhausted
+from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
-from ragc.optimizers.results.verdict import intervals, summaries
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.run_trial import looks, shuffled
-from ragc.optimizers.search.sampler import enqueued, sampler, suggest
-from ragc.optimizers.search.selection import outdone
-from ragc.optimizers.search.storage import Memory, storage
+from ragc.optimizers.results.verdict import intervals_to_json, summarize
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.run_trial import shuffle_dev, stopping_points
+from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
+from ragc.optimizers.search.selection import is_outdone
+from ragc.optimizers.search.storage import InMemoryAttributes, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
@@ -81,29 +81,31 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
     folder.claim(recipe, file)
     verbosity = optuna.logging.get_verbosity()
     try:
-        made = storage(folder.path, len(recipe.search.objectives), name=folder.name)
+        optuna_study = storage(folder.path, len(recipe.search.objectives), name=folder.name)
     finally:
         optuna.logging.set_verbosity(verbosity)
-    made.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
-    made.set_user_attr(PATH, str(folder.path))
-    _take_up(made, folder)
-    if not any(_stands(trial) for trial in made.get_trials(deepcopy=False)):
+    optuna_study.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
+    optuna_study.set_user_attr(PATH, str(folder.path))
+    _fail_orphans(optuna_study, folder)
+    if not any(_is_valid_baseline(trial) for trial in optuna_study.get_trials(deepcopy=False)):
         task = prepare(recipe, store=CallStore(None), questions=False)
-        made.enqueue_trial(enqueued(task.space, task.space.baseline()), user_attrs={BASELINE: True})
+        optuna_study.enqueue_trial(
+            to_parameters(task.space, task.space.baseline()), user_attrs={BASELINE: True}
+        )
     sys.stderr.write(f"ragc: study {folder.name} in {folder.path}\n")
-    return made
+    return optuna_study
 
 
-def _take_up(made: optuna.Study, folder: Folder) -> None:
+def _fail_orphans(study: optuna.Study, folder: Folder) -> None:
     """Fail the trials that nobody runs any more."""
-    alive = folder.at_work()
-    for trial in made.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+    alive = folder.live_workers()
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         worker = trial.user_attrs.get(WORKER)
         if worker not in alive and (worker or not alive):
-            made.tell(trial.number, state=TrialState.FAIL)
+            study.tell(trial.number, state=TrialState.FAIL)
 
 
-def _stands(trial: optuna.trial.FrozenTrial) -> bool:
+def _is_valid_baseline(trial: optuna.trial.FrozenTrial) -> bool:
     """Whether `trial` is a baseline that need not be asked again."""
     ended = trial.state is TrialState.FAIL or SPENT in trial.user_attrs
     return bool(trial.user_attrs.get(BASELINE)) and not ended
@@ -135,12 +137,12 @@ class Objective:
         if folder:
             folder.claim(recipe, file)
         self.path = folder.path if folder else None
-        kept = store or open_store(recipe.study)
+        call_store = store or open_store(recipe.study)
         charges = folder.path / "charges.jsonl" if folder else None
-        self.task: Task = prepare(recipe, store=kept, charges=charges, targets=targets)
-        self._order = shuffled(self.task)
+        self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets)
+        self._order = shuffle_dev(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
-        self._maker = Maker(self.task, Memory(), self._limit, Silent())
+        self._maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
         self._opening, self._opened = asyncio.Lock(), False
         self._worker = folder.worker() if folder else None
         self._checking, self._noted = threading.Lock(), ""
@@ -161,13 +163,13 @@ class Objective:
             if self._worker:
                 trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
         if reason := self._trials_spent(trial, before=True):
-            raise self._stopped(trial, reason)
+            raise self._stop_and_prune(trial, reason)
         candidate = suggest(self.task.space, trial)
         trial.set_user_attr(CANDIDATE, candidate.to_json())
         try:
-            rows = self._answered(candidate, trial)
+            rows = self._answer(candidate, trial)
         except BudgetExhausted as error:
-            raise self._stopped(trial, str(error)) from error
+            raise self._stop_and_prune(trial, str(error)) from error
         except optuna.TrialPruned:
             raise
         except BaseException:
@@ -178,11 +180,11 @@ class Objective:
                 self._stop(trial.study, reason)
         spent = Counters()
         for row in rows:
-            spent.merge(row.spent)
+            spent.merge(row.total_cost)
         trial.set_user_attr(COUNTERS, spent.invariant())
         if (failures := _count_failures(rows, trial)).all:
             raise optuna.TrialPruned(failures.text)
-        values = tuple(self._mean(rows, place) for place in range(len(self.task.objectives)))
+        values = tuple(self._mean(rows, index) for index in range(len(self.task.objectives)))
         if self._outdone(trial, failures, values):
             raise optuna.TrialPruned(failures.text)
         return values[0] if len(values) == 1 else values
@@ -193,7 +195,7 @@ class Objective:
             return False
         others = trial.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return any(
-            outdone(failures, values, failures_in(other), other.values, self.task.objectives)
+            is_outdone(failures, values, failures_in(other), other.values, self.task.objectives)
             for other in others
             if CANDIDATE in other.user_attrs
         )
@@ -202,40 +204,41 @@ class Objective:
         """Put the baseline back in the queue of a study of ours when it was broken off."""
         if trial.user_attrs.get(BASELINE):
             space = self.task.space
-            trial.study.enqueue_trial(enqueued(space, space.baseline()), user_attrs={BASELINE: True})
+            trial.study.enqueue_trial(to_parameters(space, space.baseline()), user_attrs={BASELINE: True})
 
     def _check(self, study: optuna.Study) -> None:
         """Refuse a study whose directions, recipe or questions are others than this objective's."""
-        wanted, found = self.task.objectives, study.directions
-        if len(found) != len(wanted):
+        wanted, directions = self.task.objectives, study.directions
+        if len(directions) != len(wanted):
             raise UsageError(
-                f"The study has {_counted(len(found), 'direction')} and the recipe "
-                f"{_counted(len(wanted), 'objective')} ({', '.join(o.name for o in wanted)}); make it with "
+                f"The study has {_pluralize(len(directions), 'direction')} and the recipe "
+                f"{_pluralize(len(wanted), 'objective')} ({', '.join(o.name for o in wanted)}); make it with "
                 f"optuna.create_study(directions={['maximize'] * len(wanted)}), or with ragc.study."
             )
-        if optuna.study.StudyDirection.MINIMIZE in found:
-            name = wanted[list(found).index(optuna.study.StudyDirection.MINIMIZE)].name
+        if optuna.study.StudyDirection.MINIMIZE in directions:
+            name = wanted[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
             raise UsageError(
                 f"The study minimizes {name}, and objectives of ragc are told so that more is better; make "
                 'it with direction="maximize", or with ragc.study.'
             )
-        kept = study.user_attrs
-        if PATH in kept and kept[PATH] != str(self.path):
+        attributes = study.user_attrs
+        if PATH in attributes and attributes[PATH] != str(self.path):
             raise UsageError(
-                f"The study is kept in {kept[PATH]} and the objective in {self.path}; make both of the same "
+                f"The study is kept in {attributes[PATH]} and the objective in {self.path}; make both of "
+                f"the same "
                 "recipe, with the same overrides and name."
             )
         mine = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
-        if RECIPE not in kept:
+        if RECIPE not in attributes:
             study.set_user_attr(RECIPE, digest(self.task.recipe.identity()))
             study.set_user_attr(INPUTS, mine)
             return
-        if kept[RECIPE] != digest(self.task.recipe.identity()):
+        if attributes[RECIPE] != digest(self.task.recipe.identity()):
             raise UsageError(
                 f"The study {study.study_name!r} was begun with another recipe, or other overrides of it; "
                 "undo the change, or give the study another name."
             )
-        if changed := facts_differ(mine, kept.get(INPUTS) or {}):
+        if changed := facts_differ(mine, attributes.get(INPUTS) or {}):
             raise UsageError(
                 f"The {changed} of the recipe changed since the study {study.study_name!r} began, though the "
                 "recipe did not; undo the change, or give the study another name."
@@ -256,7 +259,7 @@ class Objective:
             and (other.state is TrialState.RUNNING or CANDIDATE in other.user_attrs)
             and (other.number < trial.number or (other.number == trial.number and not before))
         ]
-        spent = f"The budget of {_counted(limit, 'trial')} is spent; raise budget.trials to go on."
+        spent = f"The budget of {_pluralize(limit, 'trial')} is spent; raise budget.trials to go on."
         return spent if len(counted) >= limit else ""
 
     def _amounts_spent(self) -> str:
@@ -265,10 +268,10 @@ class Objective:
         for what in ("lm_calls", "tokens", "usd", "minutes"):
             limit, amount = getattr(limits, what), getattr(ledger, what.removeprefix("lm_"))
             if limit is not None and amount >= limit:
-                return str(exhausted(what, limits))
+                return str(budget_error(what, limits))
         return ""
 
-    def _stopped(self, trial: optuna.Trial, reason: str) -> optuna.TrialPruned:
+    def _stop_and_prune(self, trial: optuna.Trial, reason: str) -> optuna.TrialPruned:
         """What ends `trial` when a budget is spent; the study is stopped."""
         trial.set_user_attr(SPENT, reason)
         self._stop(trial.study, reason)
@@ -283,10 +286,10 @@ class Objective:
 
     def candidate(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> Candidate:
         """What a trial of this objective tried. Raises UsageError for another trial."""
-        kept = trial.user_attrs.get(CANDIDATE)
-        if kept is None:
+        attribute = trial.user_attrs.get(CANDIDATE)
+        if attribute is None:
             raise UsageError(f"Trial {trial.number} was not run by this objective, so it names no candidate.")
-        return Candidate.of(kept)
+        return Candidate.of(attribute)
 
     def save(self, trial: optuna.Trial | optuna.trial.FrozenTrial, out: str | Path) -> CompiledProgram:
         """Write the compiled program of a finished `trial` to the directory `out`.
@@ -297,7 +300,7 @@ class Objective:
         candidate = self.candidate(trial)
         program = event_loop.run(self._program(candidate))
         rows = event_loop.run(evaluate(program, self._order, self.task.scorer, limit=self._limit))
-        dev = intervals(summaries(self.task, [row.scores for row in rows]))
+        dev = intervals_to_json(summarize(self.task, [row.scores for row in rows]))
         provenance = {
             **self.task.facts,
             "dev": {"winner": dev},
@@ -311,12 +314,12 @@ class Objective:
         compiled.save(Path(out), program)
         return compiled
 
-    def _answered(self, candidate: Candidate, trial: optuna.Trial) -> list[Row]:
+    def _answer(self, candidate: Candidate, trial: optuna.Trial) -> list[Row]:
         program = event_loop.run(self._program(candidate))
         rows: list[Row] = []
-        for end in looks(len(self._order)):
+        for end in stopping_points(len(self._order)):
             block = self._order[len(rows) : end]
-            with garbage.settled():
+            with garbage.frozen_gc():
                 rows += event_loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
             if len(self.task.objectives) == 1:
                 trial.report(self._mean(rows, 0), step=end)
@@ -325,8 +328,8 @@ class Objective:
                     raise optuna.TrialPruned
         return rows
 
-    def _mean(self, rows: list[Row], place: int) -> float:
-        objective = self.task.objectives[place]
+    def _mean(self, rows: list[Row], index: int) -> float:
+        objective = self.task.objectives[index]
         return sum(objective.of(row.scores) for row in rows) / len(rows)
 
     async def _program(self, candidate: Candidate) -> Any:
@@ -345,5 +348,5 @@ def _count_failures(rows: list[Row], trial: optuna.Trial) -> Failures:
     return failures
 
 
-def _counted(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

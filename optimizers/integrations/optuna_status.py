@@ -10,11 +10,11 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from ragc.optimizers.distributed.study_address import mark
+from ragc.optimizers.distributed.study_address import read_address
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.integrations.optuna_objective import BASELINE, CANDIDATE, SPENT, WORKER
-from ragc.optimizers.search.selection import outdone
-from ragc.optimizers.search.storage import NAME, begun
+from ragc.optimizers.search.selection import is_outdone
+from ragc.optimizers.search.storage import NAME, read_study
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.task import objective_of
 from ragc.recipe import Recipe
@@ -22,14 +22,14 @@ from ragc.recipe import Recipe
 
 def trials_of(directory: Path) -> list[FrozenTrial]:
     """The trials of the study in `directory`; none where they are in a storage of the script's own."""
-    found = begun(directory, mark(directory).get("name", NAME))
-    return found.get_trials(deepcopy=False) if found else []
+    study = read_study(directory, read_address(directory).get("name", NAME))
+    return study.get_trials(deepcopy=False) if study else []
 
 
 def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> dict[str, int]:
     """As `StudyStatus.trials`: the baseline is no trial, and one that a spent budget ended is not done."""
     states = Counter(trial.state for trial in trials)
-    alive = Folder(directory, "").at_work()
+    alive = Folder(directory, "").live_workers()
     running = [trial for trial in trials if trial.state is TrialState.RUNNING]
     at_work = sum(trial.user_attrs.get(WORKER) in alive for trial in running)
     ended = [t for t in trials if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
@@ -44,7 +44,7 @@ def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> di
     }
 
 
-def shown(
+def best_and_front(
     trials: Sequence[FrozenTrial], recipe: Recipe
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """The best complete trial, the first of equals, and where there are several objectives the front.
@@ -55,9 +55,9 @@ def shown(
     if not whole:
         return None, []
     objectives = [objective_of(name) for name in recipe.search.objectives]
-    place = recipe.search.objectives.index(recipe.search.pick)
+    pick_index = recipe.search.objectives.index(recipe.search.pick)
 
-    def told(trial: FrozenTrial) -> dict[str, Any]:
+    def describe_trial(trial: FrozenTrial) -> dict[str, Any]:
         values: Mapping[str, float] = {
             one.metric.id: one.sign * value for one, value in zip(objectives, trial.values, strict=True)
         }
@@ -73,25 +73,25 @@ def shown(
         trial
         for trial, own in zip(whole, failed, strict=True)
         if not any(
-            outdone(own, trial.values, other, beside.values, objectives)
+            is_outdone(own, trial.values, other, beside.values, objectives)
             for other, beside in zip(failed, whole, strict=True)
         )
     ]
-    best = max(whole, key=lambda trial: (trial.values[place], -trial.number))
+    best = max(whole, key=lambda trial: (trial.values[pick_index], -trial.number))
     front: list[FrozenTrial] = []
     if len(objectives) > 1:
         study = optuna.create_study(directions=["maximize"] * len(objectives))
         study.add_trials(whole)
         numbers = {trial.number for trial in study.best_trials}
         front = [trial for at, trial in enumerate(whole) if at in numbers]
-    return told(best), [told(trial) for trial in front]
+    return describe_trial(best), [describe_trial(trial) for trial in front]
 
 
 def failing(trials: Sequence[FrozenTrial]) -> tuple[dict[str, Any], ...]:
     """As `StudyStatus.failing`: the trials that failed in any question, the greatest share first."""
-    found = [(trial.number, failures_in(trial)) for trial in trials]
+    by_trial = [(trial.number, failures_in(trial)) for trial in trials]
     return tuple(
         {"trial": number, "failures": failures.to_json()}
-        for number, failures in sorted(found, key=lambda one: -one[1].share)
+        for number, failures in sorted(by_trial, key=lambda one: -one[1].share)
         if failures.n
     )

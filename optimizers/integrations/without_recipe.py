@@ -62,7 +62,7 @@ def _sorted_parts(
     sources = {name: part for name, part in parts.items() if _is_source(part)}
     knobs = {name: part for name, part in parts.items() if name not in roles and name not in sources}
     fallbacks = {other for target in roles.values() for other in _fallbacks(target)}
-    known_sources = (*chosen.sources, *chosen.may_use)
+    known_sources = (*chosen.sources, *chosen.optional_sources)
     for name in parts:
         wanted = "target" if name in ROLES else "source" if name in known_sources else ""
         if wanted and name not in (roles if wanted == "target" else sources):
@@ -74,7 +74,7 @@ def _sorted_parts(
             raise UnknownName("target role", name, ROLES)
         if name in sources and not wanted:
             raise UnknownName(f"source of {chosen.id}", name, known_sources)
-        if name in knobs and name not in (declared := [knob.name for knob in chosen.knobs.declared()]):
+        if name in knobs and name not in (declared := [knob.name for knob in chosen.knobs.list_knobs()]):
             raise UnknownName(f"knob of {chosen.id}", name, declared)
     return roles, sources, knobs
 

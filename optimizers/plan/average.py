@@ -47,13 +47,13 @@ def average(task: Task, trials: int) -> Average | None:
         candidate = suggest(task.space, study.ask())
         method = task.method_of(candidate.program)
         try:
-            built = method.build(task.runtime.playing(candidate.targets), dict(candidate.knobs))
+            built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))
         except UsageError:  # no trial has it either
             continue
         calls.append(built.most_calls())
         fits.append(built.fit_calls)
         if number < trials:
-            shaping = tuple(candidate.knobs.get(name) for name in method.shaping)
+            shaping = tuple(candidate.knobs.get(name) for name in method.call_shaping_knobs)
             needed.add((candidate.program, candidate.demo_kind, *shaping))
     if not calls:
         return None

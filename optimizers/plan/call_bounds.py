@@ -18,7 +18,7 @@ from itertools import product
 from typing import cast
 
 from ragc.errors import UsageError
-from ragc.optimizers.space import Space
+from ragc.optimizers.space import ProgramSpace
 from ragc.optimizers.task import Task
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
@@ -49,7 +49,7 @@ class PartBound:
     predictors: int
 
 
-def part_bound(task: Task, part: Space) -> PartBound:
+def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     """The bounds of `part`. Raises UsageError where not even its baseline can be built."""
     chosen, runtimes = task.method_of(part.program), list(_runtimes(task))
     start = dict(part.baseline().knobs)
@@ -57,8 +57,8 @@ def part_bound(task: Task, part: Space) -> PartBound:
     baseline = chosen.build(task.runtime, start)
     programs = [baseline, *_corners(chosen, runtimes, start, part.knobs, counting)]
     shown = {**start, **chosen.demo_knobs}
-    shaping = [knob for knob in part.knobs if knob.name in chosen.shaping]
-    examples = list(_corners(chosen, runtimes, shown, shaping, chosen.shaping))
+    shaping = [knob for knob in part.knobs if knob.name in chosen.call_shaping_knobs]
+    examples = list(_corners(chosen, runtimes, shown, shaping, chosen.call_shaping_knobs))
     pools = math.prod(_size(knob, start[knob.name]) for knob in shaping)
     # Any candidate may need the most expensive collection, so no more of them than trials need be counted.
     dearest = max((program.most_calls() for program in examples), default=0)
@@ -140,7 +140,7 @@ def _runtimes(task: Task) -> Iterator[Runtime]:
     """The runtime of the roles' own targets, then those of the other targets that may play them."""
     roles = task.space.targets
     for names in product(*roles.values()):
-        yield task.runtime.playing(dict(zip(roles, names, strict=True)))
+        yield task.runtime.with_targets(dict(zip(roles, names, strict=True)))
 
 
 def _class_of(chosen: Method) -> type[RagProgram]:

@@ -20,7 +20,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     cannot be told are None.
     """
     longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
-    targets = list(_asked(task))
+    targets = list(_usable_targets(task))
     limits = [request_limits(target, longest) for target in targets]
     tokens = _greatest([limit.tokens for limit in limits])
     usd = _greatest([limit.usd(longest) for limit in limits])
@@ -36,18 +36,20 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     }
 
 
-def _asked(task: Task) -> Iterator[Target]:
+def _usable_targets(task: Task) -> Iterator[Target]:
     """The targets that may be asked: those in a role that something uses, and who may stand in for them."""
     targets, roles = task.runtime.targets, task.recipe.search.targets
     used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
     for method in task.recipe.methods:
-        used |= {*method.roles, *method.may_ask}
+        used |= {*method.roles, *method.optional_roles}
     if task.recipe.search.instructions or task.recipe.search.optimizer != "ragc":
         used.add("teacher")
     used |= {str(v) for v in task.space.baseline().knobs.values() if v in targets}
-    found = {name: target for name, target in targets.items() if name in used}
-    others = (other for target in found.values() for other in task.runtime.gateway.fallbacks.get(target, ()))
-    yield from dict.fromkeys((*found.values(), *others))
+    used_targets = {name: target for name, target in targets.items() if name in used}
+    others = (
+        other for target in used_targets.values() for other in task.runtime.gateway.fallbacks.get(target, ())
+    )
+    yield from dict.fromkeys((*used_targets.values(), *others))
 
 
 def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:

@@ -75,26 +75,26 @@ class _Plan:
     def add(
         self,
         name: str,
-        asked: Iterable[Question],
+        all_questions: Iterable[Question],
         times: int,
         calls: float,
         *,
         judged: bool | None = True,
         about: tuple[float, float] | None = None,
     ) -> None:
-        """Add a phase that answers `asked` so many `times`, each with `calls` typed calls at most.
+        """Add a phase that answers `all_questions` so many `times`, each with `calls` typed calls at most.
 
         `judged` says whether the answers are scored by all metrics; None: by the one that earns
         demonstrations; False: by none. `about` are times and calls on average, where they are others.
         """
-        questions = tuple(asked)
+        questions = tuple(all_questions)
         if not questions or not times:
             return
         judging = 0.0 if judged is False else self._judging(questions, whole=judged is True)
-        made = times * (calls * len(questions) + judging)
+        total_calls = times * (calls * len(questions) + judging)
         often, mean = about or (times, calls)
-        likely = min(made, often * (mean * len(questions) + judging))
-        self._put(name, Phase(len(questions) * times, REQUESTS * made, made, likely))
+        likely = min(total_calls, often * (mean * len(questions) + judging))
+        self._put(name, Phase(len(questions) * times, REQUESTS * total_calls, total_calls, likely))
 
     def _put(self, name: str, phase: Phase) -> None:
         known = self.phases.get(name, Phase(0, 0, 0, 0))
@@ -142,8 +142,11 @@ class _Plan:
             calls = bound.fit
             judging = self._judging(self.task.train, whole=False) * calls
             each = calls * len(self.task.train) + judging
-            made, likely = programs * each, (programs if about is None else about) * each
-            self._put("learning", Phase(programs * len(self.task.train), REQUESTS * made, made, likely))
+            total_calls, likely = programs * each, (programs if about is None else about) * each
+            self._put(
+                "learning",
+                Phase(programs * len(self.task.train), REQUESTS * total_calls, total_calls, likely),
+            )
 
     def _demonstrations(self) -> None:
         """The dearest collections that as many trials can need."""
@@ -162,8 +165,8 @@ class _Plan:
             key=lambda one: one[0] * len(one[3]),
             reverse=True,
         )
-        for place, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
-            likely = place < self.average.collections
+        for rank, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
+            likely = rank < self.average.collections
             self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
             if taught:  # mostly a replay of the first answer
                 self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
@@ -188,9 +191,9 @@ class _Plan:
         self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
         self._fit(self.bounds[0], 2)
         if name == "random":
-            from ragc.optimizers.external.random_search import shown
+            from ragc.optimizers.external.random_search import max_shown_demos
 
-            shown(task)
+            max_shown_demos(task)
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
             self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
         elif name == "reanchor":
@@ -214,15 +217,15 @@ class _Plan:
     @property
     def open_ends(self) -> list[str]:
         """Why no bound is known, a clause each; empty where one is."""
-        found = []
+        reasons = []
         if (name := self.recipe.search.optimizer) in UNBOUNDED_PEERS:
-            found.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
+            reasons.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
         if "judge" in self.task.runtime.targets and any(
             math.isinf(most_judge_calls(families(self.task.metrics), self.recipe.assessing, question))
             for question in (*self.task.dev, *self.task.test)[:1]
         ):
-            found.append("the judge of citations is asked as often as an answer has sentences")
-        return found
+            reasons.append("the judge of citations is asked as often as an answer has sentences")
+        return reasons
 
 
 def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
@@ -255,7 +258,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     limit = recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max(bound.reply for bound in plan.bounds)
-    found = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
+    costs = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
     questions = plan.phases.get
     return {
         "program": recipe.program,
@@ -276,7 +279,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
         "lm_calls": _whole(most),
         "lm_calls_readable": _whole(min(readable, most)),
         "lm_calls_about": _whole(min(about, most)),
-        **found,
+        **costs,
         "phases": {
             name: {
                 "questions": phase.questions,

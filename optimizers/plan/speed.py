@@ -22,8 +22,8 @@ LEAST = 5
 def seconds_per_request(task: Task) -> float | None:
     """Seconds a request of the targets of `task`, with as many in flight, as last measured; None: never."""
     try:
-        found = _read()[_key(task)]
-        return round(float(found["seconds"]) / int(found["requests"]), 4)
+        entry = _read()[_key(task)]
+        return round(float(entry["seconds"]) / int(entry["requests"]), 4)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
@@ -35,8 +35,8 @@ def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> N
     path = _path()
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     with suppress(OSError):
-        kept = _read() | {_key(task): {"seconds": round(seconds, 3), "requests": int(sent)}}
-        fresh.write_text(pretty(kept), "utf-8")
+        speeds = _read() | {_key(task): {"seconds": round(seconds, 3), "requests": int(sent)}}
+        fresh.write_text(pretty(speeds), "utf-8")
         fresh.replace(path)
 
 
@@ -46,8 +46,8 @@ def _path() -> Path:
 
 def _read() -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(_path().read_bytes())
-        return found if isinstance(found, dict) else {}
+        speeds = json.loads(_path().read_bytes())
+        return speeds if isinstance(speeds, dict) else {}
     return {}
 
 

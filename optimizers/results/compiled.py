@@ -56,7 +56,7 @@ class PredictorState(pydantic.BaseModel):
     nearest: int = 0
 
     @pydantic.model_serializer(mode="wrap")
-    def _written(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without `nearest` where every call shows the same demonstrations."""
         return {name: value for name, value in write(self).items() if name != "nearest" or value}
 
@@ -129,7 +129,7 @@ class CompiledProgram:
 
     def __repr__(self) -> str:
         state = self.state
-        known = {entry.id: entry.knobs.declared() for entry in METHODS}.get(state.method, ())
+        known = {entry.id: entry.knobs.list_knobs() for entry in METHODS}.get(state.method, ())
         defaults = {knob.name: knob.default for knob in known}
         changed = {name: value for name, value in state.knobs.items() if defaults.get(name) != value}
         demos = sum(len(predictor.demos) for predictor in state.predictors.values())
@@ -179,19 +179,22 @@ class CompiledProgram:
     def build(self, runtime: Runtime) -> RagProgram:
         """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
         try:
-            program = method(self.state.method).build(runtime.playing(self.state.targets), self.state.knobs)
+            program = method(self.state.method).build(
+                runtime.with_targets(self.state.targets), self.state.knobs
+            )
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
-        found = dict(program.named_predictors())
-        if set(found) != set(self.state.predictors):
+        predictors = dict(program.named_predictors())
+        if set(predictors) != set(self.state.predictors):
             raise ArtefactError(
                 f"The compiled program at {self.path} has the predictors {sorted(self.state.predictors)}, "
-                f"and {self.state.method!r} has {sorted(found)} here; compile it again with this version."
+                f"and {self.state.method!r} has {sorted(predictors)} here; compile it again with this "
+                f"version."
             )
         for name, saved in self.state.predictors.items():
-            found[name].signature = found[name].signature.with_instructions(saved.instructions)
-            found[name].demos = [dict(demo) for demo in saved.demos]
-            found[name].nearest = saved.nearest
+            predictors[name].signature = predictors[name].signature.with_instructions(saved.instructions)
+            predictors[name].demos = [dict(demo) for demo in saved.demos]
+            predictors[name].nearest = saved.nearest
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -203,7 +206,7 @@ class CompiledProgram:
 
         Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
         """
-        where = _checked(out)
+        where = _check_folder(out)
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
             "provenance.json": pretty(self.provenance),
@@ -222,13 +225,13 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError when nothing can be written there; it is tried.
     """
-    outputs.check_writable(_checked(out))
+    outputs.check_writable(_check_folder(out))
 
 
-def _checked(out: Path) -> Path:
+def _check_folder(out: Path) -> Path:
     """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
     with as_artefact():
-        where = outputs.located(out)
+        where = outputs.resolve_out(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
     return where
 
@@ -291,7 +294,7 @@ def state_of(program: RagProgram) -> ProgramState:
         knobs=program.knobs.to_json(),
         predictors={name: _state(predictor) for name, predictor in program.named_predictors()},
         learned=program.learned,
-        targets=program.runtime.players,
+        targets=program.runtime.target_names,
     )
 
 

@@ -26,18 +26,18 @@ from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.results.resolve import Opening, opening, resolve
-from ragc.optimizers.results.verdict import intervals, summaries
+from ragc.optimizers.results.verdict import intervals_to_json, summarize
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.vllm.prefix_cache import gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ScoreShift:
     """What changed since the compile.
 
     `targets` are the names of the targets then and now, by role, of those that changed. `means` are then and
@@ -59,17 +59,17 @@ class Moved:
 
     def lines(self) -> list[str]:
         """For people: what changed, then a line a metric."""
-        said = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
-        said += [
+        rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
+        rows += [
             f"{name:<12} {then:.3f} then, {now:.3f} now: {now - then:+.3f}"
             for name, (then, now) in self.means.items()
         ]
-        return said if self.same_questions else [*said, "The questions are not those of the compile."]
+        return rows if self.same_questions else [*rows, "The questions are not those of the compile."]
 
 
-def moved(
+def measure_score_shift(
     provenance: Mapping[str, Any], facts: Mapping[str, Any], split: str, now: Mapping[str, Interval]
-) -> Moved | None:
+) -> ScoreShift | None:
     """How the means `now` of `split` differ from those in `provenance`; `facts` are those of the task now.
 
     None when the same targets play all roles, or when the compile did not score this split.
@@ -85,14 +85,14 @@ def moved(
     if not changed or not means:
         return None
     data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
-    return Moved(changed, means, data[0] == data[1])
+    return ScoreShift(changed, means, data[0] == data[1])
 
 
 SILENT = Silent()
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenProgram:
     """A program on its runtime. `compiled` is None when it comes from a recipe alone."""
 
     task: Task
@@ -101,12 +101,12 @@ class Opened:
 
     def close(self) -> None:
         """Free models, connections and files."""
-        event_loop.run(_closed(self.task))
+        event_loop.run(_close_parts(self.task))
         self.task.ledger.close()
         self.task.runtime.gateway.store.close()
 
 
-async def _closed(task: Task) -> None:
+async def _close_parts(task: Task) -> None:
     for target in task.runtime.targets.values():
         await target.aclose()
     for source in task.runtime.sources.values():
@@ -118,14 +118,15 @@ async def _closed(task: Task) -> None:
 class Evaluation:
     """A program scored on a split: rows in the order of the questions, means with intervals.
 
-    `moved` says how a compiled program's means differ from those of its compile, on other targets than then.
+    `score_shift` says how a compiled program's means differ from those of its compile, on other targets than
+    then.
     """
 
     rows: tuple[Row, ...]
     metrics: Mapping[str, Interval]
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
-    moved: Moved | None = None
+    score_shift: ScoreShift | None = None
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -136,12 +137,12 @@ class Evaluation:
         """What `ragc eval --json` prints."""
         return {
             "n": len(self.rows),
-            "metrics": intervals(self.metrics),
+            "metrics": intervals_to_json(self.metrics),
             "failures": self.failures.n,
             "failure_reasons": self.failures.reasons_json(),
             "counters": dict(self.counters),
-            **self._assessed(),
-            **({"moved": self.moved.to_json()} if self.moved else {}),
+            **self._judging_json(),
+            **({"moved": self.score_shift.to_json()} if self.score_shift else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
@@ -150,7 +151,7 @@ class Evaluation:
         """The questions that have no answer."""
         return failures_of(self.rows)
 
-    def _assessed(self) -> dict[str, Any]:
+    def _judging_json(self) -> dict[str, Any]:
         if not self.backends:
             return {}
         return {"backends": dict(self.backends), "judging": self.judging, "decided": self.decided}
@@ -160,7 +161,7 @@ class Evaluation:
         """By family, how many questions each rule decided: exact, judge, unreadable and so on."""
         tallies: dict[str, dict[str, int]] = {}
         for row in self.rows:
-            for family, finding in row.found.items():
+            for family, finding in row.findings.items():
                 if isinstance(finding.value, dict) and "by" in finding.value:
                     tally = tallies.setdefault(family, {})
                     tally[finding.value["by"]] = tally.get(finding.value["by"], 0) + 1
@@ -185,7 +186,7 @@ def open_program(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
-) -> Opened:
+) -> OpenProgram:
     """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
@@ -199,10 +200,10 @@ def open_program(
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
     resolved = recipe.load(where, sets, base=None if base is None else Path(base))
-    kept = store or open_store(resolved.study)
-    task = prepare(resolved, store=kept, questions=questions, targets=targets)
+    call_store = store or open_store(resolved.study)
+    task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
-    return Opened(task, give_prompts(program, task.recipe), None)
+    return OpenProgram(task, give_prompts(program, task.recipe), None)
 
 
 def open_compiled(
@@ -212,20 +213,22 @@ def open_compiled(
     questions: bool = True,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
-) -> Opened:
+) -> OpenProgram:
     """A program that was loaded, as `open_program` opens it. Raises Untrusted for what nobody allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
-    kept = store or open_store(resolved.study)
-    task = prepare(resolved, store=kept, questions=questions, targets=targets)
-    return Opened(task, compiled.build(task.runtime), compiled)
+    call_store = store or open_store(resolved.study)
+    task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    return OpenProgram(task, compiled.build(task.runtime), compiled)
 
 
-def ask(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
     """Answer one question."""
     return event_loop.run(answer_question(opened, question, context=context))
 
 
-async def answer_question(opened: Opened, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+async def answer_question(
+    opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
+) -> Row:
     """As `ask`, on the process's loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
@@ -233,13 +236,13 @@ async def answer_question(opened: Opened, question: str, *, context: Mapping[str
     return await answer(opened.program, Question("", question, (), **dict(context or {})))
 
 
-def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
+def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
     """Score the program on `split` with the metrics of its recipe."""
     task = opened.task
     questions = task.splits.get(split, ())
     if not questions:
-        found = ", ".join(name for name, held in task.splits.items() if held) or "none"
-        raise UsageError(f"Split {split!r} is empty; this data has: {found}.")
+        available = ", ".join(name for name, held in task.splits.items() if held) or "none"
+        raise UsageError(f"Split {split!r} is empty; this data has: {available}.")
 
     async def work() -> tuple[tuple[Row, ...], Counters, dict[str, float]]:
         await _open(task, progress)
@@ -255,15 +258,15 @@ def score(opened: Opened, split: str = "test", *, progress: Progress = SILENT) -
             )
         seconds = asyncio.get_running_loop().time() - started
         after = await prefix_tokens(task.runtime.targets.values())
-        return rows, spent, {"seconds": seconds, **gained(before, after)}
+        return rows, spent, {"seconds": seconds, **increase(before, after)}
 
-    with garbage.settled():
+    with garbage.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
-    means = summaries(task, [row.scores for row in rows])
-    since = opened.compiled and moved(opened.compiled.provenance, task.facts, split, means)
+    means = summarize(task, [row.scores for row in rows])
+    since = opened.compiled and measure_score_shift(opened.compiled.provenance, task.facts, split, means)
     return Evaluation(rows, means, cost, task.scorer.backends, since or None)
 
 

@@ -64,7 +64,7 @@ def resolve(
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
     whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
-    recipe = _needed(whole, compiled.state, questions=questions)
+    recipe = _strip_unused(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe
     if outside:
         trust.refuse(
@@ -76,12 +76,12 @@ def resolve(
             trust_targets=how.trust_targets,
             trust_code=how.trust_code,
         )
-    if problems := [text for want in trust.wants(used) if (text := _missing(want, root))]:
+    if problems := [text for want in trust.list_accesses(used) if (text := _missing(want, root))]:
         raise RecipeError(where, problems)
     return recipe
 
 
-def _needed(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
+def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
     """`recipe` without what only a compile reads, and without `questions` also without what scores."""
     search = replace(
         recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
@@ -110,7 +110,7 @@ def _brings_passages(recipe: Recipe) -> bool:
     return bare and recipe.data.dataset in datasets.FILES
 
 
-def _missing(want: trust.Want, root: Path) -> str:
+def _missing(want: trust.Access, root: Path) -> str:
     """That a file which is read is not there, and what to do; "" where it is."""
     if want.kind != "reads" or not want.path or want.model:
         return ""

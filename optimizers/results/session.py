@@ -12,7 +12,7 @@ from ragc.core import event_loop
 from ragc.optimizers.answering import Row
 from ragc.optimizers.results import evaluate
 from ragc.optimizers.results.compiled import CompiledProgram, load
-from ragc.optimizers.results.evaluate import Opened
+from ragc.optimizers.results.evaluate import OpenProgram
 from ragc.optimizers.results.resolve import Opening
 
 
@@ -28,7 +28,7 @@ class Session:
     def __init__(self, how: Opening) -> None:
         self._how = how
         self._lock = threading.Lock()
-        self._opened: Opened | None = None
+        self._opened: OpenProgram | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Session, (self._how,)  # a copy opens for itself
@@ -40,7 +40,7 @@ class Session:
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """As `ask`; files are read in a thread, so that the caller's loop goes on."""
         ready = await asyncio.to_thread(self._ready, compiled)
-        return await event_loop.bridge(evaluate.answer_question(ready, question, context=context))
+        return await event_loop.on_loop(evaluate.answer_question(ready, question, context=context))
 
     def close(self) -> None:
         """Free what is held."""
@@ -49,7 +49,7 @@ class Session:
         if held is not None:
             held.close()
 
-    def _ready(self, compiled: CompiledProgram) -> Opened:
+    def _ready(self, compiled: CompiledProgram) -> OpenProgram:
         with self._lock:
             if self._opened is None:
                 self._opened = evaluate.open_compiled(compiled, self._how, questions=False)

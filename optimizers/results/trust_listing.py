@@ -9,7 +9,7 @@ from typing import Any
 
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.trust import Want, inside, wants
+from ragc.optimizers.results.trust import Access, is_inside, list_accesses
 from ragc.optimizers.results.trust_record import entries, remember
 from ragc.recipe import parse
 
@@ -92,7 +92,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
         )
     recipe = parse(compiled.recipe, where=str(folder / "recipe.toml"), base=root, files=False)
     acts: dict[str, list[str]] = {kind: [] for kind in _HEADS}
-    for want in wants(recipe):
+    for want in list_accesses(recipe):
         acts[want.kind].append(_line(want, root))
     return TrustListing(
         folder,
@@ -104,10 +104,10 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     )
 
 
-def _line(want: Want, root: Path) -> str:
+def _line(want: Access, root: Path) -> str:
     location = ""
     if want.path and not want.published:
-        location = ", inside" if inside(root, want) else f", OUTSIDE of {_one_line(str(root))}"
+        location = ", inside" if is_inside(root, want) else f", OUTSIDE of {_one_line(str(root))}"
     # In full: nothing may hide behind a cut, nor a letter of an address look like another.
     shown = repr(want.value) if want.kind == "reads" else ascii(want.value)
     return f"{want.name} = {shown}: {want.about}{location}"

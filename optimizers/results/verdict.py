@@ -15,17 +15,17 @@ from ragc.optimizers.task import Task
 NOT_MEASURED = "not measured"
 
 
-def intervals(scores: Mapping[str, Interval]) -> dict[str, Any]:
+def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
     """`{metric: {mean, ci, n}}` as JSON values."""
     return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
 
 
-def summaries(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
+def summarize(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
     """The interval of each metric that applies to any of the questions; empty for no questions."""
     if not scores:
         return {}
-    made = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
-    return {name: interval for name, interval in made.items() if interval is not None}
+    by_metric = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
+    return {name: interval for name, interval in by_metric.items() if interval is not None}
 
 
 def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
@@ -59,18 +59,18 @@ def compare(
         }
         if metric.id == task.objectives[0].metric.id:
             sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
-            decided, note = sides.get(found := verdict(result), found), power_note(result)
+            decided, note = sides.get(outcome := verdict(result), outcome), power_note(result)
     return differences, decided, note
 
 
 def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
     """The paired difference of one metric; None when no question is scored on both sides."""
     pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
-    kept = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if not kept:
+    complete_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not complete_pairs:
         return None
     if metric.combine is not None:
         first, second = (_columns(metric, [row.scores for row in rows]) for rows in (before, after))
         return pooled_paired(first, second, metric.combine, seed=seed)
-    old, new = zip(*kept, strict=True)
+    old, new = zip(*complete_pairs, strict=True)
     return paired(old, new, seed=seed, bounds=metric.bounds)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.optimizers.demos.bootstrap import collect, show
+from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.fit import fit
 from ragc.optimizers.demos.pool import ByPredictor, Pool
 from ragc.optimizers.prompts import give_prompts
@@ -45,7 +45,7 @@ class Proposals:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Proposals:
         """The proposals that `to_json` described."""
-        texts = {name: tuple(found) for name, found in value["texts"].items()}
+        texts = {name: tuple(candidates) for name, candidates in value["texts"].items()}
         return cls(texts, dict(value["counters"]))
 
 
@@ -53,18 +53,18 @@ async def propose(
     program: RagProgram, task: Task, *, limit: asyncio.Semaphore, progress: Progress
 ) -> Proposals:
     """At most `search.instructions` candidates a predictor of `program`, beside its present instructions."""
-    from ragc.optimizers.instructions.propose import proposed
+    from ragc.optimizers.instructions.propose import propose_instructions
 
     wanted = task.recipe.search.instructions
     progress.phase("instructions", None)
     with counting(Counters()) as spent:
-        texts = await proposed(program, task, n=wanted + 1)
-    new = sum(len(found) - 1 for found in texts.values())
+        texts = await propose_instructions(program, task, n=wanted + 1)
+    new = sum(len(candidates) - 1 for candidates in texts.values())
     progress.note(f"instructions: {new} candidates for {len(texts)} predictors")
     return Proposals(texts, spent.invariant())
 
 
-class Kept(Protocol):
+class Attributes(Protocol):
     """Where a study keeps JSON values by name; `pool:` and `proposals:` begin the names used here."""
 
     def get(self, name: str) -> Any:
@@ -80,15 +80,17 @@ class Kept(Protocol):
         ...
 
 
-class Maker:
+class ProgramBuilder:
     """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight.
 
     `phase_again` is called when demonstrations, a phase of their own, are there, to tell what goes on then.
     """
 
-    def __init__(self, task: Task, kept: Kept, limit: asyncio.Semaphore, progress: Progress) -> None:
+    def __init__(
+        self, task: Task, attributes: Attributes, limit: asyncio.Semaphore, progress: Progress
+    ) -> None:
         self.task, self.limit, self.progress = task, limit, progress
-        self._kept = kept
+        self._kept = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
         self.phase_again: Callable[[], None] = lambda: None
 
@@ -97,18 +99,20 @@ class Maker:
 
         One that chooses its demonstrations by the question gets all that were collected.
         """
-        built = await self._instructed(candidate, candidate.knobs)
+        built = await self._build_instructed(candidate, candidate.knobs)
         if built.chooses_demos and candidate.demos:
             shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
-            built = await self._instructed(candidate, {**candidate.knobs, "icl_n": shown})
+            built = await self._build_instructed(candidate, {**candidate.knobs, "icl_n": shown})
         await fit(built, self.task)
         if not candidate.demos:
             return built
-        kept = await self.demos(candidate, whole=_chooses(built, candidate))
-        shown = show(built, {name: [one.values for one in found] for name, found in kept.items()})
+        by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))
+        shown = set_demos(
+            built, {name: [one.values for one in demos] for name, demos in by_predictor.items()}
+        )
         if candidate.demo_kind == NEAREST:
             for name, predictor in shown.named_predictors():
-                predictor.nearest = candidate.shows(name)[0]
+                predictor.nearest = candidate.demos_of(name)[0]
         return shown
 
     async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
@@ -119,36 +123,36 @@ class Maker:
         if not candidate.demos:
             return {}
         pool, seed = await self._pool(candidate), self.task.seed
-        shown = {name: candidate.shows(name) for name in pool.kept}
+        shown = {name: candidate.demos_of(name) for name in pool.filled}
         return {
-            name: pool.drawn(name, number, None if whole else count, seed, candidate.demo_kind)
+            name: pool.select(name, number, None if whole else count, seed, candidate.demo_kind)
             for name, (count, number) in shown.items()
             if count
         }
 
-    async def earned(self, candidate: Candidate) -> dict[str, Any]:
+    async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
         """What provenance says of the demonstrations of `candidate`: scores by predictor, in their order.
 
         None stands for one whose answer is the gold answer. Those of a program that chooses among them
         by the question are all told.
         """
-        whole = bool(candidate.demos) and _chooses(await self._built(candidate), candidate)
+        whole = bool(candidate.demos) and _needs_all_demos(await self._build(candidate), candidate)
         shown = await self.demos(candidate, whole=whole)
-        return {name: [one.score for one in kept] for name, kept in shown.items() if kept}
+        return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
         """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""
         part = next(part for part in self.task.space.parts if part.program == program)
 
-        async def found() -> Proposals:
-            built = await self._built(part.baseline())
-            made = await propose(built, self.task, limit=self.limit, progress=self.progress)
-            self._kept.put(name, made.to_json())
-            return made
+        async def find_proposals() -> Proposals:
+            built = await self._build(part.baseline())
+            proposals = await propose(built, self.task, limit=self.limit, progress=self.progress)
+            self._kept.put(name, proposals.to_json())
+            return proposals
 
         name = f"proposals:{program}"
-        kept = self._kept.get(name)
-        return Proposals.of(kept) if kept is not None else await self._once(name, found)
+        record = self._kept.get(name)
+        return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
 
     def costs(self) -> list[Mapping[str, float]]:
         """What each collection of demonstrations, and each search for instructions, cost."""
@@ -156,21 +160,21 @@ class Maker:
         names = [(name, name.partition(":")[0]) for name in self._kept.names()]
         return [kinds[kind](self._kept.get(name)).counters for name, kind in names if kind in kinds]
 
-    async def _built(
+    async def _build(
         self, candidate: Candidate, knobs: Mapping[str, Any] | None = None, runtime: Runtime | None = None
     ) -> RagProgram:
-        runtime = (runtime or self.task.runtime).playing(candidate.targets)
+        runtime = (runtime or self.task.runtime).with_targets(candidate.targets)
         chosen = self.task.method_of(candidate.program)
         values = dict(candidate.knobs if knobs is None else knobs)
         built = await asyncio.to_thread(chosen.build, runtime, values)
-        given = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        instructions = self.task.instructions if candidate.program == self.task.space.first.program else {}
         for name, predictor in built.named_predictors():
-            if name in given:
-                predictor.signature = predictor.signature.with_instructions(given[name])
+            if name in instructions:
+                predictor.signature = predictor.signature.with_instructions(instructions[name])
         return give_prompts(built, self.task.recipe)
 
-    async def _instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
-        built = await self._built(candidate, knobs)
+    async def _build_instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
+        built = await self._build(candidate, knobs)
         if candidate.instructions:
             texts = (await self.proposals(candidate.program)).texts
             for name, predictor in built.named_predictors():
@@ -186,23 +190,23 @@ class Maker:
         """
         method = self.task.method_of(candidate.program)
         part = self.task.space.part(candidate)
-        shape = {name: candidate.knobs[name] for name in method.shaping}
+        shape = {name: candidate.knobs[name] for name in method.call_shaping_knobs}
         setting = {**part.baseline().knobs, **method.demo_knobs, **shape}
         other = self.task.other if candidate.demo_kind == CROSS else None
         marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
         name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
 
-        async def collected() -> Pool:
+        async def collect_pool() -> Pool:
             runtime = other.runtime if other else None
-            built = await self._built(Candidate(setting, program=candidate.program), runtime=runtime)
-            pool = await self._collected(built, other.questions if other else self.task.train)
+            built = await self._build(Candidate(setting, program=candidate.program), runtime=runtime)
+            pool = await self._collect(built, other.questions if other else self.task.train)
             self._kept.put(name, pool.to_json())
             return pool
 
-        kept = self._kept.get(name)
-        return Pool.of(kept) if kept is not None else await self._once(name, collected)
+        record = self._kept.get(name)
+        return Pool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
-    async def _collected(self, built: RagProgram, train: Sequence[Question]) -> Pool:
+    async def _collect(self, built: RagProgram, train: Sequence[Question]) -> Pool:
         task = self.task
         self.progress.phase("demonstrations, answering train questions", None)
         pool = await collect(
@@ -216,22 +220,22 @@ class Maker:
             done=lambda row: self.progress.step(),
             kinds=task.recipe.search.demo_kinds,
         )
-        kinds = f"{len(pool.earned)} bootstrapped, {pool.labelled} labelled"
-        self.progress.note(f"demonstrations: {kinds} ({pool.asked} train questions were answered)")
+        kinds = f"{len(pool.scores)} bootstrapped, {pool.labelled} labelled"
+        self.progress.note(f"demonstrations: {kinds} ({pool.n_answered} train questions were answered)")
         self.phase_again()
         return pool
 
-    async def _once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+    async def _run_once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
         """What `make` gives, made once however many ask; a waiter that is cancelled does not stop it."""
         if name not in self._making:
-            self._making[name] = asyncio.ensure_future(_awaited(make))
+            self._making[name] = asyncio.ensure_future(_as_coroutine(make))
         return await asyncio.shield(self._making[name])
 
 
-def _chooses(program: RagProgram, candidate: Candidate) -> bool:
+def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:
     """Whether the question decides which demonstrations are shown, so that all there are must be there."""
     return program.chooses_demos or candidate.demo_kind == NEAREST
 
 
-async def _awaited(make: Callable[[], Awaitable[Any]]) -> Any:
+async def _as_coroutine(make: Callable[[], Awaitable[Any]]) -> Any:
     return await make()

@@ -18,10 +18,10 @@ from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.errors import ArtefactError
 from ragc.optimizers.results.compiled import RUN, CompiledProgram
-from ragc.optimizers.results.verdict import NOT_MEASURED, intervals, summaries
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.selection import winner
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json, summarize
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.selection import select
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
@@ -32,21 +32,21 @@ TRIES = 20
 """Folders that are tried for one program, where those before were damaged."""
 
 
-class BestSoFar:
+class BestCheckpoint:
     """Keeps the compiled program of the leader in `directory`."""
 
-    def __init__(self, directory: Path, task: Task, maker: Maker) -> None:
+    def __init__(self, directory: Path, task: Task, maker: ProgramBuilder) -> None:
         self._directory, self._task, self._maker = directory, task, maker
         self._kept: int | None = None
 
-    async def keep(self, trials: Sequence[Tried]) -> None:
+    async def keep(self, trials: Sequence[TrialResult]) -> None:
         """Write the program that would be compiled after `trials`, unless it is there. Raises OSError."""
         task = self._task
-        leader = winner(trials, task.objectives, task.pick)
+        leader = select(trials, task.objectives, task.pick)
         if leader.number == self._kept:
             return
         program = await self._maker.program(leader.candidate)
-        scores = await self._maker.earned(leader.candidate)
+        scores = await self._maker.demo_scores(leader.candidate)
         base = str(task.recipe.base.resolve())
         compiled = CompiledProgram.of(
             program,
@@ -58,13 +58,15 @@ class BestSoFar:
         self._kept = leader.number
 
 
-def _provenance(task: Task, baseline: Tried, leader: Tried, earned: Mapping[str, Any]) -> dict[str, Any]:
+def _provenance(
+    task: Task, baseline: TrialResult, leader: TrialResult, earned: Mapping[str, Any]
+) -> dict[str, Any]:
     scores = {"baseline": baseline.scores, "winner": leader.scores}
     search = {"candidate": leader.candidate.to_json(), "trial": leader.number, "finished": False}
     failures = {"baseline": baseline.failures.to_json(), "winner": leader.failures.to_json()}
     return {
         **task.facts,
-        "dev": {name: intervals(summaries(task, rows)) for name, rows in scores.items()},
+        "dev": {name: intervals_to_json(summarize(task, rows)) for name, rows in scores.items()},
         "failures": {"dev": failures},
         "verdict": NOT_MEASURED,
         "search": search | ({"demonstrations": dict(earned)} if earned else {}),
@@ -75,13 +77,13 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     """Write `compiled` beside what is there, lead `best` to it at once, then drop the older one."""
     home = directory / f".{BEST}"
     name = digest([compiled.fingerprint, dict(compiled.provenance)])[:16]
-    for place in range(TRIES):
-        folder = home / (f"{name}-{place}" if place else name)
+    for attempt in range(TRIES):
+        folder = home / (f"{name}-{attempt}" if attempt else name)
         try:
             compiled.save(folder, program)
             break
         except ArtefactError:  # one that was damaged meanwhile stays as it is
-            if place == TRIES - 1:
+            if attempt == TRIES - 1:
                 raise
     link = directory / f".{BEST}-{os.getpid()}"
     link.unlink(missing_ok=True)

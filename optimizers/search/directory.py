@@ -14,7 +14,13 @@ from ragc.core.activity import doing
 from ragc.core.digest import digest
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers.distributed.addresses import refuse_shared
-from ragc.optimizers.distributed.study_address import clear, forget, mark, note, recipe_in
+from ragc.optimizers.distributed.study_address import (
+    clear,
+    delete_address,
+    read_address,
+    recipe_in,
+    write_address,
+)
 from ragc.optimizers.search.storage import difference, study_directory
 from ragc.recipe import Recipe
 
@@ -49,7 +55,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
         if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
-            forget(directory)
+            delete_address(directory)
             clear(directory)
         elif change := _change(directory, recipe):
             raise UsageError(
@@ -63,7 +69,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")
             fresh.replace(written)
-            note(directory, recipe=digest(text))
+            write_address(directory, recipe=digest(text))
         yield directory
     except KeyboardInterrupt:
         if keep:
@@ -84,7 +90,7 @@ def _change(directory: Path, recipe: Recipe) -> str:
     """
     text = recipe.to_toml()
     before = inputs.read_text(directory / "recipe.toml", errors="replace")
-    if before == text or digest(text) == mark(directory).get("recipe"):
+    if before == text or digest(text) == read_address(directory).get("recipe"):
         return ""
     try:
         return difference(recipe_in(directory).identity(), recipe.identity())

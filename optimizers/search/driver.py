@@ -18,17 +18,17 @@ from ragc.metrics.base import Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.run_trial import shuffled
-from ragc.optimizers.search.selection import expected, front, outdone
-from ragc.optimizers.search.storage import Memory
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.selection import is_outdone, pareto_front, shrunken_means
+from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
 if TYPE_CHECKING:
-    from ragc.optimizers.external.optimize import PeerFound
+    from ragc.optimizers.external.optimize import ExternalResult
 
 OWN = "ragc"
 """The name of the study of this package in `search.optimizer`."""
@@ -58,9 +58,9 @@ class Searched:
     optimizer.
     """
 
-    trials: tuple[Tried, ...] = ()
+    trials: tuple[TrialResult, ...] = ()
     budget: str = ""
-    external: PeerFound | None = None
+    external: ExternalResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +135,25 @@ class StudySearch:
         return Searched(tuple(self._study.trials), self._study.spent)
 
     async def select(self, searched: Searched) -> Selected:
-        """The program of the trial with the greatest expected score."""
+        """The program of the trial with the greatest shrunken_means score."""
         task, study, trials = self.task, self._study, searched.trials
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
-            raise nothing_answered(chosen.failures, len(trials))
-        first, hope = trials[0], expected(trials, task.pick)[chosen.number]
+            raise no_answer_error(chosen.failures, len(trials))
+        first, hope = trials[0], shrunken_means(trials, task.pick)[chosen.number]
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
-            "expected": {task.pick.metric.id: _unsigned(task.pick, hope.to_json())},
+            "expected": {task.pick.metric.id: _apply_sign(task.pick, hope.to_json())},
             "trials": len(trials) - 1,
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
         }
         if calibrated := study.calibrating.facts():
             facts["calibration"] = calibrated
-        if scores := await study.maker.earned(chosen.candidate):
+        if scores := await study.maker.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:
-            facts["front"] = [_on_front(task, trial) for trial in front(trials, task.objectives)]
+            facts["front"] = [_on_front(task, trial) for trial in pareto_front(trials, task.objectives)]
         return Selected(
             await study.maker.program(first.candidate),
             await study.maker.program(chosen.candidate),
@@ -170,7 +170,7 @@ class ExternalSearch:
 
     def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self._limit, self._progress = task, limit, progress
-        self._order = shuffled(task)
+        self._order = shuffle_dev(task)
         self._first: tuple[RagProgram, Baseline] | None = None
 
     async def _answered(self, program: RagProgram) -> tuple[Row, ...]:
@@ -178,7 +178,7 @@ class ExternalSearch:
 
     async def baseline(self) -> Baseline:
         """The dev questions, answered by the recipe's own program."""
-        maker = Maker(self.task, Memory(), self._limit, self._progress)
+        maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
         self._progress.phase("baseline on dev", len(self._order))
         program = await maker.program(self.task.space.baseline())
         rows = await self._answered(program)
@@ -189,10 +189,10 @@ class ExternalSearch:
 
     async def search(self, reserved: int) -> Searched:
         """Let the optimizer search; it ends with the best program so far when a budget is spent."""
-        from ragc.optimizers.external.optimize import optimise
+        from ragc.optimizers.external.optimize import optimize
 
         name = self.task.recipe.search.optimizer
-        external = await optimise(name, self.task, limit=self._limit, progress=self._progress)
+        external = await optimize(name, self.task, limit=self._limit, progress=self._progress)
         for note in external.notes:
             self._progress.note(note)
         return Searched(external=external)
@@ -209,7 +209,7 @@ class ExternalSearch:
             rows = await self._answered(best)
             scores, failed = [row.scores for row in rows], failures_of(rows)
             if failed.all and baseline.failures.all:
-                raise nothing_answered(baseline.failures, 2)
+                raise no_answer_error(baseline.failures, 2)
             if failed.all or self._is_outdone(scores, failed, baseline):
                 notes.append(f"the baseline is kept, because of {external.name}'s choice {failed.text}")
                 self._progress.note(notes[-1])
@@ -230,12 +230,12 @@ class ExternalSearch:
     def _is_outdone(self, scores: Sequence[Scores], failed: Failures, baseline: Baseline) -> bool:
         """Whether the choice failed in many more questions than the baseline without answering better."""
         task = self.task
-        return outdone(
+        return is_outdone(
             failed, _means(task, scores), baseline.failures, _means(task, baseline.scores), task.objectives
         )
 
 
-def nothing_answered(failures: Failures, programs: int) -> NothingAnswered:
+def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
     """The error of a search in which each of so many `programs` had these `failures`, or as many."""
     which = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
     return NothingAnswered(
@@ -250,11 +250,11 @@ def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:
     return tuple(sum(objective.of(row) for row in scores) / len(scores) for objective in task.objectives)
 
 
-def _unsigned(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
+def _apply_sign(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
     return {name: objective.sign * value for name, value in values.items()}
 
 
-def _on_front(task: Task, trial: Tried) -> dict[str, Any]:
+def _on_front(task: Task, trial: TrialResult) -> dict[str, Any]:
     pairs = zip(task.objectives, trial.values, strict=True)
     values = {objective.metric.id: objective.sign * value for objective, value in pairs}
     failed = {"failures": trial.failures.to_json()} if trial.failures.n else {}

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 
 LOG = "study.log"
 """The name of the log in the study's directory."""
 
 
-class Journal:
+class StudyLog:
     """Appends to the log in `directory`; a log that cannot be written stops nothing."""
 
     def __init__(self, directory: Path, task: Task) -> None:
@@ -29,7 +29,7 @@ class Journal:
             [f"{how}: {task.recipe.program} for {names}; {sizes}; {task.trials} trials, seed {task.seed}"]
         )
 
-    def tried(self, trials: Sequence[Tried], abouts: Sequence[str]) -> None:
+    def log_batch(self, trials: Sequence[TrialResult], abouts: Sequence[str]) -> None:
         """A batch is told."""
         self._write(
             [
@@ -45,15 +45,15 @@ class Journal:
         """One line about something else."""
         self._write([text])
 
-    def ends(self, chosen: Tried, trials: int, spent: str) -> None:
+    def ends(self, chosen: TrialResult, trials: int, spent: str) -> None:
         """The search is over."""
         ended = f"{spent} " if spent else ""
         searched = f"{trials - 1} trial{'' if trials == 2 else 's'} and the baseline"
         self._write([f"{ended}Searched {searched}; trial {chosen.number} wins: {self._values(chosen)}"])
 
-    def _values(self, trial: Tried) -> str:
+    def _values(self, trial: TrialResult) -> str:
         pairs = zip(self._task.objectives, trial.values, strict=True)
-        return ", ".join(f"{one.metric.id} {one.unsigned(value):.4g}" for one, value in pairs)
+        return ", ".join(f"{one.metric.id} {one.to_metric(value):.4g}" for one, value in pairs)
 
     def _write(self, lines: Sequence[str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")

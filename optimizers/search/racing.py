@@ -4,7 +4,7 @@ The N dev questions come in one fixed random order, so those seen are a sample w
 finite set, and "better" means a greater sum over exactly these N. Two rules stop a trial. The logical one:
 even the best score on every remaining question would not lift it above the incumbent. The statistical one:
 the predictive probability that it ends above the incumbent (as in clinical trials that are watched for
-futility: Lee and Liu 2008, doi:10.1177/1740774508089279) is less than `RISK`.
+futility: Lee and Liu 2008, doi:10.1177/1740774508089279) is less than `FUTILITY`.
 
 That probability comes from the paired differences seen, by a Polya urn: each remaining question draws one of
 the differences seen, or with the weight of one question one of two extremes, and what was drawn is added to
@@ -12,11 +12,11 @@ the urn. For 0/1 differences that is the beta-binomial prediction. The sum of th
 variance in closed form; it is taken as normal. Pairing removes what makes a question hard for both.
 
 What it guarantees: the predictive probability is a martingale, so a trial that is stopped, at whichever look,
-would have won with probability below `RISK`. Hence of all trials at most that share is stopped although it
-would have won, however many looks there are. The share is greatest, and the loss least, among trials as good
-as the incumbent; whatever wins was evaluated on all N. An anytime-valid test by betting (Waudby-Smith and
-Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, at twice the questions for a trial
-that is a tenth worse: `experiments/benchmarks/search/racing.py` measures errors and savings of both.
+would have won with probability below `FUTILITY`. Hence of all trials at most that share is stopped although
+it would have won, however many looks there are. The share is greatest, and the loss least, among trials as
+good as the incumbent; whatever wins was evaluated on all N. An anytime-valid test by betting (Waudby-Smith
+and Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, at twice the questions for a
+trial that is a tenth worse: `experiments/benchmarks/search/racing.py` measures errors and savings of both.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from statistics import NormalDist
 
 from ragc.errors import UsageError
 
-RISK = 0.1
+FUTILITY = 0.1
 """A trial is stopped when its chance to win is less."""
 
 _normal = NormalDist().cdf
 
 
-def prospect(trial_scores: Sequence[float], incumbent_scores: Sequence[float], *, best: float = 1.0) -> float:
+def win_probability(
+    trial_scores: Sequence[float], incumbent_scores: Sequence[float], *, best: float = 1.0
+) -> float:
     """The chance, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
 
     `incumbent_scores` are the incumbent's on all N questions, in their random order; `trial_scores` are the
@@ -59,13 +61,13 @@ def prospect(trial_scores: Sequence[float], incumbent_scores: Sequence[float], *
     return _normal((sum(gained) + left * mean) / spread)
 
 
-def beaten(mine: Sequence[float], other: Sequence[float]) -> bool:
+def dominated(mine: Sequence[float], other: Sequence[float]) -> bool:
     """Whether `other` is at least as good in every value and better in one."""
     pairs = list(zip(mine, other, strict=True))
     return all(b >= a for a, b in pairs) and any(b > a for a, b in pairs)
 
 
-def standing(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:
+def estimated_mean(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:
     """What a stopped trial is told to have scored: the incumbent's mean plus the paired difference so far.
 
     The incumbent's mean is over all its questions. Raises UsageError when the trial has no score.

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.optimizers.answering import Row, evaluate
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.racing import RISK, prospect
-from ragc.optimizers.search.trial import Tried, finished
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.racing import FUTILITY, win_probability
+from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.records import Question
@@ -23,47 +23,47 @@ LEAST = 5
 
 
 class Runner(Protocol):
-    """Whoever runs trials: this process, or others. `abreast` is how many may run at a time."""
+    """Whoever runs trials: this process, or others. `concurrency` is how many may run at a time."""
 
     @property
-    def abreast(self) -> int: ...  # noqa: D102 - said above
+    def concurrency(self) -> int: ...  # noqa: D102 - said above
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
         """Trial `number`, raced against `rivals`, all of them complete."""
         ...
 
 
-class Local:
+class LocalRunner:
     """Runs trials in this process; `step` is told of every question answered."""
 
-    def __init__(self, maker: Maker, step: Callable[[Row], None] = lambda row: None) -> None:
+    def __init__(self, maker: ProgramBuilder, step: Callable[[Row], None] = lambda row: None) -> None:
         self._maker, self._step = maker, step
 
     @property
-    def abreast(self) -> int:
+    def concurrency(self) -> int:
         """As many as fill the requests in flight: each trial has a prompt prefix of its own, and a model in
         this process holds few of them.
         """
         task = self._maker.task
-        return math.ceil(task.in_flight / looks(len(task.dev))[0])
+        return math.ceil(task.in_flight / stopping_points(len(task.dev))[0])
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[Tried]) -> Tried:
+    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
         """As `Runner.run`."""
         task = self._maker.task
-        order = shuffled(task)
+        order = shuffle_dev(task)
         program = await self._maker.program(candidate)
         rows: list[Row] = []
-        victor = None
-        for end in looks(len(order)) if rivals else [len(order)]:
+        better_rival = None
+        for end in stopping_points(len(order)) if rivals else [len(order)]:
             block = order[len(rows) : end]
             rows += await evaluate(program, block, task.scorer, limit=self._maker.limit, done=self._step)
-            victor = beaten_by(task, rows, rivals) if end < len(order) else None
-            if victor is not None:
+            better_rival = beaten_by(task, rows, rivals) if end < len(order) else None
+            if better_rival is not None:
                 break
-        return finished(number, candidate, rows, task.objectives, victor)
+        return result_of(number, candidate, rows, task.objectives, better_rival)
 
 
-def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried | None:
+def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) -> TrialResult | None:
     """The first of `rivals` that a trial with `rows` has too little chance to beat; None for none.
 
     To beat one is to beat it in some objective, and to enter the front is to beat each of its trials so:
@@ -73,23 +73,23 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[Tried]) -> Tried
         chances = [
             1.0
             if objective.best is None
-            else prospect(
+            else win_probability(
                 [objective.of(row.scores) for row in rows], rival.series(objective), best=objective.best
             )
             for objective in task.objectives
         ]
-        if sum(chances) < RISK:
+        if sum(chances) < FUTILITY:
             return rival
     return None
 
 
-def looks(questions: int) -> list[int]:
+def stopping_points(questions: int) -> list[int]:
     """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
     ends = {round(questions * share) for share in BLOCKS}
     return sorted({end for end in ends if end >= LEAST} | {questions})
 
 
-def shuffled(task: Task) -> list[Question]:
+def shuffle_dev(task: Task) -> list[Question]:
     """The dev questions in the one order that every trial of a study sees."""
     order = list(task.dev)
     random.Random(f"dev {task.seed}").shuffle(order)

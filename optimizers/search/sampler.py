@@ -21,15 +21,15 @@ import optuna
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.optimizers.search.selection import best
-from ragc.optimizers.search.tell import learned_from
-from ragc.optimizers.search.trial import Tried
-from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.search.tell import sampler_view
+from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.task import Task
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.resolved import FILLED
 
 
-def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
+def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
     """A candidate for `trial`; a knob whose condition does not hold keeps its default."""
     several = len(spaces.parts) > 1
     chosen = spaces.first.program
@@ -38,7 +38,7 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
     part = next(part for part in spaces.parts if part.program == chosen)
     values, prefix = dict(part.baseline().knobs), _prefix(part)
     searched = {knob.name: knob for knob in part.knobs}
-    for declared in part.kind.declared():
+    for declared in part.kind.list_knobs():
         knob = searched.get(declared.name)
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
@@ -48,7 +48,7 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
     own = _own(trial, f"{prefix}own_demos", part, kind) if demos and part.predictors else {}
     numbers = {
         name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
-        for name, count in part.instructed.items()
+        for name, count in part.instruction_counts.items()
     }
     players = {
         role: str(trial.suggest_categorical(f"target.{role}", names))
@@ -63,10 +63,10 @@ def suggest(spaces: Spaces, trial: optuna.Trial) -> Candidate:
         chosen,
         own,
         kind,
-    ).sharing(demos, demo_set)
+    ).with_demos(demos, demo_set)
 
 
-def _kind(trial: optuna.Trial, name: str, part: Space) -> str:
+def _kind(trial: optuna.Trial, name: str, part: ProgramSpace) -> str:
     first, *others = part.demo_kinds
     return str(trial.suggest_categorical(name, part.demo_kinds)) if others else first
 
@@ -75,7 +75,7 @@ def _set(trial: optuna.Trial, name: str, sets: range) -> int:
     return int(trial.suggest_categorical(name, sets)) if len(sets) > 1 else 0
 
 
-def _own(trial: optuna.Trial, name: str, part: Space, kind: str) -> dict[str, tuple[int, int]]:
+def _own(trial: optuna.Trial, name: str, part: ProgramSpace, kind: str) -> dict[str, tuple[int, int]]:
     """What each predictor shows of its own; nothing in every other trial drawn at random."""
     own: dict[str, tuple[int, int]] = {}
     if trial.suggest_categorical(name, (False, True)):
@@ -85,7 +85,7 @@ def _own(trial: optuna.Trial, name: str, part: Space, kind: str) -> dict[str, tu
     return own
 
 
-def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
+def to_parameters(spaces: SearchSpace, candidate: Candidate) -> dict[str, Any]:
     """`candidate` as Optuna parameters; a value outside the searched range is left out.
 
     A value between the steps of a number is told as the nearest step, for Optuna knows no other.
@@ -104,24 +104,24 @@ def enqueued(spaces: Spaces, candidate: Candidate) -> dict[str, Any]:
             out[f"{prefix}demo_set"] = candidate.demo_set
         if candidate.demos and part.predictors:
             out |= _own_as_parameters(f"{prefix}own_demos", part, candidate)
-    for name in part.instructed:
+    for name in part.instruction_counts:
         out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
     for role in spaces.targets:
         out[f"target.{role}"] = candidate.targets.get(role, role)
     return out
 
 
-def _own_as_parameters(name: str, part: Space, candidate: Candidate) -> dict[str, Any]:
+def _own_as_parameters(name: str, part: ProgramSpace, candidate: Candidate) -> dict[str, Any]:
     out: dict[str, Any] = {name: bool(candidate.own_demos)}
     for predictor in part.predictors if candidate.own_demos else ():
-        count, number = candidate.shows(predictor)
+        count, number = candidate.demos_of(predictor)
         out[f"{name}.{predictor}"] = count
         if count and len(part.sets(candidate.demo_kind)) > 1:
             out[f"{name}.{predictor}.set"] = number
     return out
 
 
-def _prefix(part: Space) -> str:
+def _prefix(part: ProgramSpace) -> str:
     """Two programs may declare one knob with different ranges, which are then two parameters."""
     return f"{part.program}." if part.program else ""
 
@@ -183,25 +183,25 @@ def sampler(
 DRAWS = 12
 """How often a candidate is drawn before one that was tried may come again; the later half at random."""
 
-Asked = tuple[int, Candidate]
+PendingTrial = tuple[int, Candidate]
 """The number of a trial in Optuna's storage, and what it tries."""
 
 
-class Asking:
+class TrialSampler:
     """Asks `study` for the trials of `task` in `space`, batch by batch."""
 
-    def __init__(self, study: optuna.Study, task: Task, space: Spaces) -> None:
+    def __init__(self, study: optuna.Study, task: Task, space: SearchSpace) -> None:
         self._study, self._task, self._space = study, task, space
         self._first = space.screening(math.ceil(task.trials * 2 / 3))
         self._offered: tuple[Candidate, ...] = ()
 
-    def baseline(self) -> list[Asked]:
+    def baseline(self) -> list[PendingTrial]:
         """The declared defaults, alone."""
         self._copy()
-        return [self._given(self._space.baseline(), 0, 0)]
+        return [self._enqueue(self._space.baseline(), 0, 0)]
 
     @property
-    def screened(self) -> int:
+    def screening_size(self) -> int:
         """How many trials, the baseline not counted, are done when the batches of the screening are."""
         return math.ceil(len(self._first) / self._task.batch) * self._task.batch
 
@@ -209,7 +209,7 @@ class Asking:
         """Try `candidates` as soon as the screening is over."""
         self._offered = tuple(candidates)
 
-    def batch(self, trials: Sequence[Tried], wanted: int) -> list[Asked]:
+    def batch(self, trials: Sequence[TrialResult], wanted: int) -> list[PendingTrial]:
         """The next trials after `trials`, the baseline among them, of `wanted` in all.
 
         What is left of the screening; then what was offered; then two in three show the best candidate so
@@ -217,63 +217,65 @@ class Asking:
         one predictor alone. The others are the sampler's.
         """
         self._copy()
-        done, asked = len(trials), list[Asked]()
+        done, pending = len(trials), list[PendingTrial]()
         tried = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
         shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
         for position in range(min(self._task.batch, wanted - done)):
-            place = done - 1 + position
-            candidate = self._given_at(place)
-            turn = (place - len(self._first)) % 3
+            index = done - 1 + position
+            candidate = self._planned_at(index)
+            turn = (index - len(self._first)) % 3
             if candidate is None and shown and turn < 2:
-                candidate = self._space.another_set(shown[0], tried)
+                candidate = self._space.next_demo_set(shown[0], tried)
             if candidate is None and shown and turn == 0:
-                candidate = self._space.another_own(shown[0], tried)
+                candidate = self._space.next_own_demo_set(shown[0], tried)
             if candidate is None:
-                asked.append(self._drawn(done, position, tried, shown))
+                pending.append(self._sample(done, position, tried, shown))
             else:
-                asked.append(self._given(candidate, done, position))
-            tried.add(asked[-1][1].mark)
-        return asked
+                pending.append(self._enqueue(candidate, done, position))
+            tried.add(pending[-1][1].mark)
+        return pending
 
     def _copy(self) -> None:
         """Take a new copy of the study."""
         self._asked = optuna.create_study(directions=self._study.directions)
-        self._asked.add_trials(learned_from(self._study.get_trials(deepcopy=False)))
+        self._asked.add_trials(sampler_view(self._study.get_trials(deepcopy=False)))
 
-    def _given_at(self, place: int) -> Candidate | None:
-        """What the rule has for trial `place`, the first after the baseline being 0; None when it is over."""
-        if place < len(self._first):
-            return self._first[place]
-        at = place - self.screened
+    def _planned_at(self, index: int) -> Candidate | None:
+        """What the rule has for trial `index`, the first after the baseline being 0; None when it is over."""
+        if index < len(self._first):
+            return self._first[index]
+        at = index - self.screening_size
         return self._offered[at] if 0 <= at < len(self._offered) else None
 
-    def _given(self, candidate: Candidate, done: int, position: int) -> Asked:
-        self._asked.enqueue_trial(enqueued(self._space, candidate))
+    def _enqueue(self, candidate: Candidate, done: int, position: int) -> PendingTrial:
+        self._asked.enqueue_trial(to_parameters(self._space, candidate))
         trial, _ = self._ask(done, position)
-        return self._kept(trial), candidate
+        return self._storage_number(trial), candidate
 
-    def _drawn(self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]) -> Asked:
+    def _sample(
+        self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]
+    ) -> PendingTrial:
         """A candidate of the sampler's; where it only repeats itself, one like it or like those `shown`."""
         candidate = self._space.baseline()
         for attempt in range(DRAWS):
-            place = position + attempt * self._task.batch
-            trial, candidate = self._ask(done, place, explore=attempt >= DRAWS // 2)
+            index = position + attempt * self._task.batch
+            trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
             if candidate.mark not in tried:
-                return self._kept(trial), candidate
+                return self._storage_number(trial), candidate
             self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         others = (
-            self._space.another_set(like, tried) or self._space.another_own(like, tried)
+            self._space.next_demo_set(like, tried) or self._space.next_own_demo_set(like, tried)
             for like in (candidate, *shown)
         )
-        return self._given(next(filter(None, others), candidate), done, position)
+        return self._enqueue(next(filter(None, others), candidate), done, position)
 
-    def _ask(self, done: int, place: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
-        self._asked.sampler = sampler(self._task.seed, done, place, trials=self._task.trials, explore=explore)
+    def _ask(self, done: int, index: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
+        self._asked.sampler = sampler(self._task.seed, done, index, trials=self._task.trials, explore=explore)
         trial = self._asked.ask()
         return trial, suggest(self._space, trial)
 
-    def _kept(self, trial: optuna.Trial) -> int:
+    def _storage_number(self, trial: optuna.Trial) -> int:
         """The number under which the study keeps `trial`, which runs."""
         self._study.add_trial(self._asked.get_trials(deepcopy=False)[trial.number])
         return self._study.get_trials(deepcopy=False)[-1].number

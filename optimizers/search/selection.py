@@ -28,15 +28,15 @@ from dataclasses import dataclass
 
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.racing import beaten
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.racing import dominated
+from ragc.optimizers.search.trial import TrialResult
 
 FAILING = 0.1
 """A trial that fails in so many more questions than another, as a share, must answer better than it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ShrunkenMean:
     """What to expect of a trial beyond this dev set: its signed mean, and how much was taken off it."""
 
     value: float
@@ -47,49 +47,49 @@ class Expected:
         return {"value": round(self.value, 6), "shrunk": round(self.shrunk, 6)}
 
 
-def expected(trials: Sequence[Tried], objective: Objective) -> dict[int, Expected]:
+def shrunken_means(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ShrunkenMean]:
     """By trial number, what to expect of every complete trial; the first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
     base, *others = whole
     start = _mean(base.series(objective))
-    found = {base.number: Expected(start, 0.0)}
+    expectations = {base.number: ShrunkenMean(start, 0.0)}
     if not others:
-        return found
+        return expectations
     lines = [_differences(trial, base, objective) for trial in others]
     means = [_mean(line) for line in lines]
-    errors = _floored([_squared_error(line) for line in lines])
+    errors = _floor_errors([_squared_error(line) for line in lines])
     centre, between = _common(means, errors)
     for trial, mean, error in zip(others, means, errors, strict=True):
-        kept = 1 / (1 + error / between) if between else 0.0
-        value = centre + (mean - centre) * kept
-        found[trial.number] = Expected(start + value, mean - value)
-    return found
+        weight = 1 / (1 + error / between) if between else 0.0
+        value = centre + (mean - centre) * weight
+        expectations[trial.number] = ShrunkenMean(start + value, mean - value)
+    return expectations
 
 
-def winner(trials: Sequence[Tried], objectives: Sequence[Objective], pick: Objective) -> Tried:
+def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
     """The trial to compile: of the front, where there are several objectives, the best by `pick`."""
-    hopes = expected(trials, pick)
-    place = list(objectives).index(pick)
+    hopes = shrunken_means(trials, pick)
+    pick_index = list(objectives).index(pick)
 
-    def rank(trial: Tried) -> tuple[float, ...]:
+    def rank(trial: TrialResult) -> tuple[float, ...]:
         hope = round(hopes[trial.number].value, 9)
-        return (-hope, -round(trial.values[place], 12), *_among_equals(trial, trials[0]))
+        return (-hope, -round(trial.values[pick_index], 12), *_among_equals(trial, trials[0]))
 
-    return min(front(trials, objectives), key=rank)
+    return min(pareto_front(trials, objectives), key=rank)
 
 
-def best(trials: Sequence[Tried], objectives: Sequence[Objective]) -> Tried:
-    """The leader: the highest mean of the first objective; `winner` chooses what is compiled.
+def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> TrialResult:
+    """The leader: the highest mean of the first objective; `select` chooses what is compiled.
 
     Ties go as those of the winner do.
     """
     return min(
-        taking_part(trials, objectives),
+        eligible_trials(trials, objectives),
         key=lambda t: (-round(t.values[0], 12), *_among_equals(t, trials[0])),
     )
 
 
-def taking_part(trials: Sequence[Tried], objectives: Sequence[Objective]) -> list[Tried]:
+def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
     """The trials that may lead or win, as this file says; the first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
     answering = [trial for trial in whole if not trial.failures.all] or whole
@@ -97,12 +97,12 @@ def taking_part(trials: Sequence[Tried], objectives: Sequence[Objective]) -> lis
     return [
         trial
         for trial in answering
-        if not any(outdone(trial.failures, trial.values, other.failures, other.values, objectives)
+        if not any(is_outdone(trial.failures, trial.values, other.failures, other.values, objectives)
                    for other in (trials[0], least))
     ]  # fmt: skip
 
 
-def outdone(
+def is_outdone(
     failures: Failures,
     values: Sequence[float],
     other_failures: Failures,
@@ -112,36 +112,38 @@ def outdone(
     """Whether what failed so often, with these signed means, failed much more than another for nothing."""
     if failures.share <= other_failures.share + FAILING + 1e-9:
         return False
-    place = next((place for place, objective in enumerate(objectives) if objective.sign > 0), None)
-    if place is None:
+    index = next((index for index, objective in enumerate(objectives) if objective.sign > 0), None)
+    if index is None:
         return True
-    worst = min(0.0, (objectives[place].metric.bounds or (0.0, 1.0))[0])
-    mine = values[place] + worst * failures.share
-    return mine <= other_values[place] + worst * other_failures.share
+    worst = min(0.0, (objectives[index].metric.bounds or (0.0, 1.0))[0])
+    mine = values[index] + worst * failures.share
+    return mine <= other_values[index] + worst * other_failures.share
 
 
-def _among_equals(trial: Tried, base: Tried) -> tuple[float, ...]:
+def _among_equals(trial: TrialResult, base: TrialResult) -> tuple[float, ...]:
     """The order of trials that are as good as each other."""
     return (trial.failures.n, trial.number != base.number, trial.tokens, trial.number)
 
 
-def front(trials: Sequence[Tried], objectives: Sequence[Objective]) -> list[Tried]:
+def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
     """The trials that take part and that none of them beats: the Pareto front, in the order of trials.
 
     Of trials with equal values only one stays, chosen as among equals for the winner. With one objective
     all that take part are given back, for the best of those is a question of shrinkage.
     """
-    whole = taking_part(trials, objectives)
+    whole = eligible_trials(trials, objectives)
     if len(objectives) == 1:
         return whole
-    unique: dict[tuple[float, ...], Tried] = {}
+    unique: dict[tuple[float, ...], TrialResult] = {}
     for trial in sorted(whole, key=lambda t: _among_equals(t, trials[0])):
         unique.setdefault(trial.values, trial)
-    kept = [t for t in unique.values() if not any(beaten(t.values, o.values) for o in unique.values())]
-    return sorted(kept, key=lambda t: t.number)
+    undominated = [
+        t for t in unique.values() if not any(dominated(t.values, o.values) for o in unique.values())
+    ]
+    return sorted(undominated, key=lambda t: t.number)
 
 
-def _differences(trial: Tried, base: Tried, objective: Objective) -> list[float]:
+def _differences(trial: TrialResult, base: TrialResult, objective: Objective) -> list[float]:
     pairs = zip(trial.series(objective), base.series(objective), strict=True)
     return [mine - other for mine, other in pairs]
 
@@ -162,7 +164,7 @@ def _common(means: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
     return math.fsum(w * m for w, m in zip(again, means, strict=True)) / math.fsum(again), between
 
 
-def _floored(errors: Sequence[float]) -> list[float]:
+def _floor_errors(errors: Sequence[float]) -> list[float]:
     """One that answers nearly as the baseline does seems exact; none counts as more than twice as sure."""
     least = _mean(errors) / 4
     return [max(error, least) for error in errors]

@@ -22,15 +22,15 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import mark, recipe_in
+from ragc.optimizers.distributed.study_address import read_address, recipe_in
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.selection import front, winner
-from ragc.optimizers.search.storage import NAME, begun, find, is_outside, opened
-from ragc.optimizers.search.trial import Tried, recorded
-from ragc.optimizers.space import Candidate, worded
+from ragc.optimizers.search.selection import pareto_front, select
+from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.search.trial import TrialResult, read_results
+from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.recipe import Budget, Recipe
 
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
@@ -58,8 +58,8 @@ class StudyStatus:
     whose end only the script knows, is at rest. `trials` counts: done (the baseline
     left out) of wanted, stopped early among those, running, stale (running when their process died; they are
     asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
-    be compiled now, with its values and failures, None before the baseline is done; `front` is empty with one
-    objective.
+    be compiled now, with its values and failures, None before the baseline is done; `pareto_front` is empty
+    with one objective.
     `failing` are the trials that failed in any question, those with the greatest share first.
     `budget` has what was spent and the limit of each kind, None for no limit. `workers` is where others join.
     """
@@ -87,7 +87,7 @@ class StudyStatus:
 
     def lines(self) -> list[str]:
         """The same for people: names and values in two columns, then the end of the log and what to do."""
-        rows = [*self._rows(), *self._spent()]
+        rows = [*self._rows(), *self._budget_rows()]
         if self.workers:
             rows.append(("workers join", f"ragc study worker {self.workers}"))
         size = max(len(name) for name, _ in rows)
@@ -105,27 +105,27 @@ class StudyStatus:
         yield "seed", str(recipe["seed"])
         yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
         if self.best is not None:
-            yield "best so far", self._worded(self.best)
+            yield "best so far", self._describe_trial(self.best)
             if (where := Path(self.study) / BEST).exists():
                 yield "its program", str(where)
-        yield from (("on the front", self._worded(trial)) for trial in self.front)
+        yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
         for one in self.failing[:LINES]:
             yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
         if len(self.failing) > LINES:
             yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
 
-    def _spent(self) -> Iterator[tuple[str, str]]:
+    def _budget_rows(self) -> Iterator[tuple[str, str]]:
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
             yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
 
-    def _worded(self, trial: Mapping[str, Any]) -> str:
+    def _describe_trial(self, trial: Mapping[str, Any]) -> str:
         """A trial's values, what it chose of what is searched, and its failures."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
         candidate = Candidate.of(trial["candidate"])
         searched = self.recipe.get("searched", tuple(candidate.knobs))
         knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
-        chosen = worded(candidate, knobs, program=candidate.program)
+        chosen = describe_candidate(candidate, knobs, program=candidate.program)
         failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
         line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
         return f"{line}; {failures}" if failures else line
@@ -140,12 +140,12 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     """
     if optuna_folder.is_own(Path(path)):
         _check_inside(Path(path))
-        return _own(Path(path))
+        return _script_status(Path(path))
     try:
         directory = find(path)
     except ArtefactError:
         if own := optuna_folder.find(path):
-            return _own(own)
+            return _script_status(own)
         raise
     _check_inside(directory)
     recipe = recipe_in(directory)
@@ -156,12 +156,12 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             "--trust-targets."
         )
     study = _study(directory, recipe)
-    tried = _tried(study)
+    tried = _read_trials(study)
     objectives = [_objective(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
-    best = winner(tried, objectives, pick) if tried else None
-    beside = front(tried, objectives) if len(objectives) > 1 else []
+    best = select(tried, objectives, pick) if tried else None
+    beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
     wanted = recipe.search.trials
     return StudyStatus(
         str(directory),
@@ -170,10 +170,10 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _counts(
             study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state
         ),
-        _shown(best, objectives) if best else None,
-        tuple(_shown(trial, objectives) for trial in beside),
+        _trial_json(best, objectives) if best else None,
+        tuple(_trial_json(trial, objectives) for trial in beside),
         _budget(directory, recipe),
-        mark(directory).get("workers", "") if state == RUNNING else "",
+        read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
         _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _NEXT[state],
         tuple(
@@ -194,12 +194,12 @@ def damage(directory: Path) -> str:
     try:
         if (directory / "recipe.toml").exists():
             recipe_in(directory)
-        mark(directory)
+        read_address(directory)
         FileLedger(directory / "charges.jsonl", Budget()).close()
         if optuna_folder.is_own(directory):
-            begun(directory, mark(directory).get("name", NAME))
+            read_study(directory, read_address(directory).get("name", NAME))
         else:
-            _tried(begun(directory))
+            _read_trials(read_study(directory))
         if (directory / BEST).exists():
             load(directory / BEST)
         if (trials := directory / "trials.json").exists():
@@ -221,14 +221,14 @@ def _about(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _own(directory: Path) -> StudyStatus:
+def _script_status(directory: Path) -> StudyStatus:
     """How the study of somebody's own Optuna script stands."""
     from ragc.optimizers.integrations import optuna_status
 
     recipe = recipe_in(directory)
     trials = optuna_status.trials_of(directory)
     counts = optuna_status.counts(directory, trials, recipe)
-    best, beside = optuna_status.shown(trials, recipe)
+    best, beside = optuna_status.best_and_front(trials, recipe)
     state = RUNNING if counts["running"] else CUT if counts["stale"] or not counts["done"] else OWN
     after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
     if not trials:
@@ -281,20 +281,22 @@ def _state(directory: Path) -> str:
 def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
     """The study as Optuna keeps it; None before its first trial and for an optimizer that has none."""
     if address := storage_address(recipe.study):
-        name = mark(directory).get("name")
-        return opened(address, name) if name else None
-    return begun(directory)
+        name = read_address(directory).get("name")
+        return open_server_study(address, name) if name else None
+    return read_study(directory)
 
 
-def _tried(study: optuna.Study | None) -> list[Tried]:
-    return [tried for _, tried in recorded(study.user_attrs if study else {})]
+def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
+    return [tried for _, tried in read_results(study.user_attrs if study else {})]
 
 
-def _counts(study: optuna.Study | None, tried: Sequence[Tried], wanted: int, state: str) -> dict[str, int]:
+def _counts(
+    study: optuna.Study | None, tried: Sequence[TrialResult], wanted: int, state: str
+) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
-    told = {trial.number for trial in tried}
-    flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in told for t in trials)
+    numbers = {trial.number for trial in tried}
+    flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
         "done": max(0, len(tried) - 1),
         "wanted": wanted,
@@ -309,11 +311,11 @@ def _objective(name: str) -> Objective:
     return Objective(metrics.get(name.removeprefix("-")), -1 if name.startswith("-") else 1)
 
 
-def _shown(trial: Tried, objectives: Sequence[Objective]) -> dict[str, Any]:
+def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str, Any]:
     pairs = zip(objectives, trial.values, strict=True)
     return {
         "trial": trial.number,
-        "values": {objective.metric.id: objective.unsigned(value) for objective, value in pairs},
+        "values": {objective.metric.id: objective.to_metric(value) for objective, value in pairs},
         "failures": trial.failures.to_json(),
         "candidate": trial.candidate.to_json(),
     }
@@ -329,7 +331,7 @@ def _budget(directory: Path, recipe: Recipe) -> dict[str, dict[str, float | None
 
 
 def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
-    name, address = mark(directory).get("name"), store_address(recipe.study)
+    name, address = read_address(directory).get("name"), store_address(recipe.study)
     if recipe.study.workers and name and address:
         return SharedLedger(address, name, recipe.budget)
     return FileLedger(directory / "charges.jsonl", recipe.budget)

@@ -96,30 +96,30 @@ class _Lines(JournalFileBackend):
         try:
             for log in super().read_logs(log_number_from):
                 number += 1
-                yield _checked(log)
+                yield _verify_line(log)
         except (ValueError, RecursionError) as error:
-            at = number + (not isinstance(error, _Damaged))
-            raise _damaged(self._path, f"line {at} of {self._path.name} is damaged") from None
+            at = number + (not isinstance(error, _DamagedLine))
+            raise _damage_error(self._path, f"line {at} of {self._path.name} is damaged") from None
 
 
-def _damaged(path: Path, what: str) -> DamagedJournal:
+def _damage_error(path: Path, what: str) -> DamagedJournal:
     return DamagedJournal(errno.EIO, what, str(path))
 
 
-class _Damaged(ValueError):
+class _DamagedLine(ValueError):
     """A line that is JSON and not what was written."""
 
 
-def _checked(log: Any) -> dict[str, Any]:
+def _verify_line(log: Any) -> dict[str, Any]:
     """A line of the journal, without its digest. Raises ValueError when it is damaged."""
     if not isinstance(log, dict):
-        raise _Damaged
-    kept = {name: value for name, value in log.items() if name != _CHECK}
+        raise _DamagedLine
+    entry = {name: value for name, value in log.items() if name != _CHECK}
     # The name of the digest may be what is damaged, so that the line looks like one of another program.
-    renamed = any("ragc" in name or "check" in name for name in kept)
-    if renamed or log.get(_CHECK, _digest(kept)) != _digest(kept):
-        raise _Damaged
-    return kept
+    renamed = any("ragc" in name or "check" in name for name in entry)
+    if renamed or log.get(_CHECK, _digest(entry)) != _digest(entry):
+        raise _DamagedLine
+    return entry
 
 
 def _digest(log: dict[str, Any]) -> str:
@@ -132,7 +132,7 @@ def _mend(path: Path) -> None:
     """Cut off the half of a line that a killed process left."""
     text = path.read_bytes()
     if not text.startswith(_BEGINNING[: len(text)]):
-        raise _damaged(path, f"{path.name} is no journal of Optuna's")
+        raise _damage_error(path, f"{path.name} is no journal of Optuna's")
     whole = text.rfind(b"\n") + 1
     if whole < len(text):
         with path.open("r+b") as file:
@@ -149,7 +149,7 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
     Raises StoreError, and UsageError when the library for the server is missing.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with _told(directory, address):
+    with _translate_errors(directory, address):
         return optuna.create_study(
             storage=_server(address) if address else journal(directory),
             study_name=name,
@@ -158,27 +158,31 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
         )
 
 
-def opened(address: str, name: str) -> optuna.Study:
+def open_server_study(address: str, name: str) -> optuna.Study:
     """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
-    with _told(None, address):
+    with _translate_errors(None, address):
         return optuna.load_study(storage=_server(address), study_name=name)
 
 
-def begun(directory: Path, name: str = NAME) -> optuna.Study | None:
+def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
     """The study called `name` that is kept in `directory`, to be read; None when there is none.
 
     Raises as `storage`.
     """
     if not (directory / FILE).exists():
         return None
-    with _told(directory):
-        kept = journal(directory, mend=False)
-        return optuna.load_study(storage=kept, study_name=name) if kept.get_all_studies() else None
+    with _translate_errors(directory):
+        journal_storage = journal(directory, mend=False)
+        return (
+            optuna.load_study(storage=journal_storage, study_name=name)
+            if journal_storage.get_all_studies()
+            else None
+        )
 
 
 def delete(address: str, name: str) -> None:
     """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
-    with _told(None, address), suppress(KeyError):
+    with _translate_errors(None, address), suppress(KeyError):
         optuna.delete_study(storage=_server(address), study_name=name)
 
 
@@ -188,7 +192,7 @@ def _server(address: str) -> optuna.storages.RDBStorage:
 
 
 @contextmanager
-def _told(directory: Path | None, address: str = "") -> Iterator[None]:
+def _translate_errors(directory: Path | None, address: str = "") -> Iterator[None]:
     """What Optuna and the database raise, as one sentence without what is secret in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     where = bare_address(address) if address else str(directory)
@@ -203,7 +207,8 @@ def _told(directory: Path | None, address: str = "") -> Iterator[None]:
         ) from None
     except Exception as error:
         raise StoreError(
-            f"The study at {where} cannot be opened ({_said(error, address)}); {_remedy(error, address)}."
+            f"The study at {where} cannot be opened ({_root_cause(error, address)}); "
+            f"{_remedy(error, address)}."
         ) from None
 
 
@@ -221,7 +226,7 @@ def _remedy(error: Exception, address: str) -> str:
     return "it is damaged: begin anew without --resume or move the folder away; what was answered is replayed"
 
 
-def _said(error: Exception, address: str) -> str:
+def _root_cause(error: Exception, address: str) -> str:
     """The first line of the root cause, without what is secret in `address`."""
     root: BaseException = error
     while root.__cause__ is not None:
@@ -230,7 +235,7 @@ def _said(error: Exception, address: str) -> str:
     return named + mask(first_line(root, None), address)
 
 
-class StudyKept:
+class StudyAttributes:
     """JSON values by name, kept as attributes of an Optuna study."""
 
     def __init__(self, study: optuna.Study) -> None:
@@ -240,10 +245,10 @@ class StudyKept:
     def get(self, name: str) -> Any:
         """What is kept under `name`, or None."""
         if name not in self._seen:
-            found = self._study.user_attrs  # a copy of all of them
-            if name not in found:
+            attributes = self._study.user_attrs  # a copy of all of them
+            if name not in attributes:
                 return None
-            self._seen[name] = found[name]
+            self._seen[name] = attributes[name]
         return copy.deepcopy(self._seen[name])
 
     def put(self, name: str, value: Any) -> None:
@@ -256,7 +261,7 @@ class StudyKept:
         return sorted(self._study.user_attrs)
 
 
-class Memory:
+class InMemoryAttributes:
     """JSON values by name, kept by this process alone."""
 
     def __init__(self) -> None:

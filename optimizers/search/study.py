@@ -20,22 +20,22 @@ from sqlalchemy.exc import SQLAlchemyError
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import facts_differ, study_in
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.checkpoint import BestSoFar
-from ragc.optimizers.search.log import Journal
-from ragc.optimizers.search.run_trial import Local, Runner
-from ragc.optimizers.search.sampler import Asked, Asking
-from ragc.optimizers.search.selection import best, front, winner
-from ragc.optimizers.search.storage import DamagedJournal, StudyKept
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.checkpoint import BestCheckpoint
+from ragc.optimizers.search.log import StudyLog
+from ragc.optimizers.search.run_trial import LocalRunner, Runner
+from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
+from ragc.optimizers.search.selection import best, pareto_front, select
+from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes
 from ragc.optimizers.search.tell import finish
-from ragc.optimizers.search.trial import BATCH, Tried, recorded
-from ragc.optimizers.space import Candidate, Spaces, worded
+from ragc.optimizers.search.trial import BATCH, TrialResult, read_results
+from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
 from ragc.optimizers.task import Task
-from ragc.optimizers.thresholds.tuner import Calibrating
+from ragc.optimizers.thresholds.tuner import ThresholdTuner
 
 
 @contextmanager
-def storing(directory: Path) -> Iterator[None]:
+def translate_storage_errors(directory: Path) -> Iterator[None]:
     """What is raised when the state of the study in `directory` cannot be reached, as one StoreError."""
     try:
         yield
@@ -44,14 +44,14 @@ def storing(directory: Path) -> Iterator[None]:
             raise
         cause = error.__cause__ or error
         root = getattr(cause, "orig", None) or cause
-        said = next(iter(str(root).splitlines()), "") or type(root).__name__
+        reason = next(iter(str(root).splitlines()), "") or type(root).__name__
         if isinstance(error, DamagedJournal):
             raise StoreError(
-                f"The study in {directory} is damaged ({said}); begin anew without --resume, which replays "
+                f"The study in {directory} is damaged ({reason}); begin anew without --resume, which replays "
                 "what was answered."
             ) from error
         raise StoreError(
-            f"The state of the study in {directory} cannot be written or read any more ({said}); see that "
+            f"The state of the study in {directory} cannot be written or read any more ({reason}); see that "
             "its disk or server is there and that no other program holds it, then go on with --resume."
         ) from error
 
@@ -68,17 +68,17 @@ class Study:
 
     def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self.limit, self.progress = task, limit, progress
-        self.trials: list[Tried] = []
+        self.trials: list[TrialResult] = []
         self.spent = ""
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
-        self._journal = Journal(directory, task)
-        kept = StudyKept(self._study)
-        self.maker = Maker(task, kept, limit, progress)
-        self.calibrating = Calibrating(self.maker, kept, self._journal.note)
-        self._best = BestSoFar(directory, task, self.maker)
-        self.runner: Runner = Local(self.maker, lambda row: progress.step())
+        self._journal = StudyLog(directory, task)
+        attributes = StudyAttributes(self._study)
+        self.maker = ProgramBuilder(task, attributes, limit, progress)
+        self.calibrating = ThresholdTuner(self.maker, attributes, self._journal.note)
+        self._best = BestCheckpoint(directory, task, self.maker)
+        self.runner: Runner = LocalRunner(self.maker, lambda row: progress.step())
         self._check_inputs()
-        self._take_up()
+        self._recover()
 
     def _check_inputs(self) -> None:
         """Refuse to mix scores on other questions, passages or models with those that are there."""
@@ -92,12 +92,12 @@ class Study:
                 "the change, or leave --resume out to begin anew."
             )
 
-    def _take_up(self) -> None:
+    def _recover(self) -> None:
         """Finish what a killed process left: tell recorded batches, fail trials that were running."""
-        told = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
-        for number, tried in recorded(self._study.user_attrs):
+        finished_numbers = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
+        for number, tried in read_results(self._study.user_attrs):
             self.trials.append(tried)
-            if number not in told:
+            if number not in finished_numbers:
                 finish(self._study, number, tried)
         states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
         for _ in range(states.count(optuna.trial.TrialState.WAITING)):
@@ -106,12 +106,12 @@ class Study:
             if not trial.state.is_finished():
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
-    async def baseline(self) -> Tried:
+    async def baseline(self) -> TrialResult:
         """The first trial, the program as the recipe has it; run unless it is there."""
         self._journal.begins(len(self.trials))
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
-            await self._batch(Asking(self._study, self.task, self.task.space).baseline())
+            await self._run_batch(TrialSampler(self._study, self.task, self.task.space).baseline())
         await self._best.keep(self.trials)
         return self.trials[0]
 
@@ -122,44 +122,44 @@ class Study:
         """
         space = self.task.space
         try:
-            space = await self._instructed(space)
+            space = await self._add_instructions(space)
             wanted = self.task.trials + 1 if space.size else 1
-            asking = Asking(self._study, self.task, space)
+            asking = TrialSampler(self._study, self.task, space)
             while len(self.trials) < wanted:
-                if not self.calibrating.done and len(self.trials) > asking.screened:
-                    screened = self.trials[: asking.screened + 1]
+                if not self.calibrating.done and len(self.trials) > asking.screening_size:
+                    screened = self.trials[: asking.screening_size + 1]
                     asking.offer(await self.calibrating.candidates(space, screened, reserved))
-                await self._batch(asking.batch(self.trials, wanted))
+                await self._run_batch(asking.batch(self.trials, wanted))
                 await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
 
-    def select(self, trials: Sequence[Tried], budget: str) -> Tried:
+    def select(self, trials: Sequence[TrialResult], budget: str) -> TrialResult:
         """Which of `trials` to compile; the log ends with it. `budget` says which budget ended the search."""
-        chosen = winner(trials, self.task.objectives, self.task.pick)
+        chosen = select(trials, self.task.objectives, self.task.pick)
         self._journal.ends(chosen, len(trials), budget)
         return chosen
 
-    async def _instructed(self, space: Spaces) -> Spaces:
+    async def _add_instructions(self, space: SearchSpace) -> SearchSpace:
         """`space` with the instructions that were found for each program, where the recipe wants any."""
         if self.task.recipe.search.instructions:
             for part in space.parts:
-                found = await self.maker.proposals(part.program)
-                space = space.instructed(part.program, found.counts)
+                proposals = await self.maker.proposals(part.program)
+                space = space.with_instruction_counts(part.program, proposals.counts)
         return space
 
-    async def _batch(self, asked: Sequence[Asked]) -> None:
+    async def _run_batch(self, pending: Sequence[PendingTrial]) -> None:
         """Race and tell one batch."""
         done = len(self.trials)
         if done:
-            self.maker.phase_again = partial(self._say_batch, done, done + len(asked) - 1)
+            self.maker.phase_again = partial(self._say_batch, done, done + len(pending) - 1)
             self.maker.phase_again()
         rivals = self._rivals()
-        abreast = asyncio.Semaphore(self.runner.abreast)
+        abreast = asyncio.Semaphore(self.runner.concurrency)
         races = [
-            asyncio.ensure_future(self._race(done + place, candidate, rivals, abreast))
-            for place, (_, candidate) in enumerate(asked)
+            asyncio.ensure_future(self._race(done + offset, candidate, rivals, abreast))
+            for offset, (_, candidate) in enumerate(pending)
         ]
         try:
             results = await asyncio.gather(*races)
@@ -170,17 +170,18 @@ class Study:
             if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
                 rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 self.progress.note(
-                    f"Trials {done} to {done + len(asked) - 1} were broken off and have no score, because a "
+                    f"Trials {done} to {done + len(pending) - 1} were broken off and have no score, "
+                    f"because a "
                     f"question could not be answered{rest}."
                 )
             raise
-        pairs = [(number, tried) for (number, _), tried in zip(asked, results, strict=True)]
+        pairs = [(number, tried) for (number, _), tried in zip(pending, results, strict=True)]
         record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
         self._study.set_user_attr(f"{BATCH}{done:06d}", record)
         for number, tried in pairs:
             finish(self._study, number, tried)
         self.trials.extend(results)
-        self._journal.tried(results, [self.describe(tried.candidate) for tried in results])
+        self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
     def _say_batch(self, first: int, last: int) -> None:
         """Tell whoever watches that the trials from `first` to `last` answer at most all dev questions."""
@@ -188,7 +189,7 @@ class Study:
         questions = (last - first + 1) * len(self.task.dev)
         self.progress.phase(f"searching, {which} of {self.task.trials}", questions)
 
-    def _rivals(self) -> list[Tried]:
+    def _rivals(self) -> list[TrialResult]:
         """Whom a trial must beat: the leader, or with several objectives each trial of the front.
 
         Nobody, while no trial answered anything: whatever answers is better than that, at any cost.
@@ -196,17 +197,19 @@ class Study:
         if not self.trials:
             return []
         objectives = self.task.objectives
-        found = [best(self.trials, objectives)] if len(objectives) == 1 else front(self.trials, objectives)
-        return [trial for trial in found if not trial.failures.all]
+        rivals = (
+            [best(self.trials, objectives)] if len(objectives) == 1 else pareto_front(self.trials, objectives)
+        )
+        return [trial for trial in rivals if not trial.failures.all]
 
     async def _race(
         self,
         number: int,
         candidate: Candidate,
-        rivals: Sequence[Tried],
+        rivals: Sequence[TrialResult],
         abreast: asyncio.Semaphore,
-    ) -> Tried:
-        """Run a trial, when few enough run `abreast`, and tell whoever watches.
+    ) -> TrialResult:
+        """Run a trial, when few enough run `concurrency`, and tell whoever watches.
 
         Its `number` is its place in the study, the baseline's 0; Optuna also counts those that were asked
         for and given up, of which a study that was killed has more.
@@ -218,7 +221,7 @@ class Study:
             tried = await self.runner.run(number, candidate, rivals)
         objective = self.task.objectives[0]
         score, top = (
-            objective.unsigned(trial.values[0])
+            objective.to_metric(trial.values[0])
             for trial in (tried, best((*self.trials, tried), self.task.objectives))
         )
         self.progress.trial(number, self.task.trials, score, top, self.describe(candidate) + tried.remarks)
@@ -229,4 +232,4 @@ class Study:
         base = self.task.space.part(candidate).baseline().knobs
         other = candidate.program if candidate.program != self.task.space.first.program else ""
         changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
-        return worded(candidate, changed, program=other) or "baseline"
+        return describe_candidate(candidate, changed, program=other) or "baseline"

@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.trial import TrialResult
 
 ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
 """The attributes of a trial: for a stopped one its estimates and means, signed, an objective each, and how
@@ -22,7 +22,7 @@ many questions it saw; for one that failed in any question, what `Failures.to_js
 """
 
 
-def finish(study: optuna.Study, number: int, tried: Tried) -> None:
+def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
     """End trial `number` of `study`, which is running, as `tried` ended; done twice it changes nothing."""
     storage = study._storage
     trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
@@ -42,7 +42,7 @@ def finish(study: optuna.Study, number: int, tried: Tried) -> None:
     study.tell(number, state=TrialState.PRUNED)
 
 
-def learned_from(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+def sampler_view(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """`trials` as a sampler is to see them, each in its place.
 
     A stopped trial is complete with its estimates. One that answered nothing is in no objective better than
@@ -50,15 +50,17 @@ def learned_from(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """
     values = [_values(trial) for trial in trials]
     answering = [
-        found for trial, found in zip(trials, values, strict=True) if found and not _answered_nothing(trial)
+        trial_values
+        for trial, trial_values in zip(trials, values, strict=True)
+        if trial_values and not _answered_nothing(trial)
     ]
     if answering:
         floor = [min(column) for column in zip(*answering, strict=True)]
         values = [
-            list(map(min, found, floor)) if found and _answered_nothing(trial) else found
-            for trial, found in zip(trials, values, strict=True)
+            list(map(min, trial_values, floor)) if trial_values and _answered_nothing(trial) else trial_values
+            for trial, trial_values in zip(trials, values, strict=True)
         ]
-    return [_with(trial, found) for trial, found in zip(trials, values, strict=True)]
+    return [_with(trial, trial_values) for trial, trial_values in zip(trials, values, strict=True)]
 
 
 def _values(trial: FrozenTrial) -> list[float]:
@@ -70,8 +72,8 @@ def _values(trial: FrozenTrial) -> list[float]:
 
 def failures_in(trial: FrozenTrial) -> Failures:
     """The failures that stand in the attributes of `trial`; none where nothing stands there."""
-    kept = trial.user_attrs.get(FAILURES)
-    return Failures() if kept is None else Failures.from_json(kept)
+    attribute = trial.user_attrs.get(FAILURES)
+    return Failures() if attribute is None else Failures.from_json(attribute)
 
 
 def _answered_nothing(trial: FrozenTrial) -> bool:

@@ -12,8 +12,8 @@ from ragc.errors import StoreError
 from ragc.metrics.base import Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, failures_of
-from ragc.optimizers.search.racing import standing
-from ragc.optimizers.space import Candidate, worded
+from ragc.optimizers.search.racing import estimated_mean
+from ragc.optimizers.space import Candidate, describe_candidate
 
 BATCH = "batch:"
 """How the names begin under which a study keeps its trials, a batch each."""
@@ -23,7 +23,7 @@ NONE = Failures()
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialResult:
     """One finished trial.
 
     `scores` are those of the dev questions seen, in the study's order, and `failures` counts those of them
@@ -50,7 +50,7 @@ class Tried:
             "failures": self.failures.n or None,
             **candidate.knobs,
         }
-        choices = worded(candidate, {}, program=candidate.program)
+        choices = describe_candidate(candidate, {}, program=candidate.program)
         return describe(type(self).__name__, self.number, choices, **shown)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Tried:
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Tried:
+    def of(cls, value: Mapping[str, Any]) -> TrialResult:
         """The trial that `to_json` described."""
         return cls(
             int(value["number"]),
@@ -96,40 +96,41 @@ class Tried:
         return [objective.of(scores) for scores in self.scores]
 
 
-def finished(
+def result_of(
     number: int,
     candidate: Candidate,
     rows: Sequence[Row],
     objectives: Sequence[Objective],
-    victor: Tried | None,
-) -> Tried:
-    """The trial that ended with `rows`; `victor` is the trial that it cannot beat, None when it is complete.
+    beaten_by: TrialResult | None,
+) -> TrialResult:
+    """The trial that ended with `rows`; `beaten_by` is the trial that it cannot beat, None when it is
+    complete.
 
     The sampler takes a stopped trial for the victor's mean plus its paired difference on the questions seen.
     """
     scores = tuple(row.scores for row in rows)
     cost = Counters()
     for row in rows:
-        cost.merge(row.spent)
+        cost.merge(row.total_cost)
     series = [[objective.of(s) for s in scores] for objective in objectives]
     means = tuple(sum(mine) / len(mine) for mine in series)
     estimates = means
-    if victor is not None:
+    if beaten_by is not None:
         pairs = zip(series, objectives, strict=True)
-        estimates = tuple(standing(mine, victor.series(objective)) for mine, objective in pairs)
-    return Tried(
-        number, candidate, scores, means, victor is None, cost.invariant(), failures_of(rows), estimates
+        estimates = tuple(estimated_mean(mine, beaten_by.series(objective)) for mine, objective in pairs)
+    return TrialResult(
+        number, candidate, scores, means, beaten_by is None, cost.invariant(), failures_of(rows), estimates
     )
 
 
-def recorded(attributes: Mapping[str, Any]) -> list[tuple[int, Tried]]:
+def read_results(attributes: Mapping[str, Any]) -> list[tuple[int, TrialResult]]:
     """The trials that a study keeps in its `attributes`, in order, each with its number in Optuna's storage.
 
     Raises StoreError when one of them is no record of a trial.
     """
     try:
         names = sorted(name for name in attributes if name.startswith(BATCH))
-        return [(int(value["trial"]), Tried.of(value)) for name in names for value in attributes[name]]
+        return [(int(value["trial"]), TrialResult.of(value)) for name in names for value in attributes[name]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"The study holds something that is no record of a trial ({error!r}), as one of another "

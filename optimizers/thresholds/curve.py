@@ -2,9 +2,10 @@
 
 A gate compares a score with a threshold; the score does not depend on the threshold. Where a question passes
 one such gate, its outcome is that of the low end of the range below its score and that of the high end above
-it. Two evaluations then give the curve over all thresholds, exactly and without another call (`exact`). Where
-it passes several, what comes later depends on what was decided before, and the outcomes are those of
-thresholds that were tried (`evaluated`), which `spaced` chooses between the scores that were seen.
+it. Two evaluations then give the curve over all thresholds, exactly and without another call
+(`exact_curve`). Where it passes several, what comes later depends on what was decided before, and the
+outcomes are those of thresholds that were tried (`measured_curve`), which `space_thresholds` chooses between
+the scores that were seen.
 
 Only thresholds between neighbouring scores differ, so those are the points of a curve, with the ends of the
 range and the present value. Outcomes are signed: more is better.
@@ -31,7 +32,7 @@ _SAME = 9  # decimals to which means are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class GateOutcome:
     """One question at a gate that it passes once: the score compared, None where it never got there.
 
     `low`, `high` and `present` are its outcomes with the threshold at either end of its range and as it is.
@@ -49,7 +50,8 @@ class Curve:
     """Outcomes over thresholds: `outcomes` has a question's at each of the rising `points`, by its id.
 
     `edges` are one more than points: where the stretch of each begins and ends. `present` is one of the
-    points. With `exact` all thresholds of a stretch have the outcomes of its point, else they are taken to.
+    points. With `exact_curve` all thresholds of a stretch have the outcomes of its point, else they are
+    taken to.
     """
 
     points: tuple[float, ...]
@@ -77,24 +79,24 @@ class Curve:
         middle = (self.edges[first] + self.edges[last + 1]) / 2
         return next(at for at in range(first, last + 1) if middle <= self.edges[at + 1])
 
-    def threshold(self, place: int) -> float:
-        """The threshold that stands for the run of equally good points around `place`.
+    def threshold(self, index: int) -> float:
+        """The threshold that stands for the run of equally good points around `index`.
 
         Where the curve is exact that is the middle of the run, else the point itself.
         """
-        point = self.points[place]
+        point = self.points[index]
         if not self.exact or point == self.present:
             return point
         means = [round(mean, _SAME) for mean in self.means()]
-        first, last = next(run for run in _runs(means, means[place]) if run[0] <= place <= run[1])
+        first, last = next(run for run in _runs(means, means[index]) if run[0] <= index <= run[1])
         half = middle(self.edges[first], self.edges[last + 1])
-        return half if self.edges[place] < half < self.edges[place + 1] else point
+        return half if self.edges[index] < half < self.edges[index + 1] else point
 
     def _length(self, run: tuple[int, int]) -> float:
         return self.edges[run[1] + 1] - self.edges[run[0]]
 
 
-def exact(questions: Sequence[Gated], low: float, high: float, present: float) -> Curve:
+def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> Curve:
     """The curve of a gate that each question passes once at most, over thresholds in [low, high].
 
     Scores stand on either side of every point but the ends and `present`. At those the outcomes are the
@@ -105,7 +107,7 @@ def exact(questions: Sequence[Gated], low: float, high: float, present: float) -
     between = {middle(one, other) for one, other in pairwise([low, *cuts, high])}
     points = sorted({low, high, present, *between})
 
-    def outcome(question: Gated, point: float) -> float:
+    def outcome(question: GateOutcome, point: float) -> float:
         if point == present:
             return question.present
         if point in (low, high):
@@ -120,10 +122,10 @@ def exact(questions: Sequence[Gated], low: float, high: float, present: float) -
             edges.append(cuts[at])
         else:  # the ends are no wider than themselves: a score that is one passes there or does not
             edges.append(one if one <= low else other if other >= high else (one + other) / 2)
-    return Curve(tuple(points), (*edges, points[-1]), _sorted(rows), present, exact=True)
+    return Curve(tuple(points), (*edges, points[-1]), _sort_rows(rows), present, exact=True)
 
 
-def agrees(questions: Sequence[Gated], low: float, high: float, present: float) -> bool:
+def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> bool:
     """Whether the outcomes at the ends explain those at the `present` value, as they do at a single gate.
 
     They need not where a metric counts calls, and the gate itself is only asked in between.
@@ -137,7 +139,7 @@ def agrees(questions: Sequence[Gated], low: float, high: float, present: float) 
     return True
 
 
-def evaluated(outcomes: Mapping[float, Mapping[str, float]], present: float) -> Curve:
+def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float) -> Curve:
     """The curve of the thresholds that were tried: for each the outcome of every question by its id.
 
     `present` is one of them. Raises ValueError without questions.
@@ -145,10 +147,12 @@ def evaluated(outcomes: Mapping[float, Mapping[str, float]], present: float) -> 
     points = sorted(outcomes)
     rows = {id: tuple(outcomes[point][id] for point in points) for id in outcomes[present]}
     edges = [points[0], *((one + other) / 2 for one, other in pairwise(points)), points[-1]]
-    return Curve(tuple(points), tuple(edges), _sorted(rows), present, exact=False)
+    return Curve(tuple(points), tuple(edges), _sort_rows(rows), present, exact=False)
 
 
-def spaced(scores: Sequence[float], low: float, high: float, most: int = POINTS) -> tuple[float, ...]:
+def space_thresholds(
+    scores: Sequence[float], low: float, high: float, most: int = POINTS
+) -> tuple[float, ...]:
     """At most `most` thresholds between neighbours among `scores`, with as many scores from one to the next.
 
     A score counts as often as it was seen; those outside [low, high] do not. With `most` 0 there are none.
@@ -183,7 +187,7 @@ def _runs(means: Sequence[float], value: float) -> list[tuple[int, int]]:
     return runs
 
 
-def _sorted(rows: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+def _sort_rows(rows: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
     if not rows:
         raise ValueError("A curve needs at least one question.")
     return {id: rows[id] for id in sorted(rows)}
@@ -197,9 +201,10 @@ FOLDS = 5
 class Fit:
     """The threshold that a curve chooses, and its mean outcome beside that of the `present` value.
 
-    `points` and `means` are the curve, `exact` whether it holds between its points. `in_sample` is the mean
-    of the `threshold` over the `n` questions that chose it, `validated` the cross-validated mean in `folds`
-    folds, `before` the mean of the present value. `reached` is how many questions got to the gate. Means are
+    `points` and `means` are the curve, `exact_curve` whether it holds between its points. `in_sample` is the
+    mean of the `threshold` over the `n` questions that chose it, `validated` the cross-validated mean in
+    `folds` folds, `before` the mean of the present value. `reached` is how many questions got to the gate.
+    Means are
     signed: more is better. Where the present value is as good as any, it is the threshold.
     """
 
@@ -216,14 +221,14 @@ class Fit:
     reached: int
 
     @property
-    def offered(self) -> bool:
+    def worth_a_trial(self) -> bool:
         """Whether it is worth a trial: not the present one, and no worse where others chose."""
         return self.threshold != self.present and self.validated >= self.before
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse."""
-        made = {name: getattr(self, name) for name in self.__slots__}
-        return made | {"points": list(self.points), "means": list(self.means)}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"points": list(self.points), "means": list(self.means)}
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Fit:
@@ -236,34 +241,34 @@ def fit(curve: Curve, reached: int) -> Fit:
 
     The order of the questions changes nothing.
     """
-    means, place = curve.means(), curve.best()
-    parts = dealt(list(curve.outcomes), FOLDS)
+    means, index = curve.means(), curve.best()
+    parts = deal_folds(list(curve.outcomes), FOLDS)
     return Fit(
         points=curve.points,
         means=tuple(round(mean, 9) for mean in means),
         exact=curve.exact,
         present=curve.present,
-        threshold=curve.threshold(place),
+        threshold=curve.threshold(index),
         before=round(means[curve.points.index(curve.present)], 9),
-        in_sample=round(means[place], 9),
-        validated=round(_validated(curve, parts), 9),
+        in_sample=round(means[index], 9),
+        validated=round(_cross_validate(curve, parts), 9),
         n=len(curve.outcomes),
         folds=len(parts),
         reached=reached,
     )
 
 
-def dealt(ids: Sequence[str], parts: int) -> list[list[str]]:
+def deal_folds(ids: Sequence[str], parts: int) -> list[list[str]]:
     """`ids` dealt by their digests into `parts` of nearly one size, none of them empty."""
     order = sorted(ids, key=lambda id: (digest(id), id))
     return [order[at::parts] for at in range(min(parts, len(order)))]
 
 
-def _validated(curve: Curve, parts: Sequence[Sequence[str]]) -> float:
+def _cross_validate(curve: Curve, parts: Sequence[Sequence[str]]) -> float:
     """The mean outcome of every part at the point that the other parts choose; the present one for none."""
-    found = []
+    outcomes = []
     for part in parts:
         others = [id for other in parts if other is not part for id in other]
-        place = curve.best(others) if others else curve.points.index(curve.present)
-        found += [curve.outcomes[id][place] for id in part]
-    return math.fsum(found) / len(found)
+        index = curve.best(others) if others else curve.points.index(curve.present)
+        outcomes += [curve.outcomes[id][index] for id in part]
+    return math.fsum(outcomes) / len(outcomes)

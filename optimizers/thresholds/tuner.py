@@ -1,9 +1,9 @@
 """Calibration in a study: searched thresholds are fitted to the scores that the leading setting recorded.
 
 When the screening is over, the best setting of each program whose thresholds vary answers the dev questions
-again (`Bench`), with one threshold at a time as it is and at both ends of its range. Where each question
-passed the gate once at most, that gives the whole curve. Where some passed it several times, as documents do
-at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
+again (`ThresholdTrials`), with one threshold at a time as it is and at both ends of its range. Where each
+question passed the gate once at most, that gives the whole curve. Where some passed it several times, as
+documents do at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
 Calls that do not depend on the threshold are replayed, so calibration sends what trials at those values would
 have sent, and trials near by replay it later. The results are stored with the study, so a study that was
 killed goes on with the same.
@@ -23,55 +23,67 @@ from typing import Any
 from ragc.core.counters import Counters
 from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
 from ragc.optimizers.answering import Row, evaluate
-from ragc.optimizers.search.builder import Kept, Maker
-from ragc.optimizers.search.run_trial import shuffled
-from ragc.optimizers.search.selection import taking_part
-from ragc.optimizers.search.trial import Tried
-from ragc.optimizers.space import Candidate, Space, Spaces
-from ragc.optimizers.thresholds.curve import POINTS, Fit, Gated, agrees, evaluated, exact, fit, spaced
+from ragc.optimizers.search.builder import Attributes, ProgramBuilder
+from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.selection import eligible_trials
+from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.thresholds.curve import (
+    POINTS,
+    Fit,
+    GateOutcome,
+    exact_curve,
+    fit,
+    is_single_gate,
+    measured_curve,
+    space_thresholds,
+)
 from ragc.programs.knobs import Knob
 from ragc.programs.trace import Gate, together
 
 
-class LeftOut(Exception):
+class NotTunable(Exception):
     """Why a threshold is not calibrated."""
 
 
-class Bench:
+class ThresholdTrials:
     """The threshold `knob` of the setting `lead`, answered at other values: `left` times at most.
 
-    `used` says how often it was so far, and `spent` is charged with what all answers cost, replayed or not.
+    `used` says how often it was so far, and `total_cost` is charged with what all answers cost, replayed or
+    not.
     """
 
-    def __init__(self, maker: Maker, lead: Candidate, knob: Knob, left: int, spent: Counters) -> None:
+    def __init__(
+        self, maker: ProgramBuilder, lead: Candidate, knob: Knob, left: int, spent: Counters
+    ) -> None:
         self._maker, self._lead, self._knob, self._spent = maker, lead, knob, spent
         self._left, self.used = left, 0
-        self._order = shuffled(maker.task)
+        self._order = shuffle_dev(maker.task)
         self._rows: dict[float, tuple[Row, ...]] = {}
 
     @property
     def _present(self) -> float:
         return float(self._lead.knobs[self._knob.name])
 
-    async def fitted(self) -> Fit:
-        """The fit. Raises LeftOut, BudgetExhausted, and what a program says that cannot have a value."""
+    async def fit_threshold(self) -> Fit:
+        """The fit. Raises NotTunable, BudgetExhausted, and what a program says that cannot have a value."""
         low, high = self._knob.bounds
         if self._left < 2:
-            raise LeftOut("the budget has no room for it")
+            raise NotTunable("the budget has no room for it")
         await self._answer(low, high, self._present)
         seen = [self._scores(at) for at in range(len(self._order))]
         every = [score for runs in seen for scores in runs for score in scores]
         if not every:
-            raise LeftOut("no question reached it")
+            raise NotTunable("no question reached it")
         reached = sum(any(runs) for runs in seen)
         single = self._single(seen)
-        if single is not None and agrees(single, low, high, self._present):
-            return fit(exact(single, low, high, self._present), reached)
-        points = spaced(every, low, high, min(POINTS, self._left - self.used))
+        if single is not None and is_single_gate(single, low, high, self._present):
+            return fit(exact_curve(single, low, high, self._present), reached)
+        points = space_thresholds(every, low, high, min(POINTS, self._left - self.used))
         whole = self._knob.kind == "int"
         await self._answer(*(math.ceil(point) if whole else point for point in points))
         tried = {point: self._values(rows) for point, rows in self._rows.items()}
-        return fit(evaluated(tried, self._present), reached)
+        return fit(measured_curve(tried, self._present), reached)
 
     async def _answer(self, *points: float) -> None:
         """Answer the questions with the threshold at each of `points` where they were not yet."""
@@ -79,14 +91,14 @@ class Bench:
         fresh = [point for point in dict.fromkeys(points) if point not in self._rows]
         settings = [replace(self._lead, knobs={**self._lead.knobs, name: self._knob.check(p)}) for p in fresh]
         programs = [await self._maker.program(setting) for setting in settings]
-        made = await together(
+        row_lists = await together(
             *(evaluate(program, self._order, task.scorer, limit=self._maker.limit) for program in programs)
         )
         self.used += sum(setting != self._lead for setting in settings)
-        for point, rows in zip(fresh, made, strict=True):
+        for point, rows in zip(fresh, row_lists, strict=True):
             self._rows[point] = rows
             for row in rows:
-                self._spent.merge(row.spent)
+                self._spent.merge(row.total_cost)
 
     def _scores(self, at: int) -> list[list[float]]:
         """What question `at` compared with the threshold, in each run."""
@@ -94,7 +106,7 @@ class Bench:
         traces = [rows[at].trace for rows in self._rows.values()]
         return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
 
-    def _single(self, seen: list[list[list[float]]]) -> list[Gated] | None:
+    def _single(self, seen: list[list[list[float]]]) -> list[GateOutcome] | None:
         """The questions at their one gate; None where some passed several, or one with several scores."""
         if self._knob.kind == "int" or any(len(scores) > 1 for runs in seen for scores in runs):
             return None
@@ -103,7 +115,7 @@ class Bench:
             return None
         ends = [self._values(self._rows[point]) for point in (*self._knob.bounds, self._present)]
         return [
-            Gated(question.id, next(iter(scores), None), *(values[question.id] for values in ends))
+            GateOutcome(question.id, next(iter(scores), None), *(values[question.id] for values in ends))
             for question, scores in zip(self._order, own, strict=True)
         ]
 
@@ -118,18 +130,20 @@ SHARE = 0.5
 """The share of what is left of a budget that calibrating one program may take, as far as can be told."""
 
 
-class Calibrating:
+class ThresholdTuner:
     """Calibrates the thresholds of `maker`'s task; `kept` keeps what is found, `note` writes to the log.
 
     `done` says that the candidates were given, once a process.
     """
 
-    def __init__(self, maker: Maker, kept: Kept, note: Callable[[str], None]) -> None:
-        self._maker, self._kept, self._note = maker, kept, note
+    def __init__(self, maker: ProgramBuilder, attributes: Attributes, note: Callable[[str], None]) -> None:
+        self._maker, self._kept, self._note = maker, attributes, note
         self._task = maker.task
         self.done = False
 
-    async def candidates(self, space: Spaces, trials: Sequence[Tried], held: int) -> list[Candidate]:
+    async def candidates(
+        self, space: SearchSpace, trials: Sequence[TrialResult], held: int
+    ) -> list[Candidate]:
         """What to try after `trials`, those of the screening with the baseline: `MOST` a program at most.
 
         Of each program's trials that may win the one with the best mean is calibrated. `held` are LM calls
@@ -137,95 +151,104 @@ class Calibrating:
         """
         self.done = True
         tried = {trial.candidate.mark for trial in trials}
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for part in space.parts if self._task.recipe.search.calibrate else ():
             lead = self._leader(part, trials)
             knobs = [] if lead is None else self._thresholds(part, lead.candidate)
             if lead is not None and knobs:
-                kept = await self._calibrated(part.program, lead, knobs, held)
-                fits = {name: Fit.of(made) for name, made in kept["fits"].items()}
-                found += offers(lead.candidate, fits)
-        return [candidate for candidate in found if candidate.mark not in tried]
+                record = await self._calibrate(part.program, lead, knobs, held)
+                fits = {name: Fit.of(fields) for name, fields in record["fits"].items()}
+                candidates += offers(lead.candidate, fits)
+        return [candidate for candidate in candidates if candidate.mark not in tried]
 
     def facts(self) -> list[dict[str, Any]]:
         """What provenance says of each calibrated threshold; means as the metric has them."""
-        pick, found = self._task.pick, []
-        for program, kept in self._all():
-            for knob, made in kept["fits"].items():
-                means = {name: pick.sign * made[name] for name in ("before", "in_sample", "validated")}
-                curve = {"means": [pick.sign * mean for mean in made["means"]], "metric": pick.metric.id}
-                found.append({"program": program, "knob": knob, **made, **means, **curve})
-            left = kept["left_out"].items()
-            found += [{"program": program, "knob": knob, "left_out": why} for knob, why in left]
-        return found
+        pick, facts = self._task.pick, []
+        for program, record in self._all():
+            for knob, fields in record["fits"].items():
+                means = {name: pick.sign * fields[name] for name in ("before", "in_sample", "validated")}
+                curve = {"means": [pick.sign * mean for mean in fields["means"]], "metric": pick.metric.id}
+                facts.append({"program": program, "knob": knob, **fields, **means, **curve})
+            left = record["left_out"].items()
+            facts += [{"program": program, "knob": knob, "left_out": why} for knob, why in left]
+        return facts
 
     def costs(self) -> list[Mapping[str, float]]:
         """What calibrating each program cost."""
-        return [kept["counters"] for _, kept in self._all()]
+        return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
         names = [part.program for part in self._task.space.parts]
-        made = [(name or self._task.recipe.program, self._kept.get(f"calibration:{name}")) for name in names]
-        return [(name, kept) for name, kept in made if kept is not None]
+        records = [
+            (name or self._task.recipe.program, self._kept.get(f"calibration:{name}")) for name in names
+        ]
+        return [(name, record) for name, record in records if record is not None]
 
-    def _leader(self, part: Space, trials: Sequence[Tried]) -> Tried | None:
-        place = self._task.objectives.index(self._task.pick)
-        leading = taking_part(trials, self._task.objectives)
+    def _leader(self, part: ProgramSpace, trials: Sequence[TrialResult]) -> TrialResult | None:
+        pick_index = self._task.objectives.index(self._task.pick)
+        leading = eligible_trials(trials, self._task.objectives)
         own = [t for t in leading if t.candidate.program == part.program and not t.failures.all]
         return max(
-            own, key=lambda t: (round(t.values[place], 12), -t.failures.n, -t.tokens, -t.number), default=None
+            own,
+            key=lambda t: (round(t.values[pick_index], 12), -t.failures.n, -t.tokens, -t.number),
+            default=None,
         )
 
-    def _thresholds(self, part: Space, lead: Candidate) -> list[Knob]:
+    def _thresholds(self, part: ProgramSpace, lead: Candidate) -> list[Knob]:
         """The searched thresholds that matter under `lead`.
 
         One that shapes demonstrations is left alone where some are shown: each value would collect its own.
         """
-        shaping = self._task.method_of(part.program).shaping if lead.demos else ()
+        shaping = self._task.method_of(part.program).call_shaping_knobs if lead.demos else ()
         return [
             knob
             for knob in part.knobs
             if knob.threshold and knob.name not in shaping and part.kind.matters(knob, lead.knobs)
         ]
 
-    async def _calibrated(self, program: str, lead: Tried, knobs: Sequence[Knob], held: int) -> Any:
+    async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:
         """The fits of `knobs`, why others are left out, and what that cost; made once a study."""
         name = f"calibration:{program}"
-        if (kept := self._kept.get(name)) is not None:
-            return kept
-        left = self._room(program, lead, len(knobs), held)
+        if (record := self._kept.get(name)) is not None:
+            return record
+        left = self._evaluation_limit(program, lead, len(knobs), held)
         spent, fits, left_out = Counters(), dict[str, Any](), dict[str, str]()
         self._maker.progress.phase("calibrating thresholds", None)
         for knob in knobs:
             try:
-                bench = Bench(self._maker, lead.candidate, knob, left, spent)
-                fitted = await bench.fitted()
+                bench = ThresholdTrials(self._maker, lead.candidate, knob, left, spent)
+                fitted = await bench.fit_threshold()
                 fits[knob.name], left = fitted.to_json(), left - bench.used
-                self._note(self._told(knob, fitted))
-            except (LeftOut, BudgetExhausted, CapabilityMissing, UsageError) as error:
+                self._note(self._describe_fit(knob, fitted))
+            except (NotTunable, BudgetExhausted, CapabilityMissing, UsageError) as error:
                 left_out[knob.name] = str(error)
                 self._note(f"{knob.name} is not calibrated: {error}")
-        made = {"fits": fits, "left_out": left_out, "counters": spent.invariant(), "trial": lead.number}
-        self._kept.put(name, made)
-        return made
+        calibration = {
+            "fits": fits,
+            "left_out": left_out,
+            "counters": spent.invariant(),
+            "trial": lead.number,
+        }
+        self._kept.put(name, calibration)
+        return calibration
 
-    def _told(self, knob: Knob, made: Fit) -> str:
+    def _describe_fit(self, knob: Knob, fitted: Fit) -> str:
         sign, metric = self._task.pick.sign, self._task.pick.metric.id
-        before, after, other = (sign * mean for mean in (made.before, made.in_sample, made.validated))
-        about = f"{knob.name} calibrated on {made.n} questions, {made.reached} of which reached it"
-        if made.threshold == made.present:
-            return f"{about}: {made.present:g} is as good as any"
-        how = "" if made.offered else ", which is not worth a trial"
+        before, after, other = (sign * mean for mean in (fitted.before, fitted.in_sample, fitted.validated))
+        about = f"{knob.name} calibrated on {fitted.n} questions, {fitted.reached} of which reached it"
+        if fitted.threshold == fitted.present:
+            return f"{about}: {fitted.present:g} is as good as any"
+        how = "" if fitted.worth_a_trial else ", which is not worth a trial"
         return (
-            f"{about}: {made.present:g} to {made.threshold:g} takes {metric} from {before:.4g} to "
+            f"{about}: {fitted.present:g} to {fitted.threshold:g} takes {metric} from {before:.4g} to "
             f"{after:.4g}, {other:.4g} cross-validated{how}"
         )
 
-    def _room(self, program: str, lead: Tried, knobs: int, held: int) -> int:
+    def _evaluation_limit(self, program: str, lead: TrialResult, knobs: int, held: int) -> int:
         """How many evaluations may be made, decided once a study, before the first is begun."""
         name = f"calibrating:{program}"
-        if (kept := self._kept.get(name)) is not None:
-            return int(kept)
+        if (saved := self._kept.get(name)) is not None:
+            return int(saved)
         task, ledger = self._task, self._task.ledger
         limits, cost = task.recipe.budget, lead.counters
         shares = [
@@ -237,14 +260,14 @@ class Calibrating:
         rooms = [
             SHARE * (limit - spent) / each for limit, spent, each in shares if limit is not None and each
         ]
-        made = max(0, math.floor(min([*rooms, knobs * (2 + POINTS)])))
-        self._kept.put(name, made)
-        return made
+        evaluations = max(0, math.floor(min([*rooms, knobs * (2 + POINTS)])))
+        self._kept.put(name, evaluations)
+        return evaluations
 
 
 def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
     """`lead` with all thresholds that are worth it at their fitted values, then with each alone: `MOST`."""
-    good = {name: made for name, made in fits.items() if made.offered}
+    good = {name: fitted for name, fitted in fits.items() if fitted.worth_a_trial}
     order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))
     groups = [order] if len(order) > 1 else []
     groups += [[name] for name in order]

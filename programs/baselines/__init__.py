@@ -27,7 +27,7 @@ BASELINES: tuple[Method, ...] = (
         "baseline of all five papers",
         "ragc.programs.baselines.closed_book:NoRetrieval",
         AnswerKnobs,
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["no_retrieval"],
     ),
     Method(
@@ -38,7 +38,7 @@ BASELINES: tuple[Method, ...] = (
         PassageKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["vanilla"],
     ),
     Method(
@@ -55,9 +55,9 @@ BASELINES: tuple[Method, ...] = (
         "Vanilla RAG rows of PrefRAG",
         "ragc.programs.baselines.vanilla:VanillaSources",
         SourcesKnobs,
-        may_use=("local", "web"),
+        optional_sources=("local", "web"),
         demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["vanilla_sources"],
     ),
     Method(
@@ -68,7 +68,7 @@ BASELINES: tuple[Method, ...] = (
         ReactKnobs,
         sources=("local", "web"),
         demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
-        demo_shape=("tools",),
+        demo_shaping_knobs=("tools",),
         flow=FLOWS["react"],
     ),
     Method(
@@ -89,7 +89,7 @@ BASELINES: tuple[Method, ...] = (
         IterRetGenKnobs,
         sources=("local",),
         demo_knobs={"rounds": 1, "top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["iter_retgen"],
     ),
     Method(
@@ -100,7 +100,7 @@ BASELINES: tuple[Method, ...] = (
         RankGptKnobs,
         sources=("local",),
         demo_knobs={"rank_pool": 20, "window": 10, "words": 60, "k_support": 3, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["rankgpt"],
     ),
     Method(
@@ -111,7 +111,7 @@ BASELINES: tuple[Method, ...] = (
         LLatrievalKnobs,
         sources=("local",),
         demo_knobs={"candidates": 5, "rounds": 2, "window": 10, "k_support": 3, "chunk_size": 100},
-        demo_shape=("cot", "doc_condense", "condense_to", "verify", "update"),
+        demo_shaping_knobs=("cot", "doc_condense", "condense_to", "verify", "update"),
         flow=FLOWS["llatrieval"],
     ),
     Method(
@@ -122,7 +122,7 @@ BASELINES: tuple[Method, ...] = (
         SkrKnnKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["skr"],
     ),
     Method(
@@ -133,7 +133,7 @@ BASELINES: tuple[Method, ...] = (
         PassageKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shape=("cot",),
+        demo_shaping_knobs=("cot",),
         flow=FLOWS["self_eval"],
     ),
     Method(
@@ -144,7 +144,7 @@ BASELINES: tuple[Method, ...] = (
         CragKnobs,
         sources=("local", "web"),
         demo_knobs={"top_k": 2, "web_k": 2, "keep": 1},
-        demo_shape=("form", "cot", "rewrite", "grader"),
+        demo_shaping_knobs=("form", "cot", "rewrite", "grader"),
         flow=FLOWS["crag"],
     ),
     Method(
@@ -155,7 +155,7 @@ BASELINES: tuple[Method, ...] = (
         SelfRagKnobs,
         sources=("local",),
         demo_knobs={"top_k": 2, "rounds": 2},
-        demo_shape=("form", "cot", "gate", "w_rel", "w_sup", "w_use"),
+        demo_shaping_knobs=("form", "cot", "gate", "w_rel", "w_sup", "w_use"),
         flow=FLOWS["selfrag"],
     ),
     Method(
@@ -166,7 +166,7 @@ BASELINES: tuple[Method, ...] = (
         FlareKnobs,
         sources=("local",),
         demo_knobs={"flare_k": 1, "sentences": 2, "rounds": 1},
-        demo_shape=("uncertainty", "queries", "finish", "cot"),
+        demo_shaping_knobs=("uncertainty", "queries", "finish", "cot"),
         flow=FLOWS["flare"],
     ),
     Method(
@@ -177,7 +177,7 @@ BASELINES: tuple[Method, ...] = (
         ChainOfNoteKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shape=("notes", "abstain", "cot"),
+        demo_shaping_knobs=("notes", "abstain", "cot"),
         flow=FLOWS["chain_of_note"],
     ),
 )

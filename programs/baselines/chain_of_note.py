@@ -32,17 +32,19 @@ class ChainOfNote(Vanilla):
         most = knobs.top_k + knobs.noise_n
         signature: Any = limited_to(ReadingNotes, most) if knobs.notes else ShortAnswer
         signature = abstaining(signature) if knobs.abstain else signature
-        room = _NOTE_TOKENS * most if knobs.notes else 0
+        note_tokens = _NOTE_TOKENS * most if knobs.notes else 0
         unknown = (UNKNOWN,) if knobs.abstain else ()
-        self.answer = self.answering(with_question(signature, knobs.query_pos), also=unknown, room=room)
+        self.answer = self.answer_call(
+            with_question(signature, knobs.query_pos), also=unknown, extra_tokens=note_tokens
+        )
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search, then note and answer in one call."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        said = await self.answered(self.answer, question, self._with_noise(question, hits))
-        kinds = self._kinds(said.reading.notes, len(said.passages)) if self.knobs.notes else []
+        prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
+        kinds = self._kinds(prediction.reading.notes, len(prediction.passages)) if self.knobs.notes else []
         tallies = {f"notes_{kind}": kinds.count(kind) for kind in ("answers", "context", "irrelevant")}
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
     @staticmethod
     def _kinds(notes: Sequence[Any], shown_n: int) -> list[str]:

@@ -31,12 +31,12 @@ class NoRetrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: AnswerKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.answer = self.answering(ClosedBookAnswer)
+        self.answer = self.answer_call(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` in one call."""
-        said = await self.answer.acall(question=question)
-        return dspy.Prediction(answer=said.answer, passages=())
+        reply = await self.answer.acall(question=question)
+        return dspy.Prediction(answer=reply.answer, passages=())
 
 
 class Cot(RagProgram):
@@ -44,10 +44,10 @@ class Cot(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: CotKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.answer = self.answering(ClosedBookAnswer, cot=True)
+        self.answer = self.answer_call(ClosedBookAnswer, cot=True)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Reason about `question` and answer it in one call."""
-        said = await self.answer.acall(question=question)
-        answer = f"{said.reasoning}\n{said.answer}" if self.knobs.whole else said.answer
+        reply = await self.answer.acall(question=question)
+        answer = f"{reply.reasoning}\n{reply.answer}" if self.knobs.whole else reply.answer
         return dspy.Prediction(answer=answer, passages=())

@@ -23,11 +23,11 @@ import dspy
 
 from ragc.core import counters
 from ragc.errors import UsageError
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import CragKnobs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, reaches, record, together
+from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.grade import BetterQuery, RelevanceCheck, RelevanceGrade, SearchWords
@@ -43,20 +43,20 @@ def strips(passage: Passage, kind: str) -> tuple[Passage, ...]:
     if kind == "whole":
         return (passage,)
     if kind == "three_sentences":
-        parts = _grouped(_SENTENCE_END.split(passage.text.strip()), _SENTENCES)
+        parts = _group(_SENTENCE_END.split(passage.text.strip()), _SENTENCES)
     else:
-        parts = _grouped(passage.text.split(), _WORDS)
+        parts = _group(passage.text.split(), _WORDS)
         if len(parts) > 1 and len(parts[-1]) < _TAIL:
             parts = [*parts[:-2], parts[-2] + parts[-1]]
     texts = [" ".join(part) for part in parts]
     return tuple(replace(passage, text=text) for text in dict.fromkeys(texts) if text)
 
 
-def _grouped(units: list[str], size: int) -> list[list[str]]:
+def _group(units: list[str], size: int) -> list[list[str]]:
     return [units[i : i + size] for i in range(0, len(units), size)]
 
 
-def recomposed(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passage, ...]:
+def recompose(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passage, ...]:
     """The strips in `best` joined into one passage for each id.
 
     Passages come in the order of `best`, the strips of one in reading order, which is that of `order`.
@@ -70,12 +70,14 @@ def recomposed(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passa
     return tuple(replace(first[id], text=" ".join(parts)) for id, parts in texts.items())
 
 
-def readable(call: RagPredict, passages: Sequence[Passage], question: str) -> tuple[Passage, ...]:
+def passages_that_fit_alone(
+    call: RagPredict, passages: Sequence[Passage], question: str
+) -> tuple[Passage, ...]:
     """Those of `passages` that fit the context of `call` one at a time; others are counted as trimmed."""
-    kept = tuple(p for p in passages if call.fits(question=question, passage=shown(p)))
-    if len(kept) < len(passages):
-        counters.count(trimmed=len(passages) - len(kept))
-    return kept
+    shown_passages = tuple(p for p in passages if call.fits(question=question, passage=format_passage(p)))
+    if len(shown_passages) < len(passages):
+        counters.count(trimmed=len(passages) - len(shown_passages))
+    return shown_passages
 
 
 class Crag(RagProgram):
@@ -93,7 +95,7 @@ class Crag(RagProgram):
                 f"Grading by the role {role!r} needs [targets.{role}]; "
                 'add it, or set the knob grader = "main".'
             )
-        self.answer = self.answering(ShortAnswer)
+        self.answer = self.answer_call(ShortAnswer)
         graded = knobs.form == "graded"
         self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
         if knobs.rewrite:
@@ -112,40 +114,40 @@ class Crag(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search locally, grade, correct, answer once."""
         hits = await self.search("local", question, self.knobs.top_k)
-        found = [hit.passage for hit in hits]
+        passages = [hit.passage for hit in hits]
         tallies: dict[str, float] = dict.fromkeys(
             ("crag_correct", "crag_incorrect", "crag_ambiguous", "crag_web", "crag_strips_left"), 0
         )
-        correct = self._graded if self.knobs.form == "graded" else self._binary
-        chosen = dict.fromkeys(await correct(question, found, tallies))
-        said = await self.answered(self.answer, question, tuple(chosen))
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+        correct = self._correct_graded if self.knobs.form == "graded" else self._correct_binary
+        chosen = dict.fromkeys(await correct(question, passages, tallies))
+        prediction = await self.answer_from(self.answer, question, tuple(chosen))
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
-    async def _binary(
-        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    async def _correct_binary(
+        self, question: str, passages: Sequence[Passage], tallies: dict[str, float]
     ) -> tuple[Passage, ...]:
         """The relevant passages; with web passages after them when any was not relevant."""
-        scores = await self._scores(question, found)
-        kept = tuple(p for p in found if scores.get(p, 0.0) > 0)
-        if kept and len(kept) == len(found):
-            return kept
-        record(Note("grades", f"{len(kept)} of {len(found)} relevant"))
-        return (*kept, *await self._web(question, tallies))
+        scores = await self._scores(question, passages)
+        relevant = tuple(p for p in passages if scores.get(p, 0.0) > 0)
+        if relevant and len(relevant) == len(passages):
+            return relevant
+        record(Note("grades", f"{len(relevant)} of {len(passages)} relevant"))
+        return (*relevant, *await self._web(question, tallies))
 
-    async def _graded(
-        self, question: str, found: Sequence[Passage], tallies: dict[str, float]
+    async def _correct_graded(
+        self, question: str, passages: Sequence[Passage], tallies: dict[str, float]
     ) -> tuple[Passage, ...]:
         """Local knowledge, web knowledge, or both, as the grades of the local passages say."""
-        scores = await self._scores(question, found)
+        scores = await self._scores(question, passages)
         action = self._action(list(scores.values()))
         record(Note("action", action))
         tallies[f"crag_{action}"] = 1
         if action == "correct":
-            return await self._internal(question, found, scores, tallies)
+            return await self._local_knowledge(question, passages, scores, tallies)
         if action == "incorrect":
-            return await self._external(question, tallies)
+            return await self._web_knowledge(question, tallies)
         both = await together(
-            self._internal(question, found, scores, tallies), self._external(question, tallies)
+            self._local_knowledge(question, passages, scores, tallies), self._web_knowledge(question, tallies)
         )
         return (*both[0], *both[1])
 
@@ -153,49 +155,49 @@ class Crag(RagProgram):
         """`correct`, `incorrect` or `ambiguous`; an action that is off becomes its neighbour."""
         knobs = self.knobs
         best = max(scores, default=None)
-        if best is not None and reaches("crag_upper", best, knobs.crag_upper):
+        if best is not None and at_least("crag_upper", best, knobs.crag_upper):
             return "ambiguous" if knobs.actions == "no_correct" else "correct"
         if knobs.actions == "no_incorrect":
             return "ambiguous"
         if best is None or knobs.actions == "no_ambiguous":
             return "incorrect"
-        return "ambiguous" if reaches("crag_lower", best, knobs.crag_lower) else "incorrect"
+        return "ambiguous" if at_least("crag_lower", best, knobs.crag_lower) else "incorrect"
 
-    async def _internal(
+    async def _local_knowledge(
         self,
         question: str,
-        found: Sequence[Passage],
+        passages: Sequence[Passage],
         scores: Mapping[Passage, float],
         tallies: dict[str, float],
     ) -> tuple[Passage, ...]:
         if not self.knobs.refine:
-            return tuple(found)
-        known = list(scores) if self.knobs.strips == "whole" else found
-        return await self._refined(question, known, scores, tallies)
+            return tuple(passages)
+        known = list(scores) if self.knobs.strips == "whole" else passages
+        return await self._refine(question, known, scores, tallies)
 
-    async def _external(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
-        found = await self._web(question, tallies)
-        return await self._refined(question, found, {}, tallies) if self.knobs.select_web else found
+    async def _web_knowledge(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
+        passages = await self._web(question, tallies)
+        return await self._refine(question, passages, {}, tallies) if self.knobs.select_web else passages
 
     async def _web(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
         """What the web has for the rewritten question."""
         tallies["crag_web"] = 1
-        query = await self._rewritten(question) if self.knobs.rewrite else question
+        query = await self._rewrite_query(question) if self.knobs.rewrite else question
         return tuple(hit.passage for hit in await self.search("web", query, self.knobs.web_k))
 
-    async def _rewritten(self, question: str) -> str:
+    async def _rewrite_query(self, question: str) -> str:
         """Words for a web search; the question itself when none were given."""
         if self.knobs.form == "graded":
-            said = await self.query.attempt(question=question)
-            query = said.query.strip() if said else ""
+            reply = await self.query.try_call(question=question)
+            query = reply.query.strip() if reply else ""
         else:
-            said = await self.query.attempt(question=question, query=question)
-            query = said.better_query.strip() if said else ""
-        if said is not None and not query:
+            reply = await self.query.try_call(question=question, query=question)
+            query = reply.better_query.strip() if reply else ""
+        if reply is not None and not query:
             counters.count(dropped=1)
         return query or question
 
-    async def _refined(
+    async def _refine(
         self,
         question: str,
         passages: Sequence[Passage],
@@ -211,15 +213,17 @@ class Crag(RagProgram):
         scores = {**known, **await self._scores(question, fresh[:most])}
         ranked = sorted((strip for strip in pieces if strip in scores), key=lambda strip: -scores[strip])
         keep = knobs.keep if knobs.strips == "whole" else 2 * knobs.keep
-        return recomposed(ranked[:keep], pieces)
+        return recompose(ranked[:keep], pieces)
 
     async def _scores(self, question: str, passages: Sequence[Passage]) -> dict[Passage, float]:
         """A grade in [-1, 1] for each of `passages` that can be shown to the grader, all at once."""
-        fit = readable(self.grade, list(dict.fromkeys(passages)), question)
-        given = await together(*(self.grade.attempt(question=question, passage=shown(p)) for p in fit))
-        return {passage: self._points(said) for passage, said in zip(fit, given, strict=True)}
+        fit = passages_that_fit_alone(self.grade, list(dict.fromkeys(passages)), question)
+        replies = await together(
+            *(self.grade.try_call(question=question, passage=format_passage(p)) for p in fit)
+        )
+        return {passage: self._points(reply) for passage, reply in zip(fit, replies, strict=True)}
 
-    def _points(self, said: Any) -> float:
-        if said is None:
+    def _points(self, reply: Any) -> float:
+        if reply is None:
             return 0.0
-        return float(said.grade.points / 100 if self.knobs.form == "graded" else said.relevant)
+        return float(reply.grade.points / 100 if self.knobs.form == "graded" else reply.relevant)

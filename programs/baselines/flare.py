@@ -25,11 +25,11 @@ import dspy
 
 from ragc.core import counters
 from ragc.errors import CapabilityMissing
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import FlareKnobs
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, reaches, record, together
+from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit, Passage
 from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
 
@@ -45,7 +45,7 @@ def whole_words(tokens: Sequence[Part]) -> tuple[Part, ...]:
     """
     words: list[Part] = []
     for text, probability in tokens:
-        if words and text and not _parted(words[-1][0][-1:], text[0]):
+        if words and text and not _is_word_end(words[-1][0][-1:], text[0]):
             before, least = words[-1]
             words[-1] = before + text, min(least, probability)
         else:
@@ -53,31 +53,31 @@ def whole_words(tokens: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(words)
 
 
-def surer(parts: Sequence[Part], beta: float) -> str:
+def drop_unsure(parts: Sequence[Part], beta: float) -> str:
     """The sentence without its parts below `beta`; the whole when nothing would be left."""
-    kept = "".join(words for words, probability in parts if probability >= beta)
-    return _tidy(kept) or _tidy("".join(words for words, _ in parts))
+    sure_text = "".join(words for words, probability in parts if probability >= beta)
+    return _tidy(sure_text) or _tidy("".join(words for words, _ in parts))
 
 
-def doubtful(parts: Sequence[Part], beta: float) -> tuple[str, ...]:
+def doubtful_spans(parts: Sequence[Part], beta: float) -> tuple[str, ...]:
     """The runs of parts below `beta`, in reading order, each once."""
     runs = groupby(parts, key=lambda part: part[1] < beta)
     spans = (_tidy("".join(words for words, _ in run)) for low, run in runs if low)
     return tuple(dict.fromkeys(span for span in spans if any(map(str.isalnum, span))))
 
 
-def merged(found: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, ...]:
+def interleave(rankings: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, ...]:
     """The first `most` passages of several searches: the best of each, then the second of each, and so on."""
-    return tuple(dict.fromkeys(_ranks(found)))[:most]
+    return tuple(dict.fromkeys(_ranks(rankings)))[:most]
 
 
-def _parted(before: str, after: str) -> bool:
+def _is_word_end(before: str, after: str) -> bool:
     """Whether a word ends between two characters."""
     return before.isspace() or after.isspace() or max(before, after) >= _WIDE
 
 
-def _ranks(found: Sequence[Sequence[Hit]]) -> Iterator[Passage]:
-    for rank in zip_longest(*found):
+def _ranks(rankings: Sequence[Sequence[Hit]]) -> Iterator[Passage]:
+    for rank in zip_longest(*rankings):
         yield from (hit.passage for hit in rank if hit is not None)
 
 
@@ -107,7 +107,7 @@ class Flare(RagProgram):
                 'set the knob uncertainty = "spans".'
             )
         if knobs.finish == "short":
-            self.answer = self.answering(Conclude)
+            self.answer = self.answer_call(Conclude)
         self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
@@ -125,77 +125,77 @@ class Flare(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Draft sentence by sentence, look up the unsure ones, then conclude."""
-        passages = await self._found([question]) if self.knobs.first else ()
-        said: list[str] = []
+        passages = await self._retrieve([question]) if self.knobs.first else ()
+        sentences: list[str] = []
         read: tuple[Passage, ...] = ()
         lookups = 0
         for _ in range(self.knobs.sentences):
-            known = () if said and self.knobs.forget else passages
-            draft, passages = await self._drafted(question, known, said)
+            known = () if sentences and self.knobs.forget else passages
+            draft, passages = await self._draft_sentence(question, known, sentences)
             read = passages or read
             sentence = draft.sentence.strip() if draft is not None else ""
             if sentence and lookups < self.knobs.rounds and self.knobs.flare_theta > 0:
                 queries = await self._queries(question, draft)
-                found = await self._found(queries)
+                evidence = await self._retrieve(queries)
                 lookups += bool(queries)
-                if found:
-                    again, passages = await self._drafted(question, found, said)
+                if evidence:
+                    again, passages = await self._draft_sentence(question, evidence, sentences)
                     read = passages or read
                     sentence = (again.sentence.strip() if again is not None else "") or sentence
-            if sentence in said:
+            if sentence in sentences:
                 counters.count(dropped=1)
                 record(Note("draft", "a sentence said before"))
                 break
             if not sentence:
                 break
-            said.append(sentence)
-        answer = await self._concluded(question, " ".join(said))
-        tallies = {"flare_sentences": len(said), "flare_lookups": lookups}
+            sentences.append(sentence)
+        answer = await self._conclude(question, " ".join(sentences))
+        tallies = {"flare_sentences": len(sentences), "flare_lookups": lookups}
         return dspy.Prediction(answer=answer, passages=read, tallies=tallies)
 
-    async def _found(self, queries: Sequence[str]) -> tuple[Passage, ...]:
+    async def _retrieve(self, queries: Sequence[str]) -> tuple[Passage, ...]:
         k = self.knobs.flare_k
-        return merged(await together(*(self.search("local", query, k) for query in queries)), k)
+        return interleave(await together(*(self.search("local", query, k) for query in queries)), k)
 
-    async def _drafted(
-        self, question: str, passages: Sequence[Passage], said: Sequence[str]
+    async def _draft_sentence(
+        self, question: str, passages: Sequence[Passage], sentences: Sequence[str]
     ) -> tuple[Any, tuple[Passage, ...]]:
         """The next sentence's prediction, None when it cannot be read, and the passages it was shown."""
-        known = {"question": question, "so_far": " ".join(said)}
-        fit = self.fitting(self.draft, passages, **known)
-        return await self.draft.attempt(passages=[shown(p) for p in fit], **known), fit
+        known = {"question": question, "so_far": " ".join(sentences)}
+        fit = self.passages_that_fit(self.draft, passages, **known)
+        return await self.draft.try_call(passages=[format_passage(p) for p in fit], **known), fit
 
     async def _queries(self, question: str, draft: Any) -> Sequence[str]:
         """What to look up about the drafted sentence; nothing when it is sure enough."""
         knobs, sentence = self.knobs, draft.sentence.strip()
         if knobs.uncertainty == "spans":
-            parts = await self._named(question, sentence)
+            parts = await self._split_at_doubts(question, sentence)
         else:
-            parts = self._measured(draft)
+            parts = self._word_probabilities(draft)
         least = min((probability for _, probability in parts), default=1.0)
-        if reaches("flare_theta", least, knobs.flare_theta):
+        if at_least("flare_theta", least, knobs.flare_theta):
             return ()
         queries: Sequence[str] = ()
         if knobs.queries == "questions":
-            queries = await self._asked(question, sentence, doubtful(parts, knobs.flare_beta))
-        queries = queries or (surer(parts, knobs.flare_beta),)
+            queries = await self._write_queries(question, sentence, doubtful_spans(parts, knobs.flare_beta))
+        queries = queries or (drop_unsure(parts, knobs.flare_beta),)
         record(Note("unsure", "; ".join(queries)))
         return queries
 
-    async def _asked(self, question: str, sentence: str, spans: Sequence[str]) -> Sequence[str]:
+    async def _write_queries(self, question: str, sentence: str, spans: Sequence[str]) -> Sequence[str]:
         """A question about each of the first `spans`, all at once; those that come out empty are dropped."""
-        said = await together(
+        replies = await together(
             *(
-                self.ask.attempt(question=question, sentence=sentence, doubtful=span)
+                self.ask.try_call(question=question, sentence=sentence, doubtful=span)
                 for span in spans[:MOST_QUESTIONS]
             )
         )
-        asked = [" ".join(one.query.split()) for one in said if one is not None]
-        counters.count(dropped=asked.count(""))
-        return tuple(dict.fromkeys(query for query in asked if query))
+        queries = [" ".join(one.query.split()) for one in replies if one is not None]
+        counters.count(dropped=queries.count(""))
+        return tuple(dict.fromkeys(query for query in queries if query))
 
     @staticmethod
-    def _measured(draft: Any) -> list[Part]:
+    def _word_probabilities(draft: Any) -> list[Part]:
         """The words of the sentence and their probabilities; the whole at 0 when they cannot be told."""
         tokens = field_tokens(draft.logprobs, "sentence", draft.sentence)
         if not tokens:
@@ -203,10 +203,10 @@ class Flare(RagProgram):
             return [(draft.sentence, 0.0)]
         return list(whole_words([(token.token, math.exp(token.logprob)) for token in tokens]))
 
-    async def _named(self, question: str, sentence: str) -> list[Part]:
+    async def _split_at_doubts(self, question: str, sentence: str) -> list[Part]:
         """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""
-        said = await self.doubts.attempt(question=question, sentence=sentence)
-        spans = said.doubts.spans if said is not None else []
+        reply = await self.doubts.try_call(question=question, sentence=sentence)
+        spans = reply.doubts.spans if reply is not None else []
         sure = [1.0] * len(sentence)
         for doubt in spans:
             at = sentence.find(doubt.span) if doubt.span else -1
@@ -218,8 +218,8 @@ class Flare(RagProgram):
                 sure[i] = min(sure[i], doubt.confidence / 100)
         return list(zip(sentence, sure, strict=True))
 
-    async def _concluded(self, question: str, draft: str) -> str:
+    async def _conclude(self, question: str, draft: str) -> str:
         if self.knobs.finish == "text":
             return draft
-        said = await self.answer.acall(question=question, draft=draft)
-        return str(said.answer)
+        reply = await self.answer.acall(question=question, draft=draft)
+        return str(reply.answer)

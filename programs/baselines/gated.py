@@ -42,35 +42,35 @@ from ragc.signatures.answer import ClosedBookAnswer
 from ragc.signatures.grade import NeedInfo
 
 
-class Gated(Vanilla):
+class GatedProgram(Vanilla):
     """Answers as `vanilla` does where `needs` says so, and as `no_retrieval` does elsewhere."""
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.closed = self.answering(ClosedBookAnswer)
+        self.closed = self.answer_call(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Let the gate decide, then answer with or without passages."""
         needed, tallies = await self.needs(question)
-        said = await (self.retrieved if needed else self.recalled)(question, **context)
-        said.tallies = {"retrieved": int(needed), **tallies}
-        return said
+        prediction = await (self.answer_retrieved if needed else self.answer_closed)(question, **context)
+        prediction.tallies = {"retrieved": int(needed), **tallies}
+        return prediction
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """Whether `question` needs passages, and what the gate counts of itself."""
         raise NotImplementedError(f"{type(self).__name__} has no gate")
 
-    async def retrieved(self, question: str, **context: Any) -> dspy.Prediction:
+    async def answer_retrieved(self, question: str, **context: Any) -> dspy.Prediction:
         """The answer from passages, whatever the gate says."""
         return await super().aforward(question, **context)
 
-    async def recalled(self, question: str, **context: Any) -> dspy.Prediction:
+    async def answer_closed(self, question: str, **context: Any) -> dspy.Prediction:
         """The answer without passages, whatever the gate says."""
-        said = await self.closed.acall(question=question)
-        return dspy.Prediction(answer=said.answer, passages=())
+        reply = await self.closed.acall(question=question)
+        return dspy.Prediction(answer=reply.answer, passages=())
 
 
-class SelfEval(Gated):
+class SelfEval(GatedProgram):
     """A gate on the model's own word, then one answering call."""
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
@@ -83,8 +83,8 @@ class SelfEval(Gated):
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """What the model says; a need when that cannot be read."""
-        said = await self.gate.attempt(question=question)
-        return said is None or bool(said.need), {}
+        reply = await self.gate.try_call(question=question)
+        return reply is None or bool(reply.need), {}
 
 
 How = Literal["better", "worse"]
@@ -92,7 +92,7 @@ Label = tuple[str, How]
 """A train question, and whether retrieval made its answer better or worse."""
 
 
-def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -> bool:
+def should_retrieve(better: int, worse: int, all_better: int, all_worse: int, rule: str) -> bool:
     """Whether to retrieve, from the labels of the neighbours and of all train questions.
 
     `majority`: unless more neighbours say worse. `margin`: the commoner label of training must lead among
@@ -107,7 +107,7 @@ def helps(better: int, worse: int, all_better: int, all_worse: int, rule: str) -
     return better > worse and better - worse >= margin
 
 
-class SkrKnn(Gated):
+class SkrKnn(GatedProgram):
     """Neighbours among labelled train questions decide, then one answering call."""
 
     fit_calls = 2
@@ -126,17 +126,19 @@ class SkrKnn(Gated):
 
     @labels.setter
     def labels(self, pairs: Iterable[Any]) -> None:
-        made: dict[str, How] = {}
+        labels: dict[str, How] = {}
         for pair in pairs:
             match pair:
                 case (str(question), "better" | "worse" as how):
-                    if question in made:
+                    if question in labels:
                         raise UsageError(f"The question {question!r} has two labels; give it one.")
-                    made[question] = how
+                    labels[question] = how
                 case _:
                     raise UsageError(f"A label is a question with 'better' or 'worse', found {pair!r}.")
-        self._labels = tuple(made.items())
-        self._index = Bm25Source(Passage(f"{at:06d}", "", q) for at, q in enumerate(made)) if made else None
+        self._labels = tuple(labels.items())
+        self._index = (
+            Bm25Source(Passage(f"{at:06d}", "", q) for at, q in enumerate(labels)) if labels else None
+        )
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -156,31 +158,31 @@ class SkrKnn(Gated):
         as far as the targets allow. A question where both score the same, or where `scorer` does not apply,
         gets no label. Of a question that comes twice the first counts.
         """
-        self.labels = await event_loop.bridge(self._labelled(questions, scorer))
+        self.labels = await event_loop.on_loop(self._label(questions, scorer))
 
-    async def _labelled(self, questions: Sequence[Question], scorer: Scorer) -> list[Label]:
-        asked: dict[str, Question] = {}
+    async def _label(self, questions: Sequence[Question], scorer: Scorer) -> list[Label]:
+        by_text: dict[str, Question] = {}
         for question in questions:
-            asked.setdefault(question.question, question)
-        ways = (self.recalled, self.retrieved)
-        scores = await together(*(self._score(way, q, scorer) for q in asked.values() for way in ways))
-        made: list[Label] = []
-        for text, without, found in zip(asked, scores[::2], scores[1::2], strict=True):
-            if without is not None and found is not None and without != found:
-                better = (found > without) == scorer.metrics[0].higher_is_better
-                made.append((text, "better" if better else "worse"))
-        return made
+            by_text.setdefault(question.question, question)
+        ways = (self.answer_closed, self.answer_retrieved)
+        scores = await together(*(self._score(way, q, scorer) for q in by_text.values() for way in ways))
+        labels: list[Label] = []
+        for text, without, with_passages in zip(by_text, scores[::2], scores[1::2], strict=True):
+            if without is not None and with_passages is not None and without != with_passages:
+                better = (with_passages > without) == scorer.metrics[0].higher_is_better
+                labels.append((text, "better" if better else "worse"))
+        return labels
 
     async def _score(
         self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, scorer: Scorer
     ) -> float | None:
         """The score of an answer given in one `way`; one that cannot be read is no answer."""
         try:
-            said = await self._recorded(way, {"question": question.question, **question.context()})
+            prediction = await self._run_recorded(way, {"question": question.question, **question.context()})
         except ParseFailure:
             outcome = Outcome.of(question, None)
         else:
-            outcome = Outcome.of(question, str(said.answer), said.passages, said.counters)
+            outcome = Outcome.of(question, str(prediction.answer), prediction.passages, prediction.counters)
         return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
 
     def most_calls(self) -> int:
@@ -189,7 +191,7 @@ class SkrKnn(Gated):
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """What the train questions alike say."""
-        alike = await self._alike(question)
+        alike = await self._nearest_labels(question)
         tallies = {
             "skr_bm25": int(self._index is not None),
             "skr_unlabelled": int(self._index is None),
@@ -200,12 +202,14 @@ class SkrKnn(Gated):
             record(Note("neighbours", f"{why}: retrieve"))
             return True, tallies
         near, all_ = Counter(alike), Counter(how for _, how in self.labels)
-        needed = helps(near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule)
-        found = f"{near['better']} better, {near['worse']} worse: {'retrieve' if needed else 'do not'}"
-        record(Note("neighbours", f"by BM25 in place of an encoder, {found}"))
+        needed = should_retrieve(
+            near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule
+        )
+        votes = f"{near['better']} better, {near['worse']} worse: {'retrieve' if needed else 'do not'}"
+        record(Note("neighbours", f"by BM25 in place of an encoder, {votes}"))
         return needed, tallies
 
-    async def _alike(self, question: str) -> list[How]:
+    async def _nearest_labels(self, question: str) -> list[How]:
         """The labels of the `skr_k` train questions most like `question`, itself not among them."""
         if self._index is None:
             return []

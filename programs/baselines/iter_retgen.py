@@ -20,18 +20,18 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.corpora.sources.bm25 import lucene
-from ragc.corpora.sources.terms import indexed, query_terms
+from ragc.corpora.sources.bm25 import bm25_scores
+from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.errors import ParseFailure
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.trace import Note, record
 from ragc.records import Hit
-from ragc.signatures.answer import within
+from ragc.signatures.answer import drop_wrong_marks
 
 
 def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """`hits` by how well each passage fits `question`, best first; ties in the order given."""
-    scores = lucene(query_terms(question), [indexed(hit.passage) for hit in hits])
+    scores = bm25_scores(query_terms(question), [passage_terms(hit.passage) for hit in hits])
     ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
     return tuple(hit for _, hit in ordered)
 
@@ -59,17 +59,17 @@ class IterRetGen(Vanilla):
 
     def _query(self, question: str, last: dspy.Prediction) -> str:
         """`question` with all that was said in the round before."""
-        said = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
+        text = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
         if self.knobs.answer_format == "cited":
-            said, _ = within(said, 0)
-        return f"{question} {said}" if said else question
+            text, _ = drop_wrong_marks(text, 0)
+        return f"{question} {text}" if text else question
 
     async def _round(self, question: str, query: str) -> dspy.Prediction:
         """One search with `query` and one answer to `question`, with the passages it was shown."""
-        hits = await self._found(question, query)
-        return await self.answered(self.answer, question, self._with_noise(question, hits))
+        hits = await self._retrieve(question, query)
+        return await self.answer_from(self.answer, question, self._with_noise(question, hits))
 
-    async def _found(self, question: str, query: str) -> tuple[Hit, ...]:
+    async def _retrieve(self, question: str, query: str) -> tuple[Hit, ...]:
         """The `top_k` hits of one round, ordered by `question` when that differs from the query."""
         k, knobs = self.knobs.top_k, self.knobs
         if not knobs.rerank or query == question:

@@ -20,10 +20,10 @@ from ragc.programs.knobs import (
     Knobs,
     PassageKnobs,
     When,
-    again,
     choice,
     integer,
     real,
+    redeclare,
     switch,
 )
 
@@ -36,18 +36,18 @@ _GREEDY = "SlimPLM samples at 0.01, which is greedy"
 class StepKnobs(Knobs):
     """How calls are sampled and laid out, for methods that reason by themselves and so have no `cot`."""
 
-    answer_format: str = again(AnswerKnobs, "answer_format")
-    temperature: float = again(AnswerKnobs, "temperature")
-    top_p: float = again(AnswerKnobs, "top_p")
-    icl_n: int = again(AnswerKnobs, "icl_n")
-    layout: str = again(AnswerKnobs, "layout")
+    answer_format: str = redeclare(AnswerKnobs, "answer_format")
+    temperature: float = redeclare(AnswerKnobs, "temperature")
+    top_p: float = redeclare(AnswerKnobs, "top_p")
+    icl_n: int = redeclare(AnswerKnobs, "icl_n")
+    layout: str = redeclare(AnswerKnobs, "layout")
 
 
 @dataclass(frozen=True)
 class CotKnobs(StepKnobs):
     """Chain of thought without retrieval."""
 
-    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
+    temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     whole: bool = switch(
         False,
         "give the reasoning with the answer behind it, for metrics that look for the gold answer in a text",
@@ -60,8 +60,8 @@ class CotKnobs(StepKnobs):
 class ReactKnobs(StepKnobs):
     """Thought, action and observation over two sources."""
 
-    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     tools: str = choice(
         "choice",
         ("choice", "concat"),
@@ -75,32 +75,35 @@ class ReactKnobs(StepKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of each search of the web", paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
+    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
 
 
 @dataclass(frozen=True)
 class SelfAskKnobs(StepKnobs):
     """Follow-up questions, each answered from its own search."""
 
-    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
+    temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM, appendix B")
     top_k: int = integer(3, 1, 20, "passages read for each follow-up question", paper="RAG-X base setting")
-    chunk_size: int = again(PassageKnobs, "chunk_size")
-    overlap: float = again(PassageKnobs, "overlap")
+    chunk_size: int = redeclare(PassageKnobs, "chunk_size")
+    overlap: float = redeclare(PassageKnobs, "overlap")
 
 
 @dataclass(frozen=True)
 class IterRetGenKnobs(PassageKnobs):
     """Vanilla repeated, each time searching with the last answer."""
 
-    temperature: float = again(AnswerKnobs, "temperature", paper=_GREEDY)
+    temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(
         3, 1, 4, "answering calls; the first searches with the question alone, so 1 is Vanilla",
         paper="SlimPLM, appendix B",
     )  # fmt: skip
     rerank: bool = switch(
-        True, "order what is found by the question alone", when=When("rounds", above=1), paper="SlimPLM code"
+        True,
+        "order what is found by the question alone",
+        when=When("rounds", greater_than=1),
+        paper="SlimPLM code",
     )
     pool: int = integer(
         10, 1, 50, "passages found before ordering, never fewer than top_k", when=When("rerank", (True,)),
@@ -112,9 +115,9 @@ class IterRetGenKnobs(PassageKnobs):
 class SourcesKnobs(AnswerKnobs):
     """Vanilla over the local source, the web, or both."""
 
-    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
-    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
+    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     sources_used: str = choice(
         "both",
         ("local", "web", "both"),
@@ -127,9 +130,9 @@ class SourcesKnobs(AnswerKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    query_pos: str = again(PassageKnobs, "query_pos")
-    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
+    query_pos: str = redeclare(PassageKnobs, "query_pos")
+    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
 
 
 _GRADED = When("form", ("graded",))
@@ -137,14 +140,14 @@ STRIPS = ("whole", "three_sentences", "fifty_words")
 """What a strip of a passage may be."""
 _ACTIONS = ("all", "no_correct", "no_incorrect", "no_ambiguous")
 _SCORED, _GRAPH = When("form", ("scored",)), When("form", ("graph",))
-_SHORT, _LOOKED_UP = When("finish", ("short",)), When("flare_theta", above=0.0)
+_SHORT, _LOOKED_UP = When("finish", ("short",)), When("flare_theta", greater_than=0.0)
 
 
 @dataclass(frozen=True)
 class CragKnobs(AnswerKnobs):
     """How passages are graded, and what is done about bad ones."""
 
-    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     form: str = choice(
         "graded", ("graded", "binary"), "grades between two thresholds, or relevant yes and no",
         paper="graded: CRAG; binary: LangGraph, as in PrefRAG",
@@ -224,7 +227,7 @@ class FlareKnobs(AnswerKnobs):
     cot: bool = switch(
         False, "reason step by step before the short answer", when=_SHORT, paper="RAG-X base setting"
     )
-    answer_format: str = again(AnswerKnobs, "answer_format", when=_SHORT)
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", when=_SHORT)
     uncertainty: str = choice(
         "logprobs", ("logprobs", "spans"), "how sure a sentence is: token probabilities, or asked for",
         when=_LOOKED_UP, paper="FLARE; spans for targets without log probabilities",
@@ -263,7 +266,7 @@ class ChainOfNoteKnobs(PassageKnobs):
 class PoolKnobs(AnswerKnobs):
     """How many passages the reader gets, and how passages are cut."""
 
-    answer_format: str = again(AnswerKnobs, "answer_format", options=CITING)
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     k_support: int = integer(5, 3, 10, "passages the answer is written from", paper="GGatrieval, section 4.1")
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
@@ -283,14 +286,14 @@ class RankGptKnobs(PoolKnobs):
     )  # fmt: skip
 
 
-_MORE_ROUNDS = When("rounds", above=1)
+_MORE_ROUNDS = When("rounds", greater_than=1)
 
 
 @dataclass(frozen=True)
 class LLatrievalKnobs(PoolKnobs):
     """How documents are condensed, chosen and verified, and how the next round asks."""
 
-    answer_format: str = again(
+    answer_format: str = redeclare(
         AnswerKnobs,
         "answer_format",
         default="cited",

@@ -23,7 +23,7 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import LLatrievalKnobs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
@@ -35,7 +35,7 @@ from ragc.signatures.select import (
     VerifyDocuments,
     condensing,
     irrelevant,
-    picked,
+    pick_positions,
     updating,
     with_sub_questions,
 )
@@ -51,13 +51,13 @@ class LLatrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
         self.condense = self.predictor(condensing(knobs.condense_to), max_tokens=150)
         self.select = self.predictor(SelectDocuments, max_tokens=100)
         self.verify = self.predictor(VerifyDocuments, max_tokens=30)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
         self.update = self.predictor(updating(knobs.update), max_tokens=150)
-        self.answer = self.answering(ShortAnswer)
+        self.answer = self.answer_call(ShortAnswer)
         self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
 
     def most_calls(self) -> int:
@@ -91,45 +91,49 @@ class LLatrieval(RagProgram):
                 break
             done = number
             seen.update(passage.id for passage in fresh)
-            texts |= await self._condensed(question, fresh)
-            found = [passage for passage in fresh if passage.id in texts]
-            if chosen and not found:
+            texts |= await self._condense_all(question, fresh)
+            relevant = [passage for passage in fresh if passage.id in texts]
+            if chosen and not relevant:
                 record(Note(f"round {number}", "nothing new has to do with the question"))
                 break
-            chosen = await self._chosen(question, [*chosen, *found], texts)
-            if number == knobs.rounds or await self._suffice(question, chosen, texts):
+            chosen = await self._select_support(question, [*chosen, *relevant], texts)
+            if number == knobs.rounds or await self._is_sufficient(question, chosen, texts):
                 break
             query = await self._next_query(question, chosen, texts)
             if not query:
                 record(Note(f"round {number}", "nothing further was asked"))
                 break
-        said = await self.answered(self.answer, question, chosen)
+        prediction = await self.answer_from(self.answer, question, chosen)
         tallies = {"rounds": done, "documents": len(seen), "irrelevant": len(seen) - len(texts)}
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
-    async def _condensed(self, question: str, documents: Sequence[Passage]) -> dict[str, str]:
+    async def _condense_all(self, question: str, documents: Sequence[Passage]) -> dict[str, str]:
         """The text to show of each document that has to do with the question."""
         if not self.knobs.doc_condense:
-            return {document.id: shown(document) for document in documents}
-        made = await together(*(self._short(question, document) for document in documents))
-        return {document.id: text for document, text in zip(documents, made, strict=True) if text}
+            return {document.id: format_passage(document) for document in documents}
+        summaries = await together(*(self._condense(question, document) for document in documents))
+        return {document.id: text for document, text in zip(documents, summaries, strict=True) if text}
 
-    async def _short(self, question: str, document: Passage) -> str:
+    async def _condense(self, question: str, document: Passage) -> str:
         """`document` in a few words; empty when it is irrelevant."""
-        whole = shown(document)
-        said = await self.condense.attempt(question=question, document=whole)
-        summary = "" if said is None else said.summary.strip()
+        whole = format_passage(document)
+        reply = await self.condense.try_call(question=question, document=whole)
+        summary = "" if reply is None else reply.summary.strip()
         if irrelevant(summary):
             return ""
-        return shown(replace(document, text=summary)) if summary else whole
+        return format_passage(replace(document, text=summary)) if summary else whole
 
-    async def _chosen(self, question: str, browse: list[Passage], texts: Texts) -> tuple[Passage, ...]:
+    async def _select_support(
+        self, question: str, browse: list[Passage], texts: Texts
+    ) -> tuple[Passage, ...]:
         """At most `k_support` of `browse`, carried through windows of `window` documents."""
         knobs, waiting = self.knobs, list(browse)
         chosen: list[Passage] = []
         while waiting:
             window = [*chosen, *waiting[: max(1, knobs.window - len(chosen))]]
-            while len(window) > len(chosen) and not self.select.fits(**self._choice(question, window, texts)):
+            while len(window) > len(chosen) and not self.select.fits(
+                **self._select_inputs(question, window, texts)
+            ):
                 window.pop()
             taken = len(window) - len(chosen)
             if not taken:  # the next document fits no call beside those chosen
@@ -137,22 +141,22 @@ class LLatrieval(RagProgram):
                 counters.count(trimmed=1)
                 continue
             waiting = waiting[taken:]
-            chosen = await self._picked(question, window, texts)
+            chosen = await self._pick(question, window, texts)
         if knobs.top_up:
             others = [document for document in browse if document not in chosen]
             chosen += others[: knobs.k_support - len(chosen)]
         return tuple(chosen)
 
-    async def _picked(self, question: str, window: list[Passage], texts: Texts) -> list[Passage]:
+    async def _pick(self, question: str, window: list[Passage], texts: Texts) -> list[Passage]:
         k = self.knobs.k_support
-        said = await self.select.attempt(**self._choice(question, window, texts))
-        if said is None:
+        reply = await self.select.try_call(**self._select_inputs(question, window, texts))
+        if reply is None:
             return window[:k]
-        places, wrong = picked(said.ids, len(window), k)
+        places, wrong = pick_positions(reply.ids, len(window), k)
         counters.count(dropped=wrong)
-        return [window[place] for place in places]
+        return [window[at] for at in places]
 
-    def _choice(self, question: str, window: Sequence[Passage], texts: Texts) -> dict[str, Any]:
+    def _select_inputs(self, question: str, window: Sequence[Passage], texts: Texts) -> dict[str, Any]:
         """The inputs of the selecting call."""
         return {
             "question": question,
@@ -160,26 +164,26 @@ class LLatrieval(RagProgram):
             "documents": [texts[document.id] for document in window],
         }
 
-    async def _suffice(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> bool:
+    async def _is_sufficient(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> bool:
         if not self.knobs.verify or not chosen:
             return False
-        said = await self.verify.attempt(**self._about(self.verify, question, chosen, texts))
-        return said is not None and bool(said.sufficient == "YES")
+        reply = await self.verify.try_call(**self._fit_inputs(self.verify, question, chosen, texts))
+        return reply is not None and bool(reply.sufficient == "YES")
 
     async def _next_query(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> str:
         """What to search for next; nothing when the model writes nothing."""
-        said = await self.update.attempt(**self._about(self.update, question, chosen, texts))
-        if said is None:
+        reply = await self.update.try_call(**self._fit_inputs(self.update, question, chosen, texts))
+        if reply is None:
             return ""
-        text: str = said.new_question if self.knobs.update == "question" else said.missing
+        text: str = reply.new_question if self.knobs.update == "question" else reply.missing
         return text.strip()
 
-    def _about(
+    def _fit_inputs(
         self, call: RagPredict, question: str, chosen: tuple[Passage, ...], texts: Texts
     ) -> dict[str, Any]:
         """The inputs of a `call` about as many of the `chosen` documents as fit it."""
 
-        def inputs(kept: tuple[Passage, ...]) -> dict[str, Any]:
-            return {"question": question, "documents": [texts[document.id] for document in kept]}
+        def inputs(subset: tuple[Passage, ...]) -> dict[str, Any]:
+            return {"question": question, "documents": [texts[document.id] for document in subset]}
 
-        return inputs(self.shortened(call, chosen, inputs))
+        return inputs(self.shrink_to_fit(call, chosen, inputs))

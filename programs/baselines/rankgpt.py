@@ -20,7 +20,7 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import RankGptKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
@@ -53,7 +53,7 @@ def first_words(text: str, n: int) -> str:
     return text[: ends[-1]] if ends else ""
 
 
-def shorter(texts: Sequence[str]) -> list[str]:
+def shrink_texts(texts: Sequence[str]) -> list[str]:
     """`texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last one."""
     most = max(len(text.split()) for text in texts)
     if most <= FEWEST_WORDS:
@@ -68,9 +68,9 @@ class RankGpt(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: RankGptKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
         self.rank = self.predictor(RankPassages, max_tokens=40 + 8 * knobs.window)
-        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
 
     def most_calls(self) -> int:
         """One for each window of a full pool, and the answer."""
@@ -83,28 +83,28 @@ class RankGpt(RagProgram):
         order = [hit.passage for hit in hits]
         spans = list(windows(len(order), knobs.window, knobs.step))
         for start, end in spans:
-            order[start:end] = await self._ranked(question, order[start:end])
-        said = await self.answered(self.answer, question, order[: knobs.k_support])
+            order[start:end] = await self._rank_window(question, order[start:end])
+        prediction = await self.answer_from(self.answer, question, order[: knobs.k_support])
         tallies = {"windows": len(spans), "ranked": len(order)}
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
-    async def _ranked(self, question: str, window: list[Passage]) -> list[Passage]:
+    async def _rank_window(self, question: str, window: list[Passage]) -> list[Passage]:
         """`window` in the model's order; as it was when that cannot be had."""
         texts = self._texts(question, window)
-        said = await self.rank.attempt(question=question, passages=texts) if len(texts) > 1 else None
-        if said is None:
+        reply = await self.rank.try_call(question=question, passages=texts) if len(texts) > 1 else None
+        if reply is None:
             record(Note("window", "order kept"))
             return window
-        known = {number for number in said.order if 1 <= number <= len(texts)}
-        counters.count(dropped=len(said.order) - len(known))
-        placed = [window[number - 1] for number in permutation(said.order, len(texts))]
+        known = {number for number in reply.order if 1 <= number <= len(texts)}
+        counters.count(dropped=len(reply.order) - len(known))
+        placed = [window[number - 1] for number in permutation(reply.order, len(texts))]
         return placed + window[len(texts) :]
 
     def _texts(self, question: str, window: list[Passage]) -> list[str]:
         """What is shown of the window: all of it with as many words as fit, else its first passages."""
-        whole = [first_words(shown(passage), self.knobs.words) for passage in window]
-        texts = self.shortened(
-            self.rank, whole, lambda given: {"question": question, "passages": given}, shorter
+        whole = [first_words(format_passage(passage), self.knobs.words) for passage in window]
+        texts = self.shrink_to_fit(
+            self.rank, whole, lambda subset: {"question": question, "passages": subset}, shrink_texts
         )
         if texts != whole:
             words = max((len(text.split()) for text in texts), default=0)

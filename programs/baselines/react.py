@@ -23,13 +23,13 @@ import dspy
 
 from ragc.core import counters
 from ragc.core.text import neutral
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import ReactKnobs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answer import step_answer, text_tokens, worded
+from ragc.signatures.answer import apply_format, step_answer, text_tokens
 from ragc.signatures.step import AnswerFromSteps, ReactConcatStep, ReactStep
 
 _THOUGHT = 156
@@ -52,7 +52,7 @@ class Step:
     passages: tuple[Passage, ...] = ()
     cut: bool = False
 
-    def shown(self) -> str:
+    def render(self) -> str:
         """The step as it stands in a prompt."""
         head = f"Thought: {neutral(self.thought)}\nAction: {self.action}"
         if not self.text:
@@ -61,11 +61,11 @@ class Step:
         if self.action == "finish":
             return head
         missing = "left out" if self.cut else "nothing"
-        found = "\n".join(f"- {shown(p)}" for p in self.passages) or missing
-        return f"{head}\nFound:\n{found}"
+        listing = "\n".join(f"- {format_passage(p)}" for p in self.passages) or missing
+        return f"{head}\nFound:\n{listing}"
 
 
-def shorter(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def shrink_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """`steps` without the last passage of the longest observation, or without the oldest step."""
     at = max(range(len(steps)), key=lambda at: len(steps[at].passages))
     if not steps[at].passages:
@@ -82,12 +82,13 @@ class React(RagProgram):
     def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
         super().__init__(runtime, knobs)
         cut = (knobs.chunk_size, knobs.overlap)
-        self.used = {name: runtime.source(name).rechunked(*cut) for name in ("local", "web")}
+        self.used = {name: runtime.source(name).rechunk(*cut) for name in ("local", "web")}
         signature = ReactStep if knobs.tools == "choice" else ReactConcatStep
         self.step = self.predictor(
-            worded(signature, knobs.answer_format), max_tokens=_THOUGHT + text_tokens(knobs.answer_format)
+            apply_format(signature, knobs.answer_format),
+            max_tokens=_THOUGHT + text_tokens(knobs.answer_format),
         )
-        self.answer = self.answering(AnswerFromSteps)
+        self.answer = self.answer_call(AnswerFromSteps)
 
     def most_calls(self) -> int:
         """Every step and a forced answer."""
@@ -98,27 +99,27 @@ class React(RagProgram):
         steps: tuple[Step, ...] = ()
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
         for _ in range(self.knobs.max_step):
-            steps = self._fitted(self.step, question, steps)
-            said = await self.step.attempt(question=question, steps=[s.shown() for s in steps])
-            if said is None:
+            steps = self._fit_steps(self.step, question, steps)
+            reply = await self.step.try_call(question=question, steps=[s.render() for s in steps])
+            if reply is None:
                 break
-            text = said.action_input.strip()
-            if said.action == "finish":
+            text = reply.action_input.strip()
+            if reply.action == "finish":
                 if answer := step_answer(text, self.knobs.answer_format):
                     return self._prediction(answer, steps, tallies)
                 counters.count(dropped=1)
                 record(Note("finish", f"not an answer as asked for: {text}" if text else "without an answer"))
-                steps = (*steps, Step(said.thought, said.action, text)) if text else steps
+                steps = (*steps, Step(reply.thought, reply.action, text)) if text else steps
                 break
             if text.casefold() == NO_STEPS:
-                record(Note(said.action, "nothing to search for: the question itself is searched"))
+                record(Note(reply.action, "nothing to search for: the question itself is searched"))
                 text = question
-            found = await self._found(said.action, text, tallies)
-            steps = (*steps, Step(said.thought, said.action, text, found))
+            passages = await self._retrieve(reply.action, text, tallies)
+            steps = (*steps, Step(reply.thought, reply.action, text, passages))
         tallies["forced"] = 1
         record(Note("answer", "forced: the steps gave none"))
-        steps = self._fitted(self.answer, question, steps)
-        forced = await self.answer.acall(question=question, steps=[s.shown() for s in steps])
+        steps = self._fit_steps(self.answer, question, steps)
+        forced = await self.answer.acall(question=question, steps=[s.render() for s in steps])
         return self._prediction(forced.answer, steps, tallies)
 
     @staticmethod
@@ -126,7 +127,7 @@ class React(RagProgram):
         passages = tuple(dict.fromkeys(p for step in steps for p in step.passages))
         return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
 
-    async def _found(self, action: str, query: str, tallies: dict[str, int]) -> tuple[Passage, ...]:
+    async def _retrieve(self, action: str, query: str, tallies: dict[str, int]) -> tuple[Passage, ...]:
         """What the search `action` finds for `query`; nothing for a query without words."""
         if not query:
             counters.count(dropped=1)
@@ -136,13 +137,16 @@ class React(RagProgram):
         for name in names:
             tallies[f"total_{name}"] += 1
         wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
-        found = await together(
+        hit_lists = await together(
             *(self.search(name, query, wanted[name], source=self.used[name]) for name in names)
         )
-        return tuple(dict.fromkeys(hit.passage for hits in found for hit in hits))
+        return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))
 
-    def _fitted(self, call: RagPredict, question: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _fit_steps(self, call: RagPredict, question: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """`steps` as far as they fit the context of `call`."""
-        return self.shortened(
-            call, steps, lambda kept: {"question": question, "steps": [s.shown() for s in kept]}, shorter
+        return self.shrink_to_fit(
+            call,
+            steps,
+            lambda subset: {"question": question, "steps": [s.render() for s in subset]},
+            shrink_steps,
         )

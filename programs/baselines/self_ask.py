@@ -20,13 +20,13 @@ import dspy
 
 from ragc.core import counters
 from ragc.core.text import neutral
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import SelfAskKnobs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
-from ragc.signatures.answer import step_answer, text_tokens, worded
+from ragc.signatures.answer import apply_format, step_answer, text_tokens
 from ragc.signatures.step import AnswerFromSteps, IntermediateAnswer, SelfAskStep
 
 _NOTHING = "nothing was found"
@@ -39,12 +39,12 @@ class SelfAsk(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
         self.step = self.predictor(
-            worded(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
+            apply_format(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
         )
         self.read = self.predictor(IntermediateAnswer, max_tokens=100)
-        self.answer = self.answering(AnswerFromSteps)
+        self.answer = self.answer_call(AnswerFromSteps)
 
     def most_calls(self) -> int:
         """A step and a reading each round, and a forced answer."""
@@ -56,10 +56,10 @@ class SelfAsk(RagProgram):
         read: dict[Passage, None] = {}
         follow_ups, answer = 0, ""
         for _ in range(self.knobs.rounds):
-            steps = self._fitted(self.step, question, steps)
+            steps = self._fit_steps(self.step, question, steps)
             kind, text = await self._next(question, steps)
             if kind == "answer":
-                answer = self._settled(text)
+                answer = self._accept_answer(text)
                 steps = steps if answer else [*steps, f"Concluded: {neutral(text)}"]
             if kind != "follow_up":
                 break
@@ -69,22 +69,22 @@ class SelfAsk(RagProgram):
             follow_ups += 1
         forced = not answer
         if forced:
-            answer = await self._forced(question, steps)
+            answer = await self._force_answer(question, steps)
         tallies = {"follow_ups": follow_ups, "forced": int(forced)}
         return dspy.Prediction(answer=answer, passages=tuple(read), tallies=tallies)
 
     async def _next(self, question: str, steps: list[str]) -> tuple[str, str]:
         """The kind and text of the next step; empty where there is none to use."""
-        said = await self.step.attempt(question=question, steps=steps)
-        if said is None:
+        reply = await self.step.try_call(question=question, steps=steps)
+        if reply is None:
             return "", ""
-        if text := said.text.strip():
-            return said.kind, text
+        if text := reply.text.strip():
+            return reply.kind, text
         counters.count(dropped=1)
-        record(Note("step", f"{said.kind} without a text"))
+        record(Note("step", f"{reply.kind} without a text"))
         return "", ""
 
-    def _settled(self, text: str) -> str:
+    def _accept_answer(self, text: str) -> str:
         """`text` as the answer; empty where the answer format does not allow it."""
         answer = step_answer(text, self.knobs.answer_format)
         if not answer:
@@ -95,21 +95,21 @@ class SelfAsk(RagProgram):
     async def _reading(self, follow_up: str) -> tuple[tuple[Passage, ...], str]:
         """The passages read for `follow_up` and the sentence made of them."""
         hits = await self.search("local", follow_up, self.knobs.top_k, source=self.local)
-        passages = self.fitting(self.read, [hit.passage for hit in hits], question=follow_up)
+        passages = self.passages_that_fit(self.read, [hit.passage for hit in hits], question=follow_up)
         if not passages:
             return (), _NOTHING
-        said = await self.read.attempt(question=follow_up, passages=[shown(p) for p in passages])
-        sentence = said.intermediate_answer.strip() if said is not None else ""
+        reply = await self.read.try_call(question=follow_up, passages=[format_passage(p) for p in passages])
+        sentence = reply.intermediate_answer.strip() if reply is not None else ""
         return passages, sentence or _NOTHING
 
-    async def _forced(self, question: str, steps: list[str]) -> str:
+    async def _force_answer(self, question: str, steps: list[str]) -> str:
         """The answer from the steps so far."""
         record(Note("answer", "forced: the steps gave none"))
-        steps = self._fitted(self.answer, question, steps)
+        steps = self._fit_steps(self.answer, question, steps)
         return str((await self.answer.acall(question=question, steps=steps)).answer)
 
-    def _fitted(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
+    def _fit_steps(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
         """The last of `steps`, as many as fit the context of `call`."""
-        return self.shortened(
-            call, steps, lambda kept: {"question": question, "steps": kept}, lambda kept: kept[1:]
+        return self.shrink_to_fit(
+            call, steps, lambda subset: {"question": question, "steps": subset}, lambda subset: subset[1:]
         )

@@ -21,12 +21,12 @@ import dspy
 from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.metrics.short_answer import normalise
-from ragc.programs.base import RagProgram, shown
-from ragc.programs.baselines.crag import readable
+from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.baselines.crag import passages_that_fit_alone
 from ragc.programs.baselines.knobs import SelfRagKnobs
 from ragc.programs.calls.replies import field_tokens, mean_probability
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, exceeds, reaches, record, together
+from ragc.programs.trace import Note, above, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer
 from ragc.signatures.grade import BetterQuery, NeedRetrieval, RelevanceCheck, SupportGrade, Utility
@@ -58,7 +58,7 @@ class SelfRag(RagProgram):
                 f"The answer's probability needs log probabilities and {target.name} gives none; "
                 "set the knob w_seq = 0."
             )
-        self.answer = self.answering(ShortAnswer, logprobs=measured)
+        self.answer = self.answer_call(ShortAnswer, logprobs=measured)
         if scored and knobs.gate == "adaptive":
             self.need = self.predictor(NeedRetrieval, max_tokens=24)
         if not scored or knobs.w_rel:
@@ -69,7 +69,7 @@ class SelfRag(RagProgram):
             self.utility = self.predictor(Utility, max_tokens=16)
         if not scored:
             self.query = self.predictor(BetterQuery, max_tokens=60)
-        self.closed = self.answering(ClosedBookAnswer)
+        self.closed = self.answer_call(ClosedBookAnswer)
 
     def most_calls(self) -> int:
         """Of the graph every round failing its check, or an only one without an answer that can be read.
@@ -87,45 +87,45 @@ class SelfRag(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer in the form that the knob `form` names."""
         if self.knobs.form == "graph":
-            return await self._graph(question)
-        if not await self._wanted(question):
-            return await self._known(question, searched=0)
-        return await self._best(question)
+            return await self._answer_graph(question)
+        if not await self._needs_search(question):
+            return await self._answer_closed_book(question, searched=0)
+        return await self._answer_scored(question)
 
-    async def _known(self, question: str, **tallies: float) -> dspy.Prediction:
-        said = await self.closed.acall(question=question)
-        return dspy.Prediction(answer=said.answer, passages=(), tallies=self._tallies(**tallies))
+    async def _answer_closed_book(self, question: str, **tallies: float) -> dspy.Prediction:
+        reply = await self.closed.acall(question=question)
+        return dspy.Prediction(answer=reply.answer, passages=(), tallies=self._tallies(**tallies))
 
     @staticmethod
     def _tallies(*, searched: float = 1, rounds: float = 0, candidates: float = 0) -> dict[str, float]:
         return {"selfrag_searched": searched, "selfrag_rounds": rounds, "selfrag_candidates": candidates}
 
-    async def _wanted(self, question: str) -> bool:
+    async def _needs_search(self, question: str) -> bool:
         """Whether to search; yes when the model's estimate cannot be read."""
         if self.knobs.gate != "adaptive":
             return bool(self.knobs.gate == "always")
-        said = await self.need.attempt(question=question)
+        reply = await self.need.try_call(question=question)
         least = self.knobs.selfrag_threshold
-        wanted = said is None or exceeds("selfrag_threshold", said.need.percent / 100, least)
+        wanted = reply is None or above("selfrag_threshold", reply.need.percent / 100, least)
         record(Note("search", "needed" if wanted else "not needed"))
         return wanted
 
-    async def _found(self, query: str) -> list[Passage]:
+    async def _retrieve(self, query: str) -> list[Passage]:
         hits = await self.search("local", query, self.knobs.top_k)
         return list(dict.fromkeys(hit.passage for hit in hits))
 
-    async def _best(self, question: str) -> dspy.Prediction:
+    async def _answer_scored(self, question: str) -> dspy.Prediction:
         """One answer from each passage, all at once, and the best of them."""
-        tried = await together(*(self._tried(question, p) for p in await self._found(question)))
+        tried = await together(*(self._try_passage(question, p) for p in await self._retrieve(question)))
         candidates = [candidate for candidate in tried if candidate is not None]
         if not candidates:
-            return await self._known(question)
-        best = self._picked(candidates)
+            return await self._answer_closed_book(question)
+        best = self._pick_best(candidates)
         record(Note("best", f"{best.passage.id} with {best.score:.3f} of {len(candidates)}"))
         tallies = self._tallies(candidates=len(candidates))
         return dspy.Prediction(answer=best.answer, passages=(best.passage,), tallies=tallies)
 
-    def _picked(self, candidates: list[Candidate]) -> Candidate:
+    def _pick_best(self, candidates: list[Candidate]) -> Candidate:
         """The candidate with the best score, or the best of those that share the answer of the best sum."""
         if self.knobs.pick == "sum":
             sums: dict[str, float] = {}
@@ -135,15 +135,15 @@ class SelfRag(RagProgram):
             candidates = [one for one in candidates if normalise(one.answer) == winner]
         return max(candidates, key=lambda one: one.score)
 
-    async def _tried(self, question: str, passage: Passage) -> Candidate | None:
+    async def _try_passage(self, question: str, passage: Passage) -> Candidate | None:
         """The answer that one passage gives, scored; None when there is none."""
-        if not self.fitting(self.answer, (passage,), question=question):
+        if not self.passages_that_fit(self.answer, (passage,), question=question):
             return None
-        said, relevance = await together(
-            self.answer.attempt(question=question, passages=[shown(passage)]),
+        reply, relevance = await together(
+            self.answer.try_call(question=question, passages=[format_passage(passage)]),
             self._relevance(question, passage),
         )
-        answer = said.answer.strip() if said is not None else ""
+        answer = reply.answer.strip() if reply is not None else ""
         if not answer:
             return None
         support, utility = await together(
@@ -152,77 +152,79 @@ class SelfRag(RagProgram):
         knobs = self.knobs
         score = knobs.w_rel * relevance + knobs.w_sup * support + knobs.w_use * utility
         if knobs.w_seq:
-            score += knobs.w_seq * mean_probability(field_tokens(said.logprobs, "answer", said.answer))
+            score += knobs.w_seq * mean_probability(field_tokens(reply.logprobs, "answer", reply.answer))
         return Candidate(passage, answer, score)
 
     async def _relevance(self, question: str, passage: Passage) -> float:
         """1 when the passage is relevant, else 0."""
         if self.knobs.form == "scored" and not self.knobs.w_rel:
             return 0.0
-        if not readable(self.relevance, (passage,), question):
+        if not passages_that_fit_alone(self.relevance, (passage,), question):
             return 0.0
-        said = await self.relevance.attempt(question=question, passage=shown(passage))
-        return float(said is not None and said.relevant)
+        reply = await self.relevance.try_call(question=question, passage=format_passage(passage))
+        return float(reply is not None and reply.relevant)
 
     async def _support(self, question: str, passages: tuple[Passage, ...], answer: str) -> float:
         """How far the passages back up the answer: 1, 0.5 or 0."""
         if self.knobs.form == "scored" and not self.knobs.w_sup:
             return 0.0
-        fit = self.fitting(self.support, passages, question=question, answer=answer)
+        fit = self.passages_that_fit(self.support, passages, question=question, answer=answer)
         if not fit:
             return 0.0
-        said = await self.support.attempt(question=question, passages=[shown(p) for p in fit], answer=answer)
-        return SUPPORT[said.support] if said is not None else 0.0
+        reply = await self.support.try_call(
+            question=question, passages=[format_passage(p) for p in fit], answer=answer
+        )
+        return SUPPORT[reply.support] if reply is not None else 0.0
 
     async def _utility(self, question: str, answer: str) -> float:
         """A utility of 1 to 5 as -1 to 1; 0, the middle, when it cannot be told."""
         if self.knobs.form == "scored" and not self.knobs.w_use:
             return 0.0
-        said = await self.utility.attempt(question=question, answer=answer)
-        return (int(said.utility) - 3) / 2 if said is not None else 0.0
+        reply = await self.utility.try_call(question=question, answer=answer)
+        return (int(reply.utility) - 3) / 2 if reply is not None else 0.0
 
-    async def _graph(self, question: str) -> dspy.Prediction:
+    async def _answer_graph(self, question: str) -> dspy.Prediction:
         """Search, keep what is relevant, answer, check; reword the query and try again when a check fails."""
         query, rounds = question, self.knobs.rounds
         answer = ""
         passages: tuple[Passage, ...] = ()
         for turn in range(1, rounds + 1):
-            said, kept = await self._round(question, query)
-            if said:
-                answer, passages = said, kept
-            if turn == rounds or (said and await self._good(question, kept, said)):
+            new_answer, new_passages = await self._round(question, query)
+            if new_answer:
+                answer, passages = new_answer, new_passages
+            if turn == rounds or (new_answer and await self._is_good(question, new_passages, new_answer)):
                 break
-            query = await self._reworded(question, query)
+            query = await self._reword(question, query)
         if not answer:
-            return await self._known(question, rounds=turn)
+            return await self._answer_closed_book(question, rounds=turn)
         return dspy.Prediction(
             answer=answer, passages=passages, tallies=self._tallies(rounds=turn, candidates=1)
         )
 
     async def _round(self, question: str, query: str) -> tuple[str, tuple[Passage, ...]]:
         """The answer from the relevant passages that `query` finds, empty when there is none, and those."""
-        found = await self._found(query)
-        grades = await together(*(self._relevance(question, p) for p in found))
-        kept = [p for p, grade in zip(found, grades, strict=True) if grade]
-        record(Note("relevant", f"{len(kept)} of {len(found)}"))
-        passages = self.fitting(self.answer, kept, question=question)
+        candidates = await self._retrieve(query)
+        grades = await together(*(self._relevance(question, p) for p in candidates))
+        relevant = [p for p, grade in zip(candidates, grades, strict=True) if grade]
+        record(Note("relevant", f"{len(relevant)} of {len(candidates)}"))
+        passages = self.passages_that_fit(self.answer, relevant, question=question)
         if not passages:
             return "", ()
-        said = await self.answer.attempt(question=question, passages=[shown(p) for p in passages])
-        return (said.answer.strip() if said is not None else ""), passages
+        reply = await self.answer.try_call(question=question, passages=[format_passage(p) for p in passages])
+        return (reply.answer.strip() if reply is not None else ""), passages
 
-    async def _good(self, question: str, passages: tuple[Passage, ...], answer: str) -> bool:
+    async def _is_good(self, question: str, passages: tuple[Passage, ...], answer: str) -> bool:
         """Whether the passages support the answer, at least in part, and it is useful."""
         support, utility = await together(
             self._support(question, passages, answer), self._utility(question, answer)
         )
         record(Note("check", f"support {support:g}, utility {utility:g}"))
-        return support > 0 and reaches("useful_from", 2 * utility + 3, self.knobs.useful_from)
+        return support > 0 and at_least("useful_from", 2 * utility + 3, self.knobs.useful_from)
 
-    async def _reworded(self, question: str, query: str) -> str:
+    async def _reword(self, question: str, query: str) -> str:
         """Another query; the old one when none was given."""
-        said = await self.query.attempt(question=question, query=query)
-        better = said.better_query.strip() if said is not None else ""
-        if said is not None and not better:
+        reply = await self.query.try_call(question=question, query=query)
+        better = reply.better_query.strip() if reply is not None else ""
+        if reply is not None and not better:
             counters.count(dropped=1)
         return better or query

@@ -36,25 +36,25 @@ class Vanilla(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
-        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what is found."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        said = await self.answered(self.answer, question, self._with_noise(question, hits))
-        return dspy.Prediction(answer=said.answer, passages=said.passages)
+        prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
 
     def _with_noise(self, question: str, hits: tuple[Hit, ...]) -> tuple[Passage, ...]:
-        found = [hit.passage for hit in hits]
+        passages = [hit.passage for hit in hits]
         if not self.knobs.noise_n:
-            return tuple(found)
-        taken = frozenset(p.parent for p in found)
+            return tuple(passages)
+        taken = frozenset(p.parent for p in passages)
         noise = self.local.sample(self.knobs.noise_n, seed=question, exclude=taken)
         if self.knobs.noise_pos == "end":
-            return (*found, *noise)
+            return (*passages, *noise)
         order = random.Random(f"noise {question}")
-        mixed = list(found)
+        mixed = list(passages)
         for passage in noise:
             mixed.insert(order.randrange(len(mixed) + 1), passage)
         return tuple(mixed)
@@ -73,18 +73,18 @@ class VanillaSources(RagProgram):
                     f"sources_used = {used!r} searches a source named {name!r} and none is configured: "
                     f"add [sources.{name}], or set sources_used to a source that is."
                 )
-        self.used = {name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap) for name in names}
-        self.answer = self.answering(with_question(ShortAnswer, knobs.query_pos))
+        self.used = {name: runtime.source(name).rechunk(knobs.chunk_size, knobs.overlap) for name in names}
+        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what all sources find."""
-        said = await self.answered(self.answer, question, await self._found(question))
-        return dspy.Prediction(answer=said.answer, passages=said.passages)
+        prediction = await self.answer_from(self.answer, question, await self._retrieve(question))
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
 
-    async def _found(self, question: str) -> tuple[Passage, ...]:
+    async def _retrieve(self, question: str) -> tuple[Passage, ...]:
         """The passages of every source used, in the order of the sources."""
         wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
-        found = await together(
+        hit_lists = await together(
             *(self.search(name, question, wanted[name], source=source) for name, source in self.used.items())
         )
-        return tuple(dict.fromkeys(hit.passage for hits in found for hit in hits))
+        return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))

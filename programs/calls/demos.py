@@ -5,8 +5,8 @@ passage, among the demonstrations of its predictor alone. Nothing is random: equ
 demonstrations in the order in which they are held.
 
 Teacher forcing: a known answer stands in for the model's reply, so that a run can be shown as an example.
-Inside `forcing`, a typed call whose outputs are all known gives those and sends nothing; every other call is
-answered as ever. The trace of such a run is what a run with the right answer would have been.
+Inside `forced_outputs`, a typed call whose outputs are all known gives those and sends nothing; every other
+call is answered as ever. The trace of such a run is what a run with the right answer would have been.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import dspy
 from dspy.adapters.utils import serialize_for_json
 
-from ragc.corpora.sources.bm25 import lucene
+from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 
 
@@ -53,13 +53,13 @@ ASKED = ("question", "query")
 """The inputs that hold what is asked; a call without one is compared by all its inputs."""
 
 
-def ranked(demos: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any]) -> tuple[int, ...]:
+def nearest_first(demos: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any]) -> tuple[int, ...]:
     """The places of `demos`, nearest first to a call with `inputs`, values by field name."""
-    asked = next((name for name in ASKED if name in inputs), "")
-    fields = (asked,) if asked else tuple(inputs)
+    field = next((name for name in ASKED if name in inputs), "")
+    fields = (field,) if field else tuple(inputs)
     documents = [_terms(_text(demo, fields)) for demo in demos]
-    scores = lucene(query_terms(_text(inputs, fields)), documents)
-    return tuple(sorted(range(len(demos)), key=lambda place: -scores[place]))
+    scores = bm25_scores(query_terms(_text(inputs, fields)), documents)
+    return tuple(sorted(range(len(demos)), key=lambda at: -scores[at]))
 
 
 def _text(values: Mapping[str, Any], fields: Sequence[str]) -> str:
@@ -75,7 +75,7 @@ _known: ContextVar[Mapping[str, Any] | None] = ContextVar("ragc_forced", default
 
 
 @contextmanager
-def forcing(outputs: Mapping[str, Any]) -> Iterator[None]:
+def forced_outputs(outputs: Mapping[str, Any]) -> Iterator[None]:
     """Give `outputs` (values by field name) in the place of replies, in this context and its tasks."""
     token = _known.set(dict(outputs))
     try:
@@ -84,7 +84,7 @@ def forcing(outputs: Mapping[str, Any]) -> Iterator[None]:
         _known.reset(token)
 
 
-def forced(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+def forced_values(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The known values of all output `fields`; None when one is not known or nothing is forced."""
     known = _known.get()
     if known is None or not fields.keys() <= known.keys():

@@ -31,19 +31,19 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     without its inputs.
     """
     target = call.runtime.target(call.role)
-    room = target.context_tokens
+    limit = target.context_tokens
     cut = dict(inputs)
-    while (size := call.size(**cut)) > room:
-        place, text = max(_texts(cut), key=lambda found: len(found[1]), default=(("", None), ""))
+    while (size := call.size(**cut)) > limit:
+        slot, text = max(_texts(cut), key=lambda item: len(item[1]), default=(("", None), ""))
         if len(text) <= _LEAST:
             raise UsageError(
                 f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
-                f"and the context of {target.name} holds {room}; show fewer demonstrations (knob icl_n), or "
+                f"and the context of {target.name} holds {limit}; show fewer demonstrations (knob icl_n), or "
                 "use a target with a larger context."
             )
         tokens = max(1, target.count_tokens(text))
-        kept = int(len(text) * (1 - (size - room) / tokens)) - 8
-        cut = _replaced(cut, place, text[: max(_LEAST, min(kept, len(text) - 1))])
+        length = int(len(text) * (1 - (size - limit) / tokens)) - 8
+        cut = _replace_text(cut, slot, text[: max(_LEAST, min(length, len(text) - 1))])
     if cut != inputs:
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))
@@ -58,8 +58,8 @@ def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Place, str]]:
             yield from (((name, at), item) for at, item in enumerate(value) if isinstance(item, str))
 
 
-def _replaced(inputs: dict[str, Any], place: Place, text: str) -> dict[str, Any]:
-    name, at = place
+def _replace_text(inputs: dict[str, Any], slot: Place, text: str) -> dict[str, Any]:
+    name, at = slot
     if at is None:
         return {**inputs, name: text}
     items = list(inputs[name])

@@ -17,7 +17,7 @@ import pydantic
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure, UnknownName
-from ragc.programs.calls.replies import LONGEST, nested, whole
+from ragc.programs.calls.replies import LONGEST, is_too_deep, whole
 from ragc.programs.knobs import LAYOUTS
 
 JSON_LAYOUTS = frozenset({"minimal", "json"})
@@ -39,11 +39,13 @@ class MinimalAdapter(dspy.JSONAdapter):
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions, then one line for each output field."""
-        wanted = "\n".join(self._wanted(name, info) for name, info in signature.output_fields.items())
+        wanted = "\n".join(
+            self._describe_output(name, info) for name, info in signature.output_fields.items()
+        )
         return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
 
     @staticmethod
-    def _wanted(name: str, info: Any) -> str:
+    def _describe_output(name: str, info: Any) -> str:
         desc = (info.json_schema_extra or {}).get("desc") or ""
         about = "" if desc == f"${{{name}}}" else f": {desc}"
         kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
@@ -135,7 +137,7 @@ def adapter(layout: str) -> Any:
 def read_laid_out(signature: Any, text: str, layout: str) -> dict[str, Any]:
     """The typed outputs in a reply of `layout`, one that is not JSON, by field name. Raises ParseFailure."""
     missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
-    if len(text) > LONGEST or nested(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
+    if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
         raise missing
     try:
         return {name: _whole(value) for name, value in adapter(layout).parse(signature, text).items()}

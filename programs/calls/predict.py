@@ -15,10 +15,19 @@ import dspy
 from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
-from ragc.programs.calls.demos import forced
+from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.fit_context import cut_to_fit
-from ragc.programs.calls.prompt import Prompted
-from ragc.programs.calls.replay import Memo, Outcome, Recording, fresh, key_of, mark, memo_of, shown
+from ragc.programs.calls.prompt import TypedPrompt
+from ragc.programs.calls.replay import (
+    ReadReply,
+    Recording,
+    ReplayCache,
+    call_key,
+    fresh,
+    prompt_digest,
+    replay_cache_of,
+    to_plain,
+)
 from ragc.targets.base import ChatRequest, Sampling
 from ragc.targets.gateway import Answer
 from ragc.targets.openai_wire import is_context_error
@@ -27,7 +36,7 @@ _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Invocation:
     """One call: its place in the trace, its inputs, how its reply is drawn, and its key in the memo."""
 
     spot: tuple[trace.Run, tuple[int, ...]] | None
@@ -37,20 +46,22 @@ class _Asked:
     key: str | None = None
 
 
-class RagPredict(Prompted):
+class RagPredict(TypedPrompt):
     """A typed call with the role, sampling and layout of its program."""
 
     @property
-    def _memo(self) -> Memo:
-        return memo_of(self.runtime.gateway.store)
+    def _memo(self) -> ReplayCache:
+        return replay_cache_of(self.runtime.gateway.store)
 
     def _key(self, inputs: dict[str, Any], sampling: Sampling, sample: int) -> str | None:
         """The memo's key of a call; None when it must go the long way."""
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
-        wording, target = self.rendered.wording, runtime.target(self.role)
-        return key_of(mark(self.printed, wording, sampling, self.logprobs, target), sample, inputs)
+        wording, target = self.template.wording, runtime.target(self.role)
+        return call_key(
+            prompt_digest(self.cached_fingerprint, wording, sampling, self.logprobs, target), sample, inputs
+        )
 
     def fits(self, **inputs: Any) -> bool:
         """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
@@ -59,10 +70,10 @@ class RagPredict(Prompted):
         if size is None:
             size = self.size(**inputs)
             if key:
-                self._memo.sized(key, size)
+                self._memo.put_size(key, size)
         return size <= self.runtime.target(self.role).context_tokens
 
-    async def attempt(self, **inputs: Any) -> Any:
+    async def try_call(self, **inputs: Any) -> Any:
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
         try:
             return await self.acall(**inputs)
@@ -72,97 +83,97 @@ class RagPredict(Prompted):
 
     def __call__(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
-        if args or _watched(self):
+        if args or _is_watched(self):
             return super().__call__(*args, **inputs)
         return self.forward(**inputs)
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """One typed call, as `aforward`. May be awaited on any loop."""
-        if args or _watched(self):
+        if args or _is_watched(self):
             return await super().acall(*args, **inputs)
         return await self.aforward(**inputs)
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
-        if event_loop.inside():
+        if event_loop.is_on_loop():
             return event_loop.run(self.aforward(**kwargs))
-        asked = self._asked(kwargs)
-        known = self._at_once(asked)
-        return event_loop.run(self._answered(asked)) if known is None else known
+        invocation = self._prepare(kwargs)
+        known = self._answer_from_memory(invocation)
+        return event_loop.run(self._answer(invocation)) if known is None else known
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
         """One typed call. Raises ParseFailure when the second reply cannot be read either."""
-        asked = self._asked(kwargs)
-        known = self._at_once(asked)
-        return await self._answered(asked) if known is None else known
+        invocation = self._prepare(kwargs)
+        known = self._answer_from_memory(invocation)
+        return await self._answer(invocation) if known is None else known
 
-    def _asked(self, kwargs: dict[str, Any]) -> _Asked:
-        spot = trace.place()
+    def _prepare(self, kwargs: dict[str, Any]) -> _Invocation:
+        spot = trace.allocate_position()
         config = kwargs.pop("config", None)
         for special in _SPECIAL & kwargs.keys():
             del kwargs[special]
-        return _Asked(spot, kwargs, *self.drawn(config))
+        return _Invocation(spot, kwargs, *self.sampling_for(config))
 
-    def _at_once(self, asked: _Asked) -> dspy.Prediction | None:
+    def _answer_from_memory(self, invocation: _Invocation) -> dspy.Prediction | None:
         """What is known without waiting: forced outputs, or a call that memory holds.
 
         Whoever has callbacks is shown everything, and so nothing is replayed whole.
         """
-        known = forced(self.rendered.outputs)
+        known = forced_values(self.template.outputs)
         if known is not None:
-            return self._recorded(asked, asked.inputs, known, known)
+            return self._record(invocation, invocation.inputs, known, known)
         if not (self.callbacks or dspy.settings.callbacks):
-            asked.key = self._key(asked.inputs, asked.sampling, asked.sample)
+            invocation.key = self._key(invocation.inputs, invocation.sampling, invocation.sample)
         gateway = self.runtime.gateway
-        if asked.key is None or not gateway.charges_anywhere:
+        if invocation.key is None or not gateway.charges_anywhere:
             return None
-        found = memo_of(gateway.store).held(asked.key, self.rendered.fields)
-        if found is None:
+        outcome = replay_cache_of(gateway.store).recall(invocation.key, self.template.fields)
+        if outcome is None:
             return None
-        gateway.replay(found.recording.answers)
-        return self._replayed(asked, found)
+        gateway.replay(outcome.recording.answers)
+        return self._replay(invocation, outcome)
 
-    async def _answered(self, asked: _Asked) -> dspy.Prediction:
+    async def _answer(self, invocation: _Invocation) -> dspy.Prediction:
         """A call that the store holds, or that is sent."""
-        if asked.key is not None:
-            found = await event_loop.bridge(self._found(asked.key))
-            if found is not None:
-                return self._replayed(asked, found)
-        inputs, messages = asked.inputs, self.messages(**asked.inputs)
+        if invocation.key is not None:
+            cached_outcome = await event_loop.on_loop(self._find_recorded(invocation.key))
+            if cached_outcome is not None:
+                return self._replay(invocation, cached_outcome)
+        inputs, messages = invocation.inputs, self.messages(**invocation.inputs)
         if not self.surely_fits(messages):
             inputs, messages = cut_to_fit(self, inputs)
-        request = self.chat_request(messages, asked.sampling, asked.sample)
-        outcome = await self._sent(request, cut=inputs != asked.inputs)
+        request = self.chat_request(messages, invocation.sampling, invocation.sample)
+        outcome = await self._send(request, cut=inputs != invocation.inputs)
         # What a fallback answered stands under the fallback's name only.
         by_fallback = any(answer.fallback for answer in outcome.recording.answers)
-        if asked.key is not None and not by_fallback:
-            await event_loop.bridge(self._memo.keep(asked.key, outcome))
-        return self._told(asked, inputs, outcome)
+        if invocation.key is not None and not by_fallback:
+            await event_loop.on_loop(self._memo.keep(invocation.key, outcome))
+        return self._to_prediction(invocation, inputs, outcome)
 
-    async def _found(self, key: str) -> Outcome | None:
+    async def _find_recorded(self, key: str) -> ReadReply | None:
         """The call under `key` as memory or the store holds it, charged. On the process's loop."""
-        found = self._memo.held(key, self.rendered.fields) or await self._memo.find(key, self._read)
-        if found is not None:
-            self.runtime.gateway.replay(found.recording.answers)
-        return found
+        outcome = self._memo.recall(key, self.template.fields) or await self._memo.find(key, self._read)
+        if outcome is not None:
+            self.runtime.gateway.replay(outcome.recording.answers)
+        return outcome
 
-    async def _sent(self, request: ChatRequest, *, cut: bool) -> Outcome:
+    async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
         """What comes of `request`, asked for once more when the first reply cannot be read."""
         gateway, target = self.runtime.gateway, self.runtime.target(self.role)
         answers = [await gateway.ask(target, request)]
-        outputs, error = self.parsed(answers[0].reply)
+        outputs, error = self.parse_reply(answers[0].reply)
         failure = error
         if outputs is None:
-            repaired = await self._repaired(self.once_more(request, answers[0].reply, error))
+            repaired = await self._repair(self.repair_request(request, answers[0].reply, error))
             if repaired is not None:
                 counters.count(repairs=1)
                 answers.append(repaired)
-                outputs, failure = self.parsed(repaired.reply, again=True)
+                outputs, failure = self.parse_reply(repaired.reply, again=True)
         _track_usage(target.model, answers)
-        kept = tuple(answer._replace(replayed=True) for answer in answers)
-        return self._outcome(Recording(kept, error, cut), outputs, failure)
+        replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
+        return self._outcome(Recording(replayed_answers, error, cut), outputs, failure)
 
-    async def _repaired(self, request: ChatRequest) -> Answer | None:
+    async def _repair(self, request: ChatRequest) -> Answer | None:
         """The answer to `request`, which shows a reply again; None where that does not fit the context."""
         target = self.runtime.target(self.role)
         size = sum(target.count_tokens(message.content) for message in request.messages)
@@ -177,76 +188,78 @@ class RagPredict(Prompted):
                 raise
             return None
 
-    def _read(self, recording: Recording) -> Outcome | None:
+    def _read(self, recording: Recording) -> ReadReply | None:
         """What `recording` says to this signature; None when it would ask for something else."""
         first, *second = recording.answers
-        outputs, failure = self.parsed(first.reply)
+        outputs, failure = self.parse_reply(first.reply)
         if outputs is not None:
             recording = Recording((first,), "", recording.cut)
         elif failure != recording.error:
             return None
         elif second:
-            outputs, failure = self.parsed(second[0].reply, again=True)
+            outputs, failure = self.parse_reply(second[0].reply, again=True)
         return self._outcome(recording, outputs, failure)
 
-    def _outcome(self, recording: Recording, outputs: dict[str, Any] | None, failure: str) -> Outcome:
+    def _outcome(self, recording: Recording, outputs: dict[str, Any] | None, failure: str) -> ReadReply:
         read = outputs or {}
-        return Outcome(recording, read, shown(read), failure, self.rendered.fields)
+        return ReadReply(recording, read, to_plain(read), failure, self.template.fields)
 
-    def _replayed(self, asked: _Asked, found: Outcome) -> dspy.Prediction:
-        """The prediction of a call that was `found`, and is charged."""
-        inputs = cut_to_fit(self, asked.inputs)[0] if found.recording.cut else asked.inputs
-        counters.count(memo=1, repairs=len(found.recording.answers) - 1)
-        return self._told(asked, inputs, found)
+    def _replay(self, invocation: _Invocation, outcome: ReadReply) -> dspy.Prediction:
+        """The prediction of a call that was `outcome`, and is charged."""
+        inputs = cut_to_fit(self, invocation.inputs)[0] if outcome.recording.cut else invocation.inputs
+        counters.count(memo=1, repairs=len(outcome.recording.answers) - 1)
+        return self._to_prediction(invocation, inputs, outcome)
 
-    def _told(self, asked: _Asked, inputs: dict[str, Any], outcome: Outcome) -> dspy.Prediction:
+    def _to_prediction(
+        self, invocation: _Invocation, inputs: dict[str, Any], outcome: ReadReply
+    ) -> dspy.Prediction:
         """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
         if outcome.failure:
-            self._unread(asked, outcome)
+            self._record_unreadable(invocation, outcome)
             raise ParseFailure(outcome.failure)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
-        return self._recorded(asked, inputs, outputs, outcome.shown, outcome.recording.answers)
+        return self._record(invocation, inputs, outputs, outcome.shown, outcome.recording.answers)
 
-    def _unread(self, asked: _Asked, outcome: Outcome) -> None:
+    def _record_unreadable(self, invocation: _Invocation, outcome: ReadReply) -> None:
         """Record what a call cost whose reply could not be read."""
-        if asked.spot is None:
+        if invocation.spot is None:
             return
         spent = [answer.reply.usage for answer in outcome.recording.answers]
-        event = trace.Unread(
+        event = trace.UnreadableReply(
             self.name,
             f"unreadable: {outcome.failure}",
-            asked.spot[1],
+            invocation.spot[1],
             self.role,
             len(spent),
             sum(usage.prompt for usage in spent),
             sum(usage.completion for usage in spent),
         )
-        asked.spot[0].add(asked.spot[1], event)
+        invocation.spot[0].add(invocation.spot[1], event)
 
-    def _recorded(
+    def _record(
         self,
-        asked: _Asked,
+        invocation: _Invocation,
         inputs: dict[str, Any],
         outputs: dict[str, Any],
-        told: Mapping[str, Any],
+        shown_outputs: Mapping[str, Any],
         answers: Sequence[Answer] = (),
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
             prediction["logprobs"] = answers[-1].reply.logprobs if answers else ()
-        if asked.spot is not None:
+        if invocation.spot is not None:
             event = trace.Call(
                 self.name,
                 self.role,
-                shown(inputs),
-                shown(told),
+                to_plain(inputs),
+                to_plain(shown_outputs),
                 truncated=bool(answers) and answers[-1].reply.finish == "length",
                 repaired=len(answers) > 1,
                 prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),
-                at=asked.spot[1],
+                at=invocation.spot[1],
             )
-            asked.spot[0].add(asked.spot[1], event, (self, dict(inputs), prediction))
+            invocation.spot[0].add(invocation.spot[1], event, (self, dict(inputs), prediction))
         elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:
             if len(entries) >= dspy.settings.max_trace_size:  # as DSPy does, the oldest goes
                 del entries[0]
@@ -254,7 +267,7 @@ class RagPredict(Prompted):
         return prediction
 
 
-def _watched(call: RagPredict) -> bool:
+def _is_watched(call: RagPredict) -> bool:
     """Whether anybody looks at DSPy's own bookkeeping of a call, which costs more than a replayed one."""
     settings = dspy.settings
     return bool(call.callbacks or settings.callbacks or settings.track_usage)

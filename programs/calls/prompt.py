@@ -15,7 +15,7 @@ import dspy
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.demos import FrozenDemos, plain, ranked
+from ragc.programs.calls.demos import FrozenDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import read_json, reply_schema
 from ragc.programs.runtime import Runtime
@@ -23,7 +23,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class PromptTemplate:
     """Instructions and demonstrations as messages.
 
     `fingerprint` is a digest of all that shapes the prompt apart from the inputs, `wording` tells what is
@@ -41,12 +41,12 @@ class Rendered:
     of: tuple[str, int]
 
 
-def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) -> Rendered:
+def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) -> PromptTemplate:
     """The messages of `signature` and the first `max_demos` of `demos` in `layout`."""
     style = adapter(layout)
     extras = [(name, info.json_schema_extra or {}) for name, info in signature.input_fields.items()]
     echoes = tuple((name, extra["echo"]) for name, extra in extras if extra.get("echo"))
-    shown = [echoed(plain(demo), echoes) for demo in demos[:max_demos]]
+    shown = [fill_echoes(plain(demo), echoes) for demo in demos[:max_demos]]
     messages = [{"role": "system", "content": style.format_system_message(signature)}]
     messages += style.format_demos(signature, shown)
     prefix = tuple(Message(m["role"], m["content"]) for m in messages)
@@ -54,10 +54,10 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
     mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, layout])
     outputs = signature.output_fields
     read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
-    return Rendered(prefix, mark, repr(extras), echoes, outputs, read, (layout, max_demos))
+    return PromptTemplate(prefix, mark, repr(extras), echoes, outputs, read, (layout, max_demos))
 
 
-def echoed(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def fill_echoes(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """`values` with every input that repeats another filled in."""
     return {**values, **{name: values[of] for name, of in echoes if of in values}}
 
@@ -79,7 +79,7 @@ _AGAIN = (
 )
 
 
-class Prompted(dspy.Predict):
+class TypedPrompt(dspy.Predict):
     """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
 
     Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
@@ -102,9 +102,9 @@ class Prompted(dspy.Predict):
         max_demos: int = 16,
         logprobs: bool = False,
     ) -> None:
-        self._rendered: Rendered | None = None
-        self._printed: tuple[Rendered | None, str] = (None, "")
-        self._views: tuple[Rendered | None, dict[tuple[int, ...], Prompted]] = (None, {})
+        self._rendered: PromptTemplate | None = None
+        self._printed: tuple[PromptTemplate | None, str] = (None, "")
+        self._views: tuple[PromptTemplate | None, dict[tuple[int, ...], TypedPrompt]] = (None, {})
         self._nearest = 0
         self.runtime, self.layout = runtime, layout
         self.role: Role = role
@@ -152,21 +152,21 @@ class Prompted(dspy.Predict):
     def fingerprint(self) -> str:
         """A digest of all that shapes the prompt apart from the inputs."""
         if not self._nearest:
-            return self.rendered.fingerprint
-        return digest([self.rendered.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
+            return self.template.fingerprint
+        return digest([self.template.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
 
     @property
-    def rendered(self) -> Rendered:
+    def template(self) -> PromptTemplate:
         """What stays the same between calls, made when it is first needed."""
-        found, wanted = self._rendered, (self.layout, self.max_demos)
-        if found is None or found.of != wanted:
-            found = self._rendered = render(self._signature, self._demos, *wanted)
-        return found
+        rendering, wanted = self._rendered, (self.layout, self.max_demos)
+        if rendering is None or rendering.of != wanted:
+            rendering = self._rendered = render(self._signature, self._demos, *wanted)
+        return rendering
 
     @property
-    def printed(self) -> str:
+    def cached_fingerprint(self) -> str:
         """The `fingerprint`, worked out once for what is rendered."""
-        rendered = self.rendered
+        rendered = self.template
         if self._printed[0] is not rendered:
             self._printed = (rendered, self.fingerprint)
         return self._printed[1]
@@ -174,28 +174,28 @@ class Prompted(dspy.Predict):
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
         if self._nearest:
-            places = ranked(self._demos, inputs)[: min(self._nearest, self.max_demos)]
+            places = nearest_first(self._demos, inputs)[: min(self._nearest, self.max_demos)]
             return self.view(places[::-1]).messages(**inputs)
-        style, rendered = adapter(self.layout), self.rendered
-        shown = echoed(inputs, rendered.echoes)
+        style, rendered = adapter(self.layout), self.template
+        shown = fill_echoes(inputs, rendered.echoes)
         content = style.format_user_message_content(self._signature, shown, main_request=True)
         return (*rendered.prefix, Message("user", content))
 
     @property
-    def told(self) -> Any:
+    def signature_sent(self) -> Any:
         """The signature as it is sent."""
         return self._signature
 
-    def view(self, places: tuple[int, ...]) -> Prompted:
+    def view(self, places: tuple[int, ...]) -> TypedPrompt:
         """The same prompt with the demonstrations at `places`, in that order; made once for each choice."""
         rendered, views = self._views
-        if rendered is not self.rendered or len(views) >= VIEWS:
+        if rendered is not self.template or len(views) >= VIEWS:
             views = {}
-            self._views = (self.rendered, views)
+            self._views = (self.template, views)
         if places not in views:
-            made = Prompted(self.told, self.runtime, layout=self.layout, max_demos=len(places))
-            made.demos = [self._demos[place] for place in places]
-            views[places] = made
+            prompt = TypedPrompt(self.signature_sent, self.runtime, layout=self.layout, max_demos=len(places))
+            prompt.demos = [self._demos[at] for at in places]
+            views[places] = prompt
         return views[places]
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
@@ -209,9 +209,9 @@ class Prompted(dspy.Predict):
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        return self.chat_request(self.messages(**inputs), *self.drawn(config))
+        return self.chat_request(self.messages(**inputs), *self.sampling_for(config))
 
-    def drawn(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
+    def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
         """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
         chosen = {**self.config, **(config or {})}
         if not chosen:
@@ -242,7 +242,7 @@ class Prompted(dspy.Predict):
         most = sum(len(message.content.encode()) + _AROUND for message in messages)
         return most + self.sampling.max_tokens <= self.runtime.target(self.role).context_tokens
 
-    def once_more(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
+    def repair_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
         """The request for a reply that can be read."""
         fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
         again = Message("user", _AGAIN.format(error=error, fields=fields))
@@ -250,7 +250,7 @@ class Prompted(dspy.Predict):
         able = "schema" in self.runtime.target(self.role).capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
-    def parsed(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
+    def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
         """The typed outputs in `reply`, or None and why not. The second reply (`again`) is always JSON."""
         try:
             if again or self.layout in JSON_LAYOUTS:

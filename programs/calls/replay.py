@@ -61,17 +61,17 @@ class Recording:
         try:
             value = json.loads(text)
             answers = tuple(Answer(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
-            made = cls(answers, str(value["error"]), bool(value["cut"]))
+            recording = cls(answers, str(value["error"]), bool(value["cut"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
-        return made if 1 <= len(answers) <= 2 else None
+        return recording if 1 <= len(answers) <= 2 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReadReply:
     """A recording and what was read from it: `outputs` by field name, or the `failure` to read them.
 
-    `shown` are the outputs as JSON values, `fields` the output fields they were read by.
+    `to_plain` are the outputs as JSON values, `fields` the output fields they were read by.
     """
 
     recording: Recording
@@ -81,21 +81,21 @@ class Outcome:
     fields: tuple[Any, ...]
 
 
-class Memo:
+class ReplayCache:
     """The recordings of one call store, `entries` of them in memory. To be changed on the process's loop."""
 
     def __init__(self, store: CallStore, entries: int = _ENTRIES) -> None:
         self._store: CallStore = proxy(store)
         self._entries = entries
-        self._held: dict[str, Outcome] = {}
+        self._held: dict[str, ReadReply] = {}
         self.sizes: dict[str, int] = {}
 
-    def held(self, key: str, fields: tuple[Any, ...]) -> Outcome | None:
+    def recall(self, key: str, fields: tuple[Any, ...]) -> ReadReply | None:
         """What memory holds under `key` as read by `fields`, or None. Safe in any thread."""
-        found = self._held.get(key)
-        return found if found is not None and found.fields == fields else None
+        outcome = self._held.get(key)
+        return outcome if outcome is not None and outcome.fields == fields else None
 
-    async def find(self, key: str, read: Callable[[Recording], Outcome | None]) -> Outcome | None:
+    async def find(self, key: str, read: Callable[[Recording], ReadReply | None]) -> ReadReply | None:
         """The recording under `key` as `read` reads it; None when there is none, or it cannot."""
         known = self._held.get(key)
         if known is not None:
@@ -108,37 +108,37 @@ class Memo:
             self._hold(key, outcome)
         return outcome
 
-    async def keep(self, key: str, outcome: Outcome) -> None:
+    async def keep(self, key: str, outcome: ReadReply) -> None:
         """Hold `outcome` under `key`, and write its recording to the store. Raises StoreError."""
         self._hold(key, outcome)
         await self._store.write(key, outcome.recording.to_text())
 
-    def _hold(self, key: str, outcome: Outcome) -> None:
-        _bounded(self._held, key, outcome, self._entries)
+    def _hold(self, key: str, outcome: ReadReply) -> None:
+        _put_bounded(self._held, key, outcome, self._entries)
 
-    def sized(self, key: str, size: int) -> None:
+    def put_size(self, key: str, size: int) -> None:
         """Remember that the call under `key` takes `size` tokens."""
-        _bounded(self.sizes, key, size, self._entries)
+        _put_bounded(self.sizes, key, size, self._entries)
 
 
-def _bounded(table: dict[str, Any], key: str, value: Any, most: int) -> None:
+def _put_bounded(table: dict[str, Any], key: str, value: Any, most: int) -> None:
     table[key] = value
     if len(table) > most:
         table.pop(next(iter(table)), None)
 
 
-_memos: WeakKeyDictionary[CallStore, Memo] = WeakKeyDictionary()
+_memos: WeakKeyDictionary[CallStore, ReplayCache] = WeakKeyDictionary()
 
 
-def memo_of(store: CallStore) -> Memo:
+def replay_cache_of(store: CallStore) -> ReplayCache:
     """The memo of `store`, the same for every program that uses it."""
-    found = _memos.get(store)
-    if found is None:
-        found = _memos[store] = Memo(store)
-    return found
+    replay_cache = _memos.get(store)
+    if replay_cache is None:
+        replay_cache = _memos[store] = ReplayCache(store)
+    return replay_cache
 
 
-def mark(fingerprint: str, wording: str, sampling: Sampling, logprobs: bool, target: Target) -> str:
+def prompt_digest(fingerprint: str, wording: str, sampling: Sampling, logprobs: bool, target: Target) -> str:
     """A digest of all that shapes a typed call and its reading, apart from its inputs and the draw.
 
     `fingerprint` is the predictor's, `wording` what else decides how its inputs are shown. Of the target
@@ -172,7 +172,7 @@ def _code() -> str:
     return digest([__version__, libraries, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]])
 
 
-def key_of(mark: str, sample: int, inputs: Mapping[str, Any]) -> str | None:
+def call_key(mark: str, sample: int, inputs: Mapping[str, Any]) -> str | None:
     """The store's key of a call with `inputs`, the draw `sample` of it.
 
     None when the inputs hold anything but texts, finite numbers, truth values, None, and lists and
@@ -198,7 +198,7 @@ def _is_json(value: Any) -> bool:
     return kind is float and math.isfinite(value)
 
 
-def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """What `plain` makes of `values`, without its pydantic where they are JSON values already."""
     if all(map(_is_json, values.values())) and "augmented" not in values:
         return {name: fresh(value) for name, value in values.items()}

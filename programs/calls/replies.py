@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from ragc.errors import ParseFailure
 from ragc.targets.base import TokenLogprob
-from ragc.targets.sound import well_formed
+from ragc.targets.sound import repair_surrogates
 
 LONGEST = 100_000
 """Characters of a reply that are read into typed outputs."""
@@ -77,21 +77,23 @@ def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str
     """
     if len(text) > LONGEST:
         raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
-    if nested(text):
+    if is_too_deep(text):
         raise ParseFailure(
-            f"A reply opens more than {DEEPEST} brackets inside each other. It {_began(text)}."
+            f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
     model = output_model(signature)
     try:
-        made = model.model_validate_json(text)
+        outputs = model.model_validate_json(text)
     except pydantic.ValidationError:
-        made = _mended(model, text, truncated)
+        outputs = _mend(model, text, truncated)
     except Exception as error:
-        raise ParseFailure(f"A reply cannot be read ({type(error).__name__}). It {_began(text)}.") from error
-    return {name: getattr(made, name) for name in signature.output_fields}
+        raise ParseFailure(
+            f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
+        ) from error
+    return {name: getattr(outputs, name) for name in signature.output_fields}
 
 
-def nested(text: str) -> bool:
+def is_too_deep(text: str) -> bool:
     """Whether `text` opens more than `DEEPEST` brackets inside each other, wherever they stand in it."""
     if text.count("[") + text.count("{") + text.count("(") <= DEEPEST:
         return False
@@ -103,7 +105,7 @@ def nested(text: str) -> bool:
     return False
 
 
-def _mended(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pydantic.BaseModel:
+def _mend(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pydantic.BaseModel:
     try:
         value = whole(json_repair.loads(text))
         if truncated and isinstance(value, dict):
@@ -115,25 +117,27 @@ def _mended(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pyda
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
         raise ParseFailure(
-            f"A reply does not fit its signature: {where}: {first['msg']}. It {_began(text)}."
+            f"A reply does not fit its signature: {where}: {first['msg']}. It {_beginning(text)}."
         ) from error
     except Exception as error:  # json_repair, and validators of signatures, may raise anything
-        raise ParseFailure(f"A reply cannot be read ({type(error).__name__}). It {_began(text)}.") from error
+        raise ParseFailure(
+            f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
+        ) from error
 
 
 def whole(value: Any) -> Any:
     """`value`, of JSON, with every text in it well formed: an escape may name half of a surrogate pair."""
     if isinstance(value, str):
-        return well_formed(value)
+        return repair_surrogates(value)
     if isinstance(value, list):
         return [whole(item) for item in value]
     if isinstance(value, dict):
-        return {well_formed(str(name)): whole(item) for name, item in value.items()}
+        return {repair_surrogates(str(name)): whole(item) for name, item in value.items()}
     return value
 
 
-def _began(text: str) -> str:
-    return f"began {json.dumps(well_formed(text[:80]), ensure_ascii=False)}"
+def _beginning(text: str) -> str:
+    return f"began {json.dumps(repair_surrogates(text[:80]), ensure_ascii=False)}"
 
 
 _ESCAPE = re.compile(
@@ -162,27 +166,27 @@ def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple
 def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
     raw = "".join(token.token for token in tokens)
     for spelled in (*_json_values(raw, field), *_plain(raw, field, text)):
-        if mended := _respelled(spelled, text):
-            return _cut(tokens, mended)
+        if mended := _respell(spelled, text):
+            return _crop_tokens(tokens, mended)
     return ()
 
 
-def _respelled(spelled: Spelled, text: str) -> Spelled:
+def _respell(spelled: Spelled, text: str) -> Spelled:
     """`spelled` with what is broken in it taken from `text`; empty when it does not spell `text`.
 
     Tokens that share the bytes of a character show it broken, so only ASCII must agree.
     """
-    found, text = "".join(char for char, _ in spelled), text.strip()
-    if found.strip() == text:
+    spelling, text = "".join(char for char, _ in spelled), text.strip()
+    if spelling.strip() == text:
         return spelled
-    shown, meant = _BEYOND_ASCII.split(found.strip()), _BEYOND_ASCII.split(text)
+    shown, meant = _BEYOND_ASCII.split(spelling.strip()), _BEYOND_ASCII.split(text)
     if len(shown) == 1 or shown[::2] != meant[::2]:
         return []
     parts: list[str] = []
     for broken, whole in zip(shown, meant, strict=True):
         last = len(broken) - 1
         parts += [whole[i:] if i == last else whole[i : i + 1] for i in range(len(broken))]
-    first = len(found) - len(found.lstrip())
+    first = len(spelling) - len(spelling.lstrip())
     return [(part, spelled[i][1]) for i, part in enumerate(parts, first)]
 
 
@@ -206,8 +210,8 @@ def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
             yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
 
 
-def _cut(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:
-    kept: list[TokenLogprob] = []
+def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:
+    cut_tokens: list[TokenLogprob] = []
     left, start = iter(spelled), 0
     char = next(left, None)
     for token in tokens:
@@ -216,9 +220,9 @@ def _cut(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob
             parts.append(char[0])
             char = next(left, None)
         if parts:
-            kept.append(TokenLogprob("".join(parts), token.logprob))
+            cut_tokens.append(TokenLogprob("".join(parts), token.logprob))
         start = end
-    return tuple(kept)
+    return tuple(cut_tokens)
 
 
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import CITING, AnswerKnobs, When, again, choice, integer, real, switch
+from ragc.programs.knobs import CITING, AnswerKnobs, When, choice, integer, real, redeclare, switch
 from ragc.programs.method import Method
 
-_MORE_ROUNDS = When("rounds", above=1)
+_MORE_ROUNDS = When("rounds", greater_than=1)
 _SCQU = When("scqu", values=(True,))
 
 
@@ -21,7 +21,7 @@ _SCQU = When("scqu", values=(True,))
 class GGatrievalKnobs(AnswerKnobs):
     """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
 
-    answer_format: str = again(
+    answer_format: str = redeclare(
         AnswerKnobs,
         "answer_format",
         default="cited",
@@ -183,6 +183,6 @@ METHOD = Method(
     GGatrievalKnobs,
     sources=("local",),
     demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
-    demo_shape=("cot", "fga_reflect", "scqu", "doc_condense", "verify"),
+    demo_shaping_knobs=("cot", "fga_reflect", "scqu", "doc_condense", "verify"),
     flow=FLOW,
 )

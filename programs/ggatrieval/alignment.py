@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragc.core import counters
-from ragc.programs.base import shown
+from ragc.programs.base import format_passage
 from ragc.records import Passage
 
 Label = Literal["FULL", "PARTIAL", "NONE"]
@@ -52,9 +52,9 @@ def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def without_label(chosen: Sequence[Candidate], seen: Iterable[Candidate], label: str) -> list[Candidate]:
     """`chosen` with the documents of `label` replaced by the best aligned others of `seen`."""
-    kept = [c for c in chosen if c.label != label]
-    others = [c for c in best_first(seen) if c.label != label and c not in kept]
-    return kept + others[: len(chosen) - len(kept)]
+    remaining = [c for c in chosen if c.label != label]
+    others = [c for c in best_first(seen) if c.label != label and c not in remaining]
+    return remaining + others[: len(chosen) - len(remaining)]
 
 
 def tally(seen: Sequence[Candidate], final: Sequence[Candidate]) -> dict[str, float]:
@@ -72,10 +72,10 @@ def conversion(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
     `tallies` are those of any number of questions; the rate of a label that no document has is absent.
     """
-    given = list(tallies)
+    per_question = list(tallies)
     names = [label.lower() for label in LABELS]
-    every = {name: sum(tally[name] for tally in given) for name in names}
-    final = {name: sum(tally[f"{name}_final"] for tally in given) for name in names}
+    every = {name: sum(tally[name] for tally in per_question) for name in names}
+    final = {name: sum(tally[f"{name}_final"] for tally in per_question) for name in names}
     return {f"{name}_rate": final[name] / every[name] for name in names if every[name]}
 
 
@@ -100,29 +100,29 @@ _TYPED = str.maketrans("‘’“”‐‑–—", "''\"\"----")
 _AROUND = " \t\r\n.,;:!?…\"'"
 
 
-def components_of(said: Any, question: str) -> tuple[str, ...]:
+def components_of(reply: Any, question: str) -> tuple[str, ...]:
     """The filled slots of a SyntacticParse that stand in `question`, each once; else the whole question."""
-    parts = [part for slot in SLOTS if (part := str(getattr(said, slot, "")).strip())]
-    found = [part for part in parts if stands_in(part, question)]
-    counters.count(dropped=len(parts) - len(found))
-    return tuple({_plain(part): part for part in found}.values()) or (question,)
+    parts = [part for slot in SLOTS if (part := str(getattr(reply, slot, "")).strip())]
+    components = [part for part in parts if stands_in(part, question)]
+    counters.count(dropped=len(parts) - len(components))
+    return tuple({_plain(part): part for part in components}.values()) or (question,)
 
 
-def judged(said: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
+def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
     """What an AlignComponent reply says of `passage`, less what does not hold; that is counted.
 
     Without the output `reflected` every alignment counts, without `synonyms` nothing is reworded.
     """
     n = len(components)
-    text = shown(passage)
-    claims = [match for match in said.aligned if match.segment.strip()]
+    text = format_passage(passage)
+    claims = [match for match in reply.aligned if match.segment.strip()]
     real = {m.component for m in claims if m.component <= n and stands_in(m.segment, text)}
     wrong = sum(m.component > n or not stands_in(m.segment, text) for m in claims)
-    if "reflected" in said:
+    if "reflected" in reply:
         claimed = {match.component for match in claims}
-        wrong += sum(i not in claimed for i in said.reflected)
-        real &= set(said.reflected)
-    others = said.synonyms if "synonyms" in said else ()
+        wrong += sum(i not in claimed for i in reply.reflected)
+        real &= set(reply.reflected)
+    others = reply.synonyms if "synonyms" in reply else ()
     wrong += sum(other.component > n for other in others)
     counters.count(dropped=wrong)
     wordings = {
@@ -138,13 +138,13 @@ def stands_in(part: str, text: str) -> bool:
     return bool(_bare(part)) and re.search(_loose(part), text.translate(_TYPED), re.IGNORECASE) is not None
 
 
-def reworded(query: str, wordings: Mapping[str, str]) -> str:
+def reword(query: str, wordings: Mapping[str, str]) -> str:
     """`query` with every component that `wordings` names replaced, longest first, in one pass."""
     parts = sorted((part for part in wordings if _bare(part)), key=len, reverse=True)
     if not parts:
         return query
     pattern = re.compile("|".join(f"({_loose(part)})" for part in parts), re.IGNORECASE)
-    return pattern.sub(lambda found: wordings[parts[(found.lastindex or 1) - 1]], query.translate(_TYPED))
+    return pattern.sub(lambda match: wordings[parts[(match.lastindex or 1) - 1]], query.translate(_TYPED))
 
 
 def _bare(part: str) -> str:

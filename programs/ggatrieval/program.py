@@ -25,21 +25,21 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import (
     Candidate,
     best_first,
     components_of,
-    judged,
     labels_of,
     names_of,
-    reworded,
+    reword,
     tally,
+    to_candidate,
     without_label,
 )
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, reaches, record, together
+from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit
 from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment
 from ragc.signatures.answer import ShortAnswer
@@ -47,7 +47,7 @@ from ragc.signatures.select import (
     CondenseDocument,
     SelectDocuments,
     VerifyDocuments,
-    picked,
+    pick_positions,
     with_sub_questions,
 )
 
@@ -65,7 +65,7 @@ class GGatrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunked(knobs.chunk_size, knobs.overlap)
+        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
         aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
         self.align = self.predictor(aligning, max_tokens=512)
@@ -74,7 +74,7 @@ class GGatrieval(RagProgram):
         self.select = self.predictor(SelectDocuments, max_tokens=60)
         self.verify = self.predictor(VerifyDocuments, max_tokens=20)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
-        self.answer = self.answering(ShortAnswer)
+        self.answer = self.answer_call(ShortAnswer)
 
     def most_calls(self) -> int:
         """Parse and answer, and every round's calls; each selecting call may have room for one more only."""
@@ -89,121 +89,127 @@ class GGatrieval(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` from the documents that are chosen in the end."""
-        narrower = self._narrower(context)
-        asked = with_sub_questions(question, narrower)
-        parts, new = await together(self._parsed(question), self._candidates([question, *narrower], {}))
+        narrower = self._sub_questions(context)
+        full_question = with_sub_questions(question, narrower)
+        parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
         chosen: list[Candidate] = []
         seen: dict[str, Candidate] = {}
         rounds = 0
         while new:
             rounds += 1
-            new = await together(*(self._looked_at(question, asked, parts, c) for c in new))
+            new = await together(*(self._inspect(question, full_question, parts, c) for c in new))
             seen |= {candidate.passage.id: candidate for candidate in new}
             record(Note(f"labels, round {rounds}", labels_of(new)))
             relevant = [candidate for candidate in new if candidate.text]
             if relevant:
-                chosen = await self._selected(asked, [*chosen, *self._ranked(relevant)])
+                chosen = await self._select(full_question, [*chosen, *self._rank(relevant)])
                 record(Note(f"chosen, round {rounds}", names_of(chosen)))
-            if rounds == self.knobs.rounds or (relevant and await self._sufficient(asked, chosen)):
+            if rounds == self.knobs.rounds or (relevant and await self._is_sufficient(full_question, chosen)):
                 break
             new = await self._candidates(await self._queries(question, chosen), seen)
-        return await self._answered(asked, chosen, list(seen.values()), rounds)
+        return await self._answer(full_question, chosen, list(seen.values()), rounds)
 
-    def _narrower(self, context: dict[str, Any]) -> list[str]:
+    def _sub_questions(self, context: dict[str, Any]) -> list[str]:
         """The gold sub-questions that are to be used."""
         if not self.knobs.asqa_sub_questions:
             return []
-        found = [text for each in context.get("sub_questions") or () if (text := str(each).strip())]
-        if not found:
+        texts = [text for each in context.get("sub_questions") or () if (text := str(each).strip())]
+        if not texts:
             record(Note("sub-questions", "none came with the question"))
-        return found
+        return texts
 
-    async def _parsed(self, question: str) -> tuple[str, ...]:
+    async def _parse(self, question: str) -> tuple[str, ...]:
         """The components of `question`, itself when no part of it can be told."""
-        return components_of(await self.parse.attempt(question=question), question)
+        return components_of(await self.parse.try_call(question=question), question)
 
     async def _candidates(self, queries: Sequence[str], seen: dict[str, Candidate]) -> Any:
         """At most `candidates` documents that are not in `seen`, taken from the queries' hits in turn."""
         wanted = self.knobs.candidates
-        found: list[tuple[Hit, ...]] = await together(
+        hit_lists: list[tuple[Hit, ...]] = await together(
             *(self.search("local", query, wanted + len(seen), source=self.local) for query in queries)
         )
         new: dict[str, Candidate] = {}
-        for row in zip_longest(*found):
+        for row in zip_longest(*hit_lists):
             for query, hit in zip(queries, row, strict=True):
                 if hit is not None and hit.passage.id not in seen:
                     new.setdefault(hit.passage.id, Candidate(hit.passage, query))
         return list(new.values())[:wanted]
 
-    async def _looked_at(
-        self, question: str, asked: str, parts: tuple[str, ...], candidate: Candidate
+    async def _inspect(
+        self, question: str, full_question: str, parts: tuple[str, ...], candidate: Candidate
     ) -> Candidate:
         """`candidate` with its share, and the text that choosing calls are to see of it, found at once."""
-        aligning = self._aligned(question, parts, candidate)
+        aligning = self._align(question, parts, candidate)
         if not self.knobs.doc_condense:
-            return replace(await aligning, text=shown(candidate.passage))
-        both: Any = await together(aligning, self._condensed(asked, candidate))
+            return replace(await aligning, text=format_passage(candidate.passage))
+        both: Any = await together(aligning, self._condense(full_question, candidate))
         aligned: Candidate = both[0]
         return replace(aligned, text=both[1])
 
-    async def _aligned(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
+    async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
         """`candidate` with its share; it stays NONE when the reply cannot be read."""
-        said = await self.align.attempt(
-            question=question, components=list(parts), passage=shown(candidate.passage)
+        reply = await self.align.try_call(
+            question=question, components=list(parts), passage=format_passage(candidate.passage)
         )
-        return candidate if said is None else judged(said, parts, candidate.passage, candidate.query)
+        return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
 
-    async def _condensed(self, asked: str, candidate: Candidate) -> str:
+    async def _condense(self, full_question: str, candidate: Candidate) -> str:
         """What choosing calls are to see; nothing when that is irrelevant, all when nothing else is said."""
-        whole = shown(candidate.passage)
-        said = await self.condense.attempt(question=asked, document=whole)
-        summary = "" if said is None else said.summary.strip()
+        whole = format_passage(candidate.passage)
+        reply = await self.condense.try_call(question=full_question, document=whole)
+        summary = "" if reply is None else reply.summary.strip()
         if summary.strip("[]\"'. ").lower() == "irrelevant":
             return ""
-        return shown(replace(candidate.passage, text=summary)) if summary else whole
+        return format_passage(replace(candidate.passage, text=summary)) if summary else whole
 
-    def _ranked(self, new: Sequence[Candidate]) -> list[Candidate]:
+    def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
         """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""
         return best_first(new) if self.knobs.fga_rerank else list(new)
 
-    async def _selected(self, asked: str, browse: list[Candidate]) -> list[Candidate]:
+    async def _select(self, full_question: str, browse: list[Candidate]) -> list[Candidate]:
         """At most `k_support` of `browse`, chosen window by window; each window starts with those chosen."""
         k = self.knobs.k_support
         chosen: list[Candidate] = []
         rest = browse
         while rest:
-            window = self._window(asked, chosen, rest[: max(1, self.knobs.window - len(chosen))])
+            window = self._window(full_question, chosen, rest[: max(1, self.knobs.window - len(chosen))])
             if len(window) == len(chosen):
                 counters.count(trimmed=1)
                 rest = rest[1:]
                 continue
             rest = rest[len(window) - len(chosen) :]
-            said = await self.select.attempt(question=asked, k=k, documents=[c.text for c in window])
-            places, wrong = picked(said.ids if said is not None else (), len(window), k)
+            reply = await self.select.try_call(
+                question=full_question, k=k, documents=[c.text for c in window]
+            )
+            places, wrong = pick_positions(reply.ids if reply is not None else (), len(window), k)
             counters.count(dropped=wrong)
             chosen = [window[i] for i in places]
         if self.knobs.top_up:
-            chosen += [c for c in self._ranked(browse) if c not in chosen][: k - len(chosen)]
+            chosen += [c for c in self._rank(browse) if c not in chosen][: k - len(chosen)]
         return chosen
 
-    def _window(self, asked: str, chosen: list[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+    def _window(
+        self, full_question: str, chosen: list[Candidate], more: Sequence[Candidate]
+    ) -> list[Candidate]:
         """`chosen`, and of `more` as many as fit the selecting call; those left out come again later."""
         k, window = self.knobs.k_support, [*chosen, *more]
         while len(window) > len(chosen) and not self.select.fits(
-            question=asked, k=k, documents=[c.text for c in window]
+            question=full_question, k=k, documents=[c.text for c in window]
         ):
             window = window[:-1]
         return window
 
-    async def _sufficient(self, asked: str, chosen: Sequence[Candidate]) -> bool:
+    async def _is_sufficient(self, full_question: str, chosen: Sequence[Candidate]) -> bool:
         """Whether the model finds `chosen` sufficient; no document never is, nor any with `verify` off."""
         if not chosen or not self.knobs.verify:
             return False
-        texts = self.shortened(
-            self.verify, [c.text for c in chosen], lambda kept: {"question": asked, "documents": kept}
+        texts = self.shrink_to_fit(
+            self.verify,
+            [c.text for c in chosen],
+            lambda subset: {"question": full_question, "documents": subset},
         )
-        said = await self.verify.attempt(question=asked, documents=texts) if texts else None
-        return said is not None and said.sufficient == "YES"
+        reply = await self.verify.try_call(question=full_question, documents=texts) if texts else None
+        return reply is not None and reply.sufficient == "YES"
 
     async def _queries(self, question: str, chosen: Sequence[Candidate]) -> list[str]:
         """The next round's queries, one a chosen document (SCQU); the question where none is chosen."""
@@ -216,12 +222,12 @@ class GGatrieval(RagProgram):
     async def _query(self, question: str, candidate: Candidate) -> str:
         """The question with the document when that aligns well, else reworded, with an imagined document."""
         query = candidate.query if self.knobs.scqu_base == "prevQ" else question
-        if reaches("tau", candidate.share, self.knobs.tau):
-            text = shown(candidate.passage)
+        if at_least("tau", candidate.share, self.knobs.tau):
+            text = format_passage(candidate.passage)
         else:
-            query = reworded(query, candidate.wordings)
-            said = await self.imagine.attempt(query=query)
-            text = "" if said is None else said.passage
+            query = reword(query, candidate.wordings)
+            reply = await self.imagine.try_call(query=query)
+            text = "" if reply is None else reply.passage
         return f"{query}\n{text[:_QUERY_TEXT]}".strip()
 
     def _final(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
@@ -231,13 +237,13 @@ class GGatrieval(RagProgram):
             record(Note(f"without {self.knobs.drop_label}", names_of(final)))
         return final
 
-    async def _answered(
-        self, asked: str, chosen: list[Candidate], seen: list[Candidate], rounds: int
+    async def _answer(
+        self, full_question: str, chosen: list[Candidate], seen: list[Candidate], rounds: int
     ) -> dspy.Prediction:
         """The answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
         final = self._final(chosen, relevant)
-        said = await self.answered(self.answer, asked, [c.passage for c in final])
+        prediction = await self.answer_from(self.answer, full_question, [c.passage for c in final])
         more = {"irrelevant": len(seen) - len(relevant), "rounds": rounds}
-        tallies = {**tally(seen, final[: len(said.passages)]), **more}
-        return dspy.Prediction(answer=said.answer, passages=said.passages, tallies=tallies)
+        tallies = {**tally(seen, final[: len(prediction.passages)]), **more}
+        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import AnswerKnobs, Knobs, PassageKnobs, When, again, choice, integer, real, switch
+from ragc.programs.knobs import (
+    AnswerKnobs,
+    Knobs,
+    PassageKnobs,
+    When,
+    choice,
+    integer,
+    real,
+    redeclare,
+    switch,
+)
 from ragc.programs.method import Method
 
 _PREF = When("pref", (True,))
@@ -72,13 +82,13 @@ class PrefRagKnobs(Knobs):
     max_supplements: int = integer(
         1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
     )
-    chunk_size: int = again(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = again(PassageKnobs, "overlap", paper="PrefRAG")
-    answer_format: str = again(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
-    temperature: float = again(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = again(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
-    icl_n: int = again(AnswerKnobs, "icl_n")
-    layout: str = again(AnswerKnobs, "layout")
+    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
+    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
+    icl_n: int = redeclare(AnswerKnobs, "icl_n")
+    layout: str = redeclare(AnswerKnobs, "layout")
 
     def most_calls(self) -> int:
         """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""
@@ -163,8 +173,8 @@ METHOD = Method(
     "ragc.programs.prefrag.program:PrefRag",
     PrefRagKnobs,
     sources=("local",),
-    may_use=("web",),
+    optional_sources=("web",),
     demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0, "chunk_size": 100},
-    demo_shape=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
+    demo_shaping_knobs=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
     flow=FLOW,
 )

@@ -26,7 +26,13 @@ from ragc.core import counters
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.prefrag import PrefRagKnobs
 from ragc.programs.prefrag.sources import SourceChoice
-from ragc.programs.prefrag.trajectory import Run, Trajectory, found, rendered, shorter
+from ragc.programs.prefrag.trajectory import (
+    Run,
+    Trajectory,
+    collect_passages,
+    render_trajectory,
+    shrink_trajectory,
+)
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.signatures.step import FINISH, ForcedAnswer, Reflect, agent_step
@@ -35,7 +41,7 @@ _BESIDE = 412
 """Tokens of a step's reply beside those of the answer: thought, query and grade."""
 
 
-def _filled(text: str) -> str:
+def _blank_if_none(text: str) -> str:
     """`text`, or nothing when it says that it is left empty."""
     text = text.strip()
     return "" if text.casefold() == "none" else text
@@ -58,10 +64,10 @@ class PrefRag(SourceChoice):
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"
         signature = agent_step(tuple(self.tools), graded=graded)
-        self.step = self.answering(signature, also=("",), room=_BESIDE)
+        self.step = self.answer_call(signature, also=("",), extra_tokens=_BESIDE)
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
-        self.answer = self.answering(ForcedAnswer)
+        self.answer = self.answer_call(ForcedAnswer)
 
     def most_calls(self) -> int:
         """Steps, comparisons and grades, and the forced answer."""
@@ -72,23 +78,27 @@ class PrefRag(SourceChoice):
         run = Run(question, left=self.knobs.max_step + (0 if self.knobs.strict_budget else 1))
         while run.left:
             run.left -= 1
-            said = await self._next(run)
-            if said is None:
+            reply = await self._next(run)
+            if reply is None:
                 break
-            action, query, answer = _filled(said.action), _filled(said.action_input), _filled(said.answer)
+            action, query, answer = (
+                _blank_if_none(reply.action),
+                _blank_if_none(reply.action_input),
+                _blank_if_none(reply.answer),
+            )
             action = action.casefold()
             if action in self.tools and query:
-                await self._search(run, said, action, query)
+                await self._search(run, reply, action, query)
             elif answer:
-                review = await self._review(run, said, answer)
+                review = await self._review(run, reply, answer)
                 if review is None:
                     return self._prediction(run, answer)
-                await self._supplement(run, said.thought, answer, review)
+                await self._supplement(run, reply.thought, answer, review)
             elif action in ("", FINISH):
                 record(Note("step", "finished without an answer"))
                 break
             else:
-                self._drop(run, said)
+                self._drop(run, reply)
         record(Note("answer", "forced: no step gave one"))
         forced = await self.answer.acall(**self._inputs(self.answer, run))
         return self._prediction(run, forced.answer)
@@ -97,50 +107,50 @@ class PrefRag(SourceChoice):
         """The next step; None when it cannot be read."""
         tools = [f"{action}: {about}" for action, (_, about) in self.tools.items()]
         inputs = self._inputs(self.step, run, tools=tools, max_step=self.knobs.max_step)
-        return await self.step.attempt(**inputs, config={"rollout_id": run.again})
+        return await self.step.try_call(**inputs, config={"rollout_id": run.again})
 
     def _inputs(self, call: RagPredict, run: Run, **more: Any) -> dict[str, Any]:
         """What `call` is given: `more`, the question, and as much of the trajectory as fits."""
 
         def inputs(turns: Trajectory) -> dict[str, Any]:
-            return {**more, "question": run.question, "trajectory": rendered(turns)}
+            return {**more, "question": run.question, "trajectory": render_trajectory(turns)}
 
-        run.shown = self.shortened(call, run.turns, inputs, shorter)
+        run.shown = self.shrink_to_fit(call, run.turns, inputs, shrink_trajectory)
         return inputs(run.shown)
 
-    async def _search(self, run: Run, said: Any, action: str, query: str) -> None:
+    async def _search(self, run: Run, reply: Any, action: str, query: str) -> None:
         """Search as the step asks; one that asks again for what all sources were asked ends the steps."""
-        passages = await self.chosen(run, self.tools[action][0], query)
+        passages = await self.search_preferred_first(run, self.tools[action][0], query)
         if passages is None:
-            self._drop(run, said)
+            self._drop(run, reply)
             run.left = 0
         else:
             label = action.capitalize().replace("_", " ")
-            run.add((("Thought", said.thought), (label, query)), passages)
+            run.add((("Thought", reply.thought), (label, query)), passages)
 
-    def _drop(self, run: Run, said: Any) -> None:
+    def _drop(self, run: Run, reply: Any) -> None:
         """Pass over an unknown tool, an empty query or a search made before; the step is spent."""
         counters.count(dropped=1)
-        record(Note("step", f"dropped: {said.action}: {said.action_input}"))
+        record(Note("step", f"dropped: {reply.action}: {reply.action_input}"))
         run.again += 1
         if not self.knobs.temperature:
             run.left = 0
 
-    async def _review(self, run: Run, said: Any, answer: str) -> Any:
+    async def _review(self, run: Run, reply: Any, answer: str) -> Any:
         """The grade of `answer` when it is bad and may be worked on, else None."""
         knobs = self.knobs
         spent = run.counts["supplements"] == knobs.max_supplements or (knobs.strict_budget and not run.left)
         if not knobs.reflect or spent:
             return None
         if knobs.reflect_mode == "separate":
-            said = await self.grade.attempt(**self._inputs(self.grade, run, answer=answer))
-        return said if said is not None and _bad(said.grade) else None
+            reply = await self.grade.try_call(**self._inputs(self.grade, run, answer=answer))
+        return reply if reply is not None and _bad(reply.grade) else None
 
     async def _supplement(self, run: Run, thought: str, answer: str, review: Any) -> None:
         """Search all sources with the question itself; two more steps follow unless the budget is strict."""
         run.counts["supplements"] += 1
         record(Note("supplement", f"{answer!r} is {review.grade}"))
-        results = await together(*(self.searched(run, name, run.question) for name in self.used))
+        results = await together(*(self.search_source(run, name, run.question) for name in self.used))
         wrote = (
             ("Thought", thought),
             ("Answer", answer),
@@ -153,4 +163,4 @@ class PrefRag(SourceChoice):
 
     def _prediction(self, run: Run, answer: str) -> dspy.Prediction:
         """`answer` with the passages last shown, and how often each source was asked and used."""
-        return dspy.Prediction(answer=answer, passages=found(run.shown), tallies=self.tallies(run))
+        return dspy.Prediction(answer=answer, passages=collect_passages(run.shown), tallies=self.tallies(run))

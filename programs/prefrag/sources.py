@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.prefrag import PrefRagKnobs
-from ragc.programs.prefrag.trajectory import Run, found
+from ragc.programs.prefrag.trajectory import Run, collect_passages
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, exceeds, record
+from ragc.programs.trace import Note, above, record
 from ragc.records import Passage
 from ragc.signatures.grade import comparison
 
@@ -29,7 +29,7 @@ _ABOUT = {"local": "a curated collection", "web": "pages of the open web"}
 _COUNTED = ("total_local", "total_web", "switches", "supplements")
 
 
-def _named(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
+def _source_names(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
     """The sources that may be searched, the preferred one first; raises UsageError."""
     first, known = knobs.preferred_source, tuple(runtime.sources)
     if first not in known:
@@ -53,13 +53,13 @@ def _actions(names: Sequence[str], knobs: PrefRagKnobs, *, compares: bool) -> di
     """By action: the source that it asks for, and what the model is told about it."""
     if len(names) == 1 or (compares and len(names) == 2):
         return {"search": (names[-1], "finds passages for a short query")}
-    told = {name: f"searches {_ABOUT.get(name, name)}" for name in names}
+    descriptions = {name: f"searches {_ABOUT.get(name, name)}" for name in names}
     first, *others = names
     if compares:
-        told |= {name: f"finds passages, if need be in {_ABOUT.get(name, name)}" for name in others}
+        descriptions |= {name: f"finds passages, if need be in {_ABOUT.get(name, name)}" for name in others}
     elif knobs.pref:
-        told[first] += "; prefer this one, use others only for what it does not have"
-    return {f"search_{name}": (name, about) for name, about in told.items()}
+        descriptions[first] += "; prefer this one, use others only for what it does not have"
+    return {f"search_{name}": (name, about) for name, about in descriptions.items()}
 
 
 class SourceChoice(RagProgram):
@@ -71,8 +71,8 @@ class SourceChoice(RagProgram):
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
         self.used = {
-            name: runtime.source(name).rechunked(knobs.chunk_size, knobs.overlap)
-            for name in _named(runtime, knobs)
+            name: runtime.source(name).rechunk(knobs.chunk_size, knobs.overlap)
+            for name in _source_names(runtime, knobs)
         }
         self.compares = knobs.pref and knobs.pref_style == "module"
         self.tools = _actions(tuple(self.used), knobs, compares=self.compares)
@@ -80,43 +80,43 @@ class SourceChoice(RagProgram):
             self.compare = self.predictor(comparison(knobs.source_check), max_tokens=256)
 
     @property
-    def preferred(self) -> str:
+    def first_source(self) -> str:
         """The source that is asked first."""
         return next(iter(self.used))
 
-    async def chosen(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
+    async def search_preferred_first(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
         """The preferred source's passages when they add something, else those of the source `name`.
 
         A search that was made before adds nothing and is not made again; None when none is left to make.
         """
-        first = self.preferred
-        if (name, query.casefold()) in run.asked:
+        first = self.first_source
+        if (name, query.casefold()) in run.searches:
             return None
         if name == first or not self.compares:
-            return await self.searched(run, name, query)
-        if (first, query.casefold()) not in run.asked:
-            passages = await self.searched(run, first, query)
+            return await self.search_source(run, name, query)
+        if (first, query.casefold()) not in run.searches:
+            passages = await self.search_source(run, first, query)
             if passages and await self._adds(run, query, passages):
                 return passages
         run.counts["switches"] += 1
         record(Note("switch", f"{first} to {name}"))
-        return await self.searched(run, name, query)
+        return await self.search_source(run, name, query)
 
     async def _adds(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
         """Whether `passages` add to what is known; the first ones do, unless they are compared too."""
-        known = found(run.turns)
+        known = collect_passages(run.turns)
         if not known and not self.knobs.compare_first:
             return True
         key = run.question if self.knobs.compare_key == "question" else query
-        said = await self.compare.attempt(**self._compared(key, known, passages))
-        if said is None:
+        reply = await self.compare.try_call(**self._comparison_inputs(key, known, passages))
+        if reply is None:
             return False
         if self.knobs.source_check == "status":
-            return bool(said.status)
-        sure, least = said.confidence / 100, self.knobs.source_check_threshold
-        return exceeds("source_check_threshold", sure, least)
+            return bool(reply.status)
+        sure, least = reply.confidence / 100, self.knobs.source_check_threshold
+        return above("source_check_threshold", sure, least)
 
-    def _compared(
+    def _comparison_inputs(
         self, question: str, known: tuple[Passage, ...], new: tuple[Passage, ...]
     ) -> dict[str, Any]:
         """What the comparison is given: of `known` the oldest are left out first, then of `new` the last.
@@ -125,16 +125,20 @@ class SourceChoice(RagProgram):
         """
 
         def inputs(known: Sequence[Passage], new: Sequence[Passage]) -> dict[str, Any]:
-            return {"question": question, "known": [shown(p) for p in known], "new": [shown(p) for p in new]}
+            return {
+                "question": question,
+                "known": [format_passage(p) for p in known],
+                "new": [format_passage(p) for p in new],
+            }
 
         call = self.compare
-        known = self.shortened(call, known, lambda less: inputs(less, new), lambda less: less[1:])
-        kept = self.shortened(call, new, lambda less: inputs(known, less))
-        return inputs(known, kept or new[:1])
+        known = self.shrink_to_fit(call, known, lambda less: inputs(less, new), lambda less: less[1:])
+        shown_new = self.shrink_to_fit(call, new, lambda less: inputs(known, less))
+        return inputs(known, shown_new or new[:1])
 
-    async def searched(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
+    async def search_source(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
         """What the source `name` finds for `query`, counted."""
-        run.asked.add((name, query.casefold()))
+        run.searches.add((name, query.casefold()))
         kind = "local" if name == "local" else "web"
         run.counts[f"total_{kind}"] += 1
         k = self.knobs.k_local if kind == "local" else self.knobs.k_web
@@ -144,7 +148,7 @@ class SourceChoice(RagProgram):
     def tallies(self, run: Run) -> dict[str, int]:
         """How often each source was asked, and how often what it found was used."""
         counts = {name: run.counts[name] for name in _COUNTED}
-        unused = counts["switches"] if self.preferred == "local" else 0
+        unused = counts["switches"] if self.first_source == "local" else 0
         counts["used_local"] = counts["total_local"] - unused
         counts["used"] = counts["total_local"] + counts["total_web"] - counts["switches"]
         return counts

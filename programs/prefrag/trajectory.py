@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ragc.core.text import neutral
-from ragc.programs.base import shown
+from ragc.programs.base import format_passage
 from ragc.records import Passage
 
 
@@ -33,7 +33,7 @@ Trajectory = tuple[Turn, ...]
 class Run:
     """Steps left, what was done, what the last call was shown, and how often each source was asked.
 
-    `again` counts the steps since the trajectory last grew, `asked` are the searches made: source and
+    `again` counts the steps since the trajectory last grew, `searches` are the searches made: source and
     query, in lower case.
     """
 
@@ -42,7 +42,7 @@ class Run:
     turns: Trajectory = ()
     shown: Trajectory = ()
     again: int = 0
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    searches: set[tuple[str, str]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, wrote: tuple[tuple[str, str], ...], passages: tuple[Passage, ...]) -> None:
@@ -50,12 +50,12 @@ class Run:
         self.turns, self.again = (*self.turns, Turn(wrote, passages)), 0
 
 
-def found(turns: Trajectory) -> tuple[Passage, ...]:
+def collect_passages(turns: Trajectory) -> tuple[Passage, ...]:
     """The passages of all turns, in order, each once."""
     return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
 
 
-def rendered(turns: Trajectory) -> str:
+def render_trajectory(turns: Trajectory) -> str:
     """All turns as text, each passage once and numbered from 1; `none` for no turn.
 
     A turn that found a passage again names it by its number.
@@ -70,14 +70,14 @@ def rendered(turns: Trajectory) -> str:
         for passage in turn.passages:
             if passage not in numbers:
                 numbers[passage] = len(numbers) + 1
-                lines.append(f"[{numbers[passage]}] {shown(passage)}")
+                lines.append(f"[{numbers[passage]}] {format_passage(passage)}")
     return neutral("\n".join(lines)) or "none"
 
 
-def shorter(turns: Trajectory) -> Trajectory:
+def shrink_trajectory(turns: Trajectory) -> Trajectory:
     """`turns` with a little less: the last passage of the oldest turn that has any, else the oldest turn."""
-    for place, turn in enumerate(turns):
+    for at, turn in enumerate(turns):
         if turn.passages:
             less = replace(turn, passages=turn.passages[:-1], cut=True)
-            return (*turns[:place], less, *turns[place + 1 :])
+            return (*turns[:at], less, *turns[at + 1 :])
     return turns[1:]

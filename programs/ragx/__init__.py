@@ -75,19 +75,19 @@ class RagXKnobs(PassageKnobs):
     )  # fmt: skip
     noise_seed: int = integer(
         0, 0, 1000, "which unrelated passages are drawn, and where random ones stand",
-        when=When("noise_n", above=0), searched=False, paper="RAG-X draws at random",
+        when=When("noise_n", greater_than=0), searched=False, paper="RAG-X draws at random",
     )  # fmt: skip
     icl_domain: str = choice(
         "any",
         ("any", "same", "cross"),
         "demonstrations shown with a question: any, those of its own domain, or those of others",
-        when=When("icl_n", above=0),
+        when=When("icl_n", greater_than=0),
         searched=False,
         paper="RAG-X: same; cross in its Table 5",
     )
     icl_invalid: int = integer(
         0, 0, 3, "demonstrations of invalid questions among those shown, at least, where there are any",
-        when=When("icl_n", above=0), searched=False, paper="RAG-X: all of its 0 to 3",
+        when=When("icl_n", greater_than=0), searched=False, paper="RAG-X: all of its 0 to 3",
     )  # fmt: skip
 
 
@@ -149,8 +149,8 @@ METHOD = Method(
     "RAG-X on CRAG",
     "ragc.programs.ragx.program:RagX",
     RagXKnobs,
-    may_use=("web", "kg", "dense"),
+    optional_sources=("web", "kg", "dense"),
     demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100, "rerank": False, "broad": False},
-    demo_shape=("cot", "source_policy", "second_stage_internal", "icl_domain"),
+    demo_shaping_knobs=("cot", "source_policy", "second_stage_internal", "icl_domain"),
     flow=FLOW,
 )

@@ -20,7 +20,7 @@ LABEL = 30
 
 
 @dataclass(slots=True)
-class Asked:
+class DomainQuestion:
     """A question, when it was asked, and its domain: empty until it is named."""
 
     question: str
@@ -42,33 +42,33 @@ class KgStage(RagProgram):
         """Make the call that lists the names in the question."""
         self.entities = self.predictor(EntityExtract, max_tokens=200)
 
-    async def name_domain(self, asked: Asked) -> None:
-        """Give `asked` its domain where it has none; one that cannot be read is open."""
-        if not asked.domain:
-            said = await self.domain.attempt(question=asked.question)
-            asked.domain = said.domain if said else "open"
+    async def name_domain(self, request: DomainQuestion) -> None:
+        """Give `request` its domain where it has none; one that cannot be read is open."""
+        if not request.domain:
+            reply = await self.domain.attempt(question=request.question)
+            request.domain = reply.domain if reply else "open"
 
-    async def from_kg(self, asked: Asked) -> tuple[Passage, ...]:
+    async def from_kg(self, request: DomainQuestion) -> tuple[Passage, ...]:
         """What `kg` holds on the names in the question; nothing for an open domain."""
-        await self.name_domain(asked)
-        if asked.domain not in KINDS:
-            record(Note("kg", f"domain {asked.domain}, not searched"))
+        await self.name_domain(request)
+        if request.domain not in KINDS:
+            record(Note("kg", f"domain {request.domain}, not searched"))
             return ()
-        said = await self.entities.attempt(question=asked.question, domain=asked.domain)
-        names = named(said.entities, asked) if said else []
+        reply = await self.entities.attempt(question=request.question, domain=request.domain)
+        names = names_in_question(reply.entities, request) if reply else []
         if not names:
             record(Note("kg", "no entity, not searched"))
-        found = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
-        return tuple({hit.passage.id: hit.passage for hits in found for hit in hits}.values())
+        hit_lists = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
+        return tuple({hit.passage.id: hit.passage for hits in hit_lists for hit in hits}.values())
 
 
-def named(listed: Entities, asked: Asked) -> list[str]:
+def names_in_question(listed: Entities, request: DomainQuestion) -> list[str]:
     """Each name once; those that the question does not hold, or of another domain, are dropped."""
-    held = _plain(asked.question)
+    held = _plain(request.question)
     names: dict[str, str] = {}
     for entity in listed.items:
         name = _plain(entity.text)
-        if name and name != "none" and name in held and entity.kind in KINDS[asked.domain]:
+        if name and name != "none" and name in held and entity.kind in KINDS[request.domain]:
             names.setdefault(name, entity.text)
         else:
             counters.count(dropped=1)

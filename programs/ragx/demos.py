@@ -13,9 +13,9 @@ from typing import Any
 import dspy
 
 from ragc.core.digest import digest
-from ragc.programs.calls.demos import plain, ranked
+from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.predict import RagPredict
-from ragc.signatures.answer import INVALID, settled
+from ragc.signatures.answer import INVALID, normalize_refusal
 from ragc.targets.base import Message
 
 DOMAIN = "domain"
@@ -55,18 +55,20 @@ class ChoosingPredict(RagPredict):
         Where the nearest demonstrations are shown, those are the nearest of all that suit.
         """
         domain = str(inputs.pop(DOMAIN, ""))
-        order = ranked(self.demos, inputs) if self.nearest else range(len(self.demos))
+        order = nearest_first(self.demos, inputs) if self.nearest else range(len(self.demos))
         most = min(self.nearest, self.max_demos) if self.nearest else self.max_demos
-        places = chosen(self.demos, most, where=self.where, domain=domain, invalid=self.invalid, order=order)
+        places = choose_demos(
+            self.demos, most, where=self.where, domain=domain, invalid=self.invalid, order=order
+        )
         return self.view(places).messages(**inputs)
 
     @property
-    def told(self) -> Any:
+    def signature_sent(self) -> Any:
         """The signature as it is sent, without the domain."""
         return self.signature.delete(DOMAIN)
 
 
-def chosen(
+def choose_demos(
     demos: Sequence[Mapping[str, Any]],
     most: int,
     *,
@@ -81,10 +83,10 @@ def chosen(
     demonstrations of invalid questions, where so many suit. With `where` "same" or "cross" a demonstration
     without a domain never suits.
     """
-    fit = [place for place in order or range(len(demos)) if _suits(demos[place], where, domain)]
-    refused = [place for place in fit if settled(str(demos[place].get("answer"))) == INVALID]
+    fit = [at for at in order or range(len(demos)) if _suits(demos[at], where, domain)]
+    refused = [at for at in fit if normalize_refusal(str(demos[at].get("answer"))) == INVALID]
     first = refused[: min(invalid, most)]
-    rest = [place for place in fit if place not in first][: most - len(first)]
+    rest = [at for at in fit if at not in first][: most - len(first)]
     return tuple(sorted(first + rest))
 
 

@@ -22,11 +22,11 @@ import dspy
 
 from ragc.core import counters
 from ragc.errors import UsageError
-from ragc.programs.base import shown
-from ragc.programs.calls.demos import forced
+from ragc.programs.base import format_passage
+from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.ragx import STAGED, RagXKnobs
-from ragc.programs.ragx.api import LABEL, Asked, KgStage
+from ragc.programs.ragx.api import LABEL, DomainQuestion, KgStage
 from ragc.programs.ragx.demos import DOMAIN, ChoosingPredict
 from ragc.programs.ragx.web import WebStages
 from ragc.programs.runtime import Runtime
@@ -38,9 +38,9 @@ from ragc.signatures.answer import (
     KnownAnswer,
     OpenAnswer,
     ReferenceAnswer,
-    settled,
+    drop_wrong_marks,
+    normalize_refusal,
     with_question,
-    within,
 )
 from ragc.signatures.route import DynamismRouter, RouteSources
 
@@ -103,7 +103,7 @@ class RagX(WebStages, KgStage):
     def _answerer(self, signature: Any) -> RagPredict:
         knobs = self.knobs
         limit = knobs.max_answer_tokens if knobs.answer_format == "short" else None
-        call = self.answering(signature, cot=knobs.cot or self.routed, also=(INVALID, UNSURE), limit=limit)
+        call = self.answer_call(signature, cot=knobs.cot or self.routed, also=(INVALID, UNSURE), limit=limit)
         if self.chooses_demos:
             return ChoosingPredict(call, where=knobs.icl_domain, invalid=knobs.icl_invalid)
         return call
@@ -119,68 +119,70 @@ class RagX(WebStages, KgStage):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` under the policy; `context` may hold `query_time` and `domain`."""
         time, domain = (str(context.get(name) or "").strip() for name in ("query_time", DOMAIN))
-        asked = Asked(question, time or "unknown", domain.casefold())
+        request = DomainQuestion(question, time or "unknown", domain.casefold())
         answer, passages = UNSURE, _NONE
         if self.staged:
-            answer = await self._alone(asked)
+            answer = await self._answer_without_sources(request)
         if answer == UNSURE:
-            sources = await self._chosen(question) if self.routed else self.sources
+            sources = await self._choose_sources(question) if self.routed else self.sources
             if sources or not self.staged:
-                answer, passages = await self._said(self.answer, asked, await self._found(asked, sources))
+                answer, passages = await self._ask(
+                    self.answer, request, await self._retrieve(request, sources)
+                )
         if answer in (INVALID, UNSURE):
             record(Note("answer", answer))
         tallies = {"invalid": int(answer == INVALID), "missing": int(answer == UNSURE)}
         return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
 
-    async def _alone(self, asked: Asked) -> str:
+    async def _answer_without_sources(self, request: DomainQuestion) -> str:
         """What the model answers without sources."""
-        if forced(self.answer.signature.output_fields) is not None:
+        if forced_values(self.answer.signature.output_fields) is not None:
             record(Note("closed", "left out, the answer is known"))
             return UNSURE
         if self.by_domain:
-            await self.name_domain(asked)
-        return (await self._said(self.closed, asked, _NONE))[0]
+            await self.name_domain(request)
+        return (await self._ask(self.closed, request, _NONE))[0]
 
-    async def _said(
-        self, call: RagPredict, asked: Asked, found: tuple[Passage, ...]
+    async def _ask(
+        self, call: RagPredict, request: DomainQuestion, passages: tuple[Passage, ...]
     ) -> tuple[str, tuple[Passage, ...]]:
         """The answer of `call`, unsure when it cannot be read, and the passages shown to it."""
-        told: dict[str, Any] = {"question": asked.question, "query_time": asked.query_time}
+        inputs: dict[str, Any] = {"question": request.question, "query_time": request.query_time}
         if self.by_domain:
-            told[DOMAIN] = asked.domain
-        kept = _NONE
+            inputs[DOMAIN] = request.domain
+        shown_passages = _NONE
         if "passages" in call.signature.input_fields:
-            kept = self.fitting(call, found, **told)
-            told["passages"] = [shown(p) for p in kept]
-        said = await call.attempt(**told)
-        answer = settled(said.answer if said else "")
+            shown_passages = self.passages_that_fit(call, passages, **inputs)
+            inputs["passages"] = [format_passage(p) for p in shown_passages]
+        reply = await call.try_call(**inputs)
+        answer = normalize_refusal(reply.answer if reply else "")
         if self.knobs.answer_format == "cited":
-            answer, wrong = within(answer, len(kept))
+            answer, wrong = drop_wrong_marks(answer, len(shown_passages))
             counters.count(dropped=wrong)
-        return answer, kept
+        return answer, shown_passages
 
-    async def _chosen(self, question: str) -> tuple[str, ...]:
+    async def _choose_sources(self, question: str) -> tuple[str, ...]:
         """The sources that the model picks; none when its choice cannot be read."""
-        told = {"question": question}
+        inputs = {"question": question}
         if self.knobs.dynamism:
-            paced = await self.dynamism.attempt(question=question)
-            told["pace"] = paced.pace if paced else "unknown"
-        said = await self.route.attempt(**told)
-        sources = _SOURCES.get(said.choice, _BOTH) if said else ()
+            paced = await self.dynamism.try_call(question=question)
+            inputs["pace"] = paced.pace if paced else "unknown"
+        reply = await self.route.try_call(**inputs)
+        sources = _SOURCES.get(reply.choice, _BOTH) if reply else ()
         record(Note("sources", " and ".join(sources) or "none"))
         return sources
 
-    async def _found(self, asked: Asked, sources: tuple[str, ...]) -> tuple[Passage, ...]:
+    async def _retrieve(self, request: DomainQuestion, sources: tuple[str, ...]) -> tuple[Passage, ...]:
         """Facts of `kg`, then passages of `web`, found at the same time; meanwhile the domain is named."""
         work = []
         if "kg" in sources:
-            work.append(self.from_kg(asked))
+            work.append(self.from_kg(request))
         elif self.by_domain:
-            work.append(self._nothing(asked))
+            work.append(self._only_name_domain(request))
         if "web" in sources:
-            work.append(self.from_web(asked.question))
+            work.append(self.from_web(request.question))
         return tuple(passage for part in await together(*work) for passage in part)
 
-    async def _nothing(self, asked: Asked) -> tuple[Passage, ...]:
-        await self.name_domain(asked)
+    async def _only_name_domain(self, request: DomainQuestion) -> tuple[Passage, ...]:
+        await self.name_domain(request)
         return _NONE

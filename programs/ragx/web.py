@@ -17,10 +17,10 @@ from typing import Any
 
 from ragc.core import counters
 from ragc.corpora.sources.base import Source
-from ragc.programs.base import RagProgram, shown
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.select import RankPassages, picked
+from ragc.signatures.select import RankPassages, pick_positions
 
 
 class WebStages(RagProgram):
@@ -34,11 +34,11 @@ class WebStages(RagProgram):
     def prepare_web(self) -> None:
         """Cut the sources as the knobs say, and make the ranking call where it is asked for."""
         knobs, known = self.knobs, self.runtime.sources
-        self.web = known["web"].rechunked(knobs.chunk_size, knobs.overlap)
+        self.web = known["web"].rechunk(knobs.chunk_size, knobs.overlap)
         if knobs.dense_share:
-            self.dense = known["dense"].rechunked(knobs.chunk_size, knobs.overlap)
+            self.dense = known["dense"].rechunk(knobs.chunk_size, knobs.overlap)
         if knobs.broad:
-            self.blocks = known["web"].rechunked(knobs.broad_chunk, 0.0)
+            self.blocks = known["web"].rechunk(knobs.broad_chunk, 0.0)
         if knobs.rerank:
             self.rank = self.predictor(RankPassages, max_tokens=120)
 
@@ -53,10 +53,10 @@ class WebStages(RagProgram):
             self._view("web", question, sparse),
         )
         if knobs.broad:
-            dense, plain = within(blocks, dense), within(blocks, plain)
+            dense, plain = chunks_in_blocks(blocks, dense), chunks_in_blocks(blocks, plain)
         passages = [*dense[: wanted - sparse], *plain[:sparse]]
         if knobs.rerank:
-            passages = await self._ranked(question, passages)
+            passages = await self._rank(question, passages)
         return self._with_noise(question, passages)
 
     async def _blocks(self, question: str) -> tuple[Passage, ...]:
@@ -80,24 +80,24 @@ class WebStages(RagProgram):
             return 0
         return int(knobs.broad_k * math.ceil(knobs.broad_chunk / (knobs.chunk_size * (1 - knobs.overlap))))
 
-    async def _ranked(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
+    async def _rank(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
         """The best `top_n` of `pool`; what the model does not rank follows in its old order."""
         top = self.knobs.top_n
-        seen = self.fitting(self.rank, pool, question=question)
+        seen = self.passages_that_fit(self.rank, pool, question=question)
         if len(seen) < 2:
             return list(pool[:top])
-        said = await self.rank.attempt(question=question, passages=[shown(p) for p in seen])
-        places, wrong = picked(said.order if said else [], len(seen), len(seen))
+        reply = await self.rank.attempt(question=question, passages=[format_passage(p) for p in seen])
+        places, wrong = pick_positions(reply.order if reply else [], len(seen), len(seen))
         counters.count(dropped=wrong)
         return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]
 
-    def _with_noise(self, question: str, found: Sequence[Passage]) -> tuple[Passage, ...]:
-        """`found` with unrelated passages among them or after them; the same ones for the same seed."""
-        mixed, knobs = list(found), self.knobs
+    def _with_noise(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """`passages` with unrelated passages among them or after them; the same ones for the same seed."""
+        mixed, knobs = list(passages), self.knobs
         if not knobs.noise_n:
             return tuple(mixed)
         seed = f"{question} {knobs.noise_seed}"
-        noise = self.web.sample(knobs.noise_n, seed=seed, exclude=frozenset(p.parent for p in found))
+        noise = self.web.sample(knobs.noise_n, seed=seed, exclude=frozenset(p.parent for p in passages))
         record(Note("noise", ", ".join(p.id for p in noise) or "none"))
         order = random.Random(f"noise {seed}")
         for passage in noise:
@@ -106,7 +106,7 @@ class WebStages(RagProgram):
         return tuple(mixed)
 
 
-def within(blocks: Sequence[Passage], passages: Sequence[Passage]) -> tuple[Passage, ...]:
+def chunks_in_blocks(blocks: Sequence[Passage], passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Those of `passages` that start in one of `blocks`."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for block in blocks:

@@ -41,7 +41,7 @@ class RqRagKnobs(AnswerKnobs):
         3, 1, 6, "most searches on demand", when=When("mode", ("search_on_demand",)), paper="RQ-RAG demo"
     )
     width: str = choice(
-        WIDTHS[0], WIDTHS, "kinds of query", when=When("max_depth", above=0.0), paper="RQ-RAG"
+        WIDTHS[0], WIDTHS, "kinds of query", when=When("max_depth", greater_than=0.0), paper="RQ-RAG"
     )
     retrieve_threshold: float = real(
         0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
@@ -132,6 +132,6 @@ METHOD = Method(
     RqRagKnobs,
     sources=("local",),
     demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1},
-    demo_shape=("mode", "width", "cot", "select", "retrieve_threshold"),
+    demo_shaping_knobs=("mode", "width", "cot", "select", "retrieve_threshold"),
     flow=FLOW,
 )

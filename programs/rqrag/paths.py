@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from ragc.core.text import neutral
 from ragc.metrics.short_answer import normalise
-from ragc.programs.base import shown
+from ragc.programs.base import format_passage
 from ragc.records import Passage
 
 
@@ -35,14 +35,14 @@ class Step:
 
     def __str__(self) -> str:
         """The step as it stands in a prompt."""
-        return "\n".join([f"{self.kind}: {neutral(self.query)}", *map(shown, self.passages)])
+        return "\n".join([f"{self.kind}: {neutral(self.query)}", *map(format_passage, self.passages)])
 
 
 Path = tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedPath:
     """A path with its answer; `score` is higher-is-better and of the kind that the knob `select` names.
 
     `passages` are those that the answer was given from, which may be fewer than the path found.
@@ -59,7 +59,7 @@ def passages_of(path: Path) -> tuple[Passage, ...]:
     return tuple({passage.id: passage for step in path for passage in step.passages}.values())
 
 
-def shorter(path: Path) -> Path:
+def shrink_path(path: Path) -> Path:
     """`path` without the last passage of the oldest step that has one, or else without its oldest step."""
     for at, step in enumerate(path):
         if step.passages:
@@ -67,7 +67,7 @@ def shorter(path: Path) -> Path:
     return path[1:]
 
 
-def texts(path: Path) -> list[str]:
+def step_texts(path: Path) -> list[str]:
     """`path` as it stands in a prompt, one text a step."""
     return [str(step) for step in path]
 
@@ -93,21 +93,21 @@ def confidence(logprobs: Sequence[float], by: str = "mean") -> float:
 
 def agreement(answer: str, draws: Sequence[str | None]) -> float:
     """The share of `draws` that say the same as `answer`; a draw that could not be read is None."""
-    same = [draw for draw in draws if draw is not None and alike(draw) == alike(answer)]
+    same = [draw for draw in draws if draw is not None and answer_key(draw) == answer_key(answer)]
     return len(same) / len(draws) if draws else 0.0
 
 
-def alike(answer: str) -> str:
+def answer_key(answer: str) -> str:
     """What equal answers share; words that normalise to nothing (`A`, `The`) lose punctuation only."""
     return normalise(answer) or answer.lower().strip(string.punctuation + string.whitespace)
 
 
-def groups(answers: Sequence[str]) -> dict[str, list[int]]:
+def group_answers(answers: Sequence[str]) -> dict[str, list[int]]:
     """The positions of equal answers, by what they share; empty answers are left out where others exist."""
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for i, answer in enumerate(answers):
-        found.setdefault(alike(answer), []).append(i)
-    return {key: places for key, places in found.items() if key} or found
+        positions.setdefault(answer_key(answer), []).append(i)
+    return {key: places for key, places in positions.items() if key} or positions
 
 
 def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int], *, pooled: bool) -> int:
@@ -120,7 +120,7 @@ def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int],
     def rank(i: int) -> tuple[float, int, int]:
         return scores[i], depths[i], -i
 
-    teams = list(groups(answers).values())
+    teams = list(group_answers(answers).values())
     if pooled:
         teams = [max(teams, key=lambda team: (sum(scores[i] for i in team), max(map(rank, team))))]
     return max((i for team in teams for i in team), key=rank)

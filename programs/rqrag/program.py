@@ -30,9 +30,9 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.rqrag import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.rqrag import paths as selection
-from ragc.programs.rqrag.paths import Finished, Path, Step, passages_of, shorter, texts
+from ragc.programs.rqrag.paths import FinishedPath, Path, Step, passages_of, shrink_path, step_texts
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, reaches, record, together
+from ragc.programs.trace import Note, at_least, record, together
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
     AnswerPath,
@@ -54,10 +54,12 @@ def _draw(number: int) -> dict[str, Any]:
     return {"temperature": 1.0, "rollout_id": number + 1}
 
 
-def _logprobs(said: Any, *fields: str) -> tuple[float, ...]:
+def _logprobs(reply: Any, *fields: str) -> tuple[float, ...]:
     """Log probabilities of the tokens of `fields`, as far as there are any."""
-    drawn = said.get("logprobs") or ()
-    return tuple(t.logprob for name in fields if name in said for t in field_tokens(drawn, name, said[name]))
+    drawn = reply.get("logprobs") or ()
+    return tuple(
+        t.logprob for name in fields if name in reply for t in field_tokens(drawn, name, reply[name])
+    )
 
 
 class RqRag(RagProgram):
@@ -89,8 +91,10 @@ class RqRag(RagProgram):
         if self.gated:
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
         sure = self.select == "confidence"
-        self.answer = self.answering(
-            with_confidence(AnswerPath) if sure else AnswerPath, room=CONFIDENCE * sure, logprobs=scored
+        self.answer = self.answer_call(
+            with_confidence(AnswerPath) if sure else AnswerPath,
+            extra_tokens=CONFIDENCE * sure,
+            logprobs=scored,
         )
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
@@ -108,10 +112,10 @@ class RqRag(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question`; `candidates` of the prediction are the answers of all trajectories."""
         tree = self.knobs.mode == "tree"
-        finished = await (self._grown(question, ()) if tree else self._on_demand(question))
+        finished = await (self._expand(question, ()) if tree else self._on_demand(question))
         if not finished:
             raise ParseFailure("No trajectory ended in an answer that could be read.")
-        won = self._chosen(finished) if tree else finished[0]
+        won = self._choose_path(finished) if tree else finished[0]
         return dspy.Prediction(
             answer=won.answer,
             passages=won.passages,
@@ -119,7 +123,7 @@ class RqRag(RagProgram):
             tallies={"trajectories": len(finished), "depth": len(won.path)},
         )
 
-    def _chosen(self, finished: Sequence[Finished]) -> Finished:
+    def _choose_path(self, finished: Sequence[FinishedPath]) -> FinishedPath:
         """The winner of the choice, which is noted with the scores of all trajectories."""
         answers, scores = [one.answer for one in finished], [one.score for one in finished]
         pooled = self.select == "ensemble" or (self.select in BY_OTHERS and self.knobs.pooled)
@@ -130,100 +134,104 @@ class RqRag(RagProgram):
         )
         return finished[at]
 
-    async def _grown(self, question: str, path: Path) -> list[Finished]:
+    async def _expand(self, question: str, path: Path) -> list[FinishedPath]:
         """`path` and all paths that begin with it, answered; each before the longer ones."""
-        own, longer = await together(self._finished(question, path), self._branches(question, path))
+        own, longer = await together(self._finish(question, path), self._branches(question, path))
         return [*own, *longer]
 
-    async def _branches(self, question: str, path: Path) -> list[Finished]:
+    async def _branches(self, question: str, path: Path) -> list[FinishedPath]:
         """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
-        if len(path) == self.knobs.depth or not (path or await self._needed(question)):
+        if len(path) == self.knobs.depth or not (path or await self._needs_search(question)):
             return []
-        made = await together(*(self._branch(question, path, kind) for kind in self.kinds))
-        return [one for part in made for one in part]
+        branches = await together(*(self._branch(question, path, kind) for kind in self.kinds))
+        return [one for part in branches for one in part]
 
-    async def _branch(self, question: str, path: Path, kind: str) -> list[Finished]:
+    async def _branch(self, question: str, path: Path, kind: str) -> list[FinishedPath]:
         step = await self._step(question, path, kind)
-        return [] if step is None else await self._grown(question, (*path, step))
+        return [] if step is None else await self._expand(question, (*path, step))
 
-    async def _needed(self, question: str) -> bool:
+    async def _needs_search(self, question: str) -> bool:
         """Whether a search is likely enough to be needed; so it is when the estimate cannot be read."""
         if not self.gated:
             return True
-        said = await self.need.attempt(question=question)
-        if said is None:
+        reply = await self.need.try_call(question=question)
+        if reply is None:
             return True
-        chance, least = said.need.percent / 100, self.knobs.retrieve_threshold
+        chance, least = reply.need.percent / 100, self.knobs.retrieve_threshold
         record(Note("search", f"needed by {chance:g}, threshold {least:g}"))
-        return reaches("retrieve_threshold", chance, least)
+        return at_least("retrieve_threshold", chance, least)
 
-    async def _on_demand(self, question: str) -> list[Finished]:
+    async def _on_demand(self, question: str) -> list[FinishedPath]:
         """One path, each step of it chosen by the model; it is answered after `search_limit` searches."""
         path: Path = ()
         while len(path) < self.knobs.search_limit:
-            said = await self._asked(self.choose, path, question=question)
-            if said is None or said.action == "answer":
+            reply = await self._ask(self.choose, path, question=question)
+            if reply is None or reply.action == "answer":
                 break
-            step = await self._step(question, path, said.action)
+            step = await self._step(question, path, reply.action)
             if step is None:
                 break
             path = (*path, step)
-        return await self._finished(question, path)
+        return await self._finish(question, path)
 
     async def _step(self, question: str, path: Path, kind: str) -> Step | None:
         """One query of `kind` and its search; None when the query is empty or cannot be read."""
-        said = await self._asked(getattr(self, kind), path, question=question)
-        if said is None:
+        reply = await self._ask(getattr(self, kind), path, question=question)
+        if reply is None:
             return None
-        query = " ".join(said.query.split())
+        query = " ".join(reply.query.split())
         if not query:
             self._drop(kind, "an empty query")
             return None
         seen = {p.id for step in path for p in step.passages} if self.knobs.exclude_seen else set()
         hits = await self.search("local", query, self.knobs.ndocs + len(seen))
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
-        return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(said, "query"))
+        return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(reply, "query"))
 
-    async def _finished(self, question: str, path: Path) -> list[Finished]:
+    async def _finish(self, question: str, path: Path) -> list[FinishedPath]:
         """`path` answered and scored; nothing when the answer cannot be read."""
-        kept = self._trimmed(self.answer, path, question=question)
+        shown_path = self._trim(self.answer, path, question=question)
         draws = self.knobs.n_conf_samples if self.select == "vote" else 0
-        said, *drawn = await together(
-            self.answer.attempt(question=question, trajectory=texts(kept)),
+        reply, *drawn = await together(
+            self.answer.try_call(question=question, trajectory=step_texts(shown_path)),
             *(
-                self.answer.attempt(question=question, trajectory=texts(kept), config=_draw(n))
+                self.answer.try_call(question=question, trajectory=step_texts(shown_path), config=_draw(n))
                 for n in range(draws)
             ),
         )
-        if said is None:
+        if reply is None:
             return []
-        score = await self._score(question, kept, said, [None if d is None else d.answer for d in drawn])
-        return [Finished(path, passages_of(kept), said.answer.strip(), score)]
+        score = await self._score(
+            question, shown_path, reply, [None if d is None else d.answer for d in drawn]
+        )
+        return [FinishedPath(path, passages_of(shown_path), reply.answer.strip(), score)]
 
-    async def _score(self, question: str, path: Path, said: Any, drawn: Sequence[str | None]) -> float:
+    async def _score(self, question: str, path: Path, reply: Any, drawn: Sequence[str | None]) -> float:
         match self.select:
             case "ppl":
                 queries = [p for step in path for p in step.logprobs]
-                written = _logprobs(said, "reasoning", "answer")
+                written = _logprobs(reply, "reasoning", "answer")
                 return -selection.perplexity([*queries, *written] if written else ())
             case "conf" | "ensemble":
-                return selection.confidence(_logprobs(said, "answer"), self.knobs.conf_by)
+                return selection.confidence(_logprobs(reply, "answer"), self.knobs.conf_by)
             case "vote":
-                return selection.agreement(said.answer, drawn)
+                return selection.agreement(reply.answer, drawn)
             case "confidence":
-                return self._share(said.confidence)
+                return self._share(reply.confidence)
             case "judge":
-                judged = await self._asked(self.judge, path, question=question, answer=neutral(said.answer))
+                judged = await self._ask(self.judge, path, question=question, answer=neutral(reply.answer))
                 return 0.0 if judged is None else self._share(judged.score)
         return 0.0
 
-    async def _asked(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
+    async def _ask(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
         """What `call` says about as much of `path` as fits; None when that cannot be read."""
-        return await call.attempt(**inputs, trajectory=texts(self._trimmed(call, path, **inputs)))
+        return await call.try_call(**inputs, trajectory=step_texts(self._trim(call, path, **inputs)))
 
-    def _trimmed(self, call: RagPredict, path: Path, **inputs: Any) -> Path:
+    def _trim(self, call: RagPredict, path: Path, **inputs: Any) -> Path:
         """`path` without as much of its oldest evidence as does not fit the context of `call`."""
-        return self.shortened(call, path, lambda kept: {**inputs, "trajectory": texts(kept)}, shorter)
+        return self.shrink_to_fit(
+            call, path, lambda subset: {**inputs, "trajectory": step_texts(subset)}, shrink_path
+        )
 
     def _share(self, percent: int) -> float:
         """`percent` as a share; 0 when it is no percentage."""

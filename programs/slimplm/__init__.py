@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import CITING, WORDED, AnswerKnobs, When, again, choice, integer, real, switch
+from ragc.programs.knobs import CITING, WORDED, AnswerKnobs, When, choice, integer, real, redeclare, switch
 from ragc.programs.method import Method
 
 _REWRITES = When("use_qr", (True,))
@@ -22,13 +22,13 @@ class SlimPLMKnobs(AnswerKnobs):
         0.01, 0.0, 1.0, "sampling temperature; 0 is greedy", paper="SlimPLM, implementation details"
     )
     top_p: float = real(
-        0.85, 0.6, 1.0, "nucleus sampling mass", step=0.05, when=When("temperature", above=0.0),
+        0.85, 0.6, 1.0, "nucleus sampling mass", step=0.05, when=When("temperature", greater_than=0.0),
         paper="SlimPLM, implementation details",
     )  # fmt: skip
     known_cot: bool = switch(
         False, "reason step by step before answering without passages", paper="SlimPLM code, Qwen-72B rows"
     )
-    answer_format: str = again(
+    answer_format: str = redeclare(
         AnswerKnobs, "answer_format", options=CITING,
         paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
     )  # fmt: skip
@@ -142,9 +142,9 @@ METHOD = Method(
     "SlimPLM",
     "ragc.programs.slimplm.program:SlimPLM",
     SlimPLMKnobs,
-    may_ask=("proxy",),
+    optional_roles=("proxy",),
     sources=("local",),
     demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
-    demo_shape=("cot", "known_cot", "judge_by"),
+    demo_shaping_knobs=("cot", "known_cot", "judge_by"),
     flow=FLOW,
 )

@@ -9,10 +9,10 @@ can be tuned alone: the question and the proxy's answer are taken apart at once 
 and claims are judged by two. The proxy answers in a few sentences, and five claims and five parts of the
 question count at most. An empty proxy answer counts as not known, without a judging call. Claims and parts
 without a word of what they are taken from are dropped, and queries of the same words are one, where the
-authors' code takes over all that it can read (`usable`, `distinct`). A score is a stated confidence or the
-probability of the judgement's word, in the place of the difference of two likelihoods. The main model
-answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a repetition
-penalty are not sent. What cannot be read counts as no claims, or as not known.
+authors' code takes over all that it can read (`usable_items`, `unique_queries`). A score is a stated
+confidence or the probability of the judgement's word, in the place of the difference of two likelihoods. The
+main model answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a
+repetition penalty are not sent. What cannot be read counts as no claims, or as not known.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ragc.core import counters
 from ragc.core.counters import Counters
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.programs.base import RagProgram, shown
-from ragc.programs.calls.demos import forced
+from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
-from ragc.programs.trace import Note, exceeds, record, together
+from ragc.programs.trace import Note, above, record, together
 from ragc.records import Passage
 from ragc.signatures.claims import (
     MOST,
@@ -43,36 +43,36 @@ from ragc.signatures.claims import (
     JudgeKnown,
     ProxyAnswer,
     QuestionSplit,
-    judged,
     reader,
+    with_judgement,
 )
 
 
-def probability(said: Any) -> float:
-    """How likely a `yes` was in the judgement `said`; where no token spells its word, 0 or 1 as it says."""
-    spelled = field_tokens(said.logprobs, "known", said.known)
+def probability(reply: Any) -> float:
+    """How likely a `yes` was in the judgement `reply`; where no token spells its word, 0 or 1 as it says."""
+    spelled = field_tokens(reply.logprobs, "known", reply.known)
     likely = math.exp(sum(token.logprob for token in spelled))
-    return likely if said.known == "yes" else 1 - likely
+    return likely if reply.known == "yes" else 1 - likely
 
 
-def usable(text: str, items: Sequence[Any], name: str) -> list[Any]:
+def usable_items(text: str, items: Sequence[Any], name: str) -> list[Any]:
     """The first `MOST` items with a query whose field `name` shares a word with `text`.
 
     An item without a query that needs no search is left out; all others are counted as dropped.
     """
     words = set(analyze(text))
     meant = [item for item in items[:MOST] if item.query.strip() or item.need_search == "yes"]
-    kept = [i for i in meant if i.query.strip() and not words.isdisjoint(query_terms(getattr(i, name)))]
-    counters.count(dropped=len(items[MOST:]) + len(meant) - len(kept))
-    return kept
+    matching = [i for i in meant if i.query.strip() and not words.isdisjoint(query_terms(getattr(i, name)))]
+    counters.count(dropped=len(items[MOST:]) + len(meant) - len(matching))
+    return matching
 
 
-def distinct(queries: Iterable[str]) -> list[str]:
+def unique_queries(queries: Iterable[str]) -> list[str]:
     """`queries` in order, of those with the same words only the first."""
-    kept: dict[object, str] = {}
+    unique: dict[object, str] = {}
     for query in queries:
-        kept.setdefault(tuple(analyze(query)) or query, query)
-    return list(kept.values())
+        unique.setdefault(tuple(analyze(query)) or query, query)
+    return list(unique.values())
 
 
 PROXY_WEIGHT = 0.1
@@ -92,16 +92,16 @@ class _Spent:
     async def ask(self, call: RagPredict, **inputs: Any) -> Any:
         """A call of the proxy, charged to it; None when its reply cannot be read."""
         with counters.counting(self.proxy):
-            return await call.attempt(**inputs)
+            return await call.try_call(**inputs)
 
     def tallies(self) -> dict[str, float]:
         """Calls and tokens of both roles, and their sum in what the main model's cost."""
-        made: dict[str, float] = {"bm25_ranked": self.ranked}
+        amounts: dict[str, float] = {"bm25_ranked": self.ranked}
         for name, counter in _COSTS.items():
             main, proxy = getattr(self.main, counter), getattr(self.proxy, counter)
             weighted = main + PROXY_WEIGHT * proxy
-            made |= {f"main_{name}": main, f"proxy_{name}": proxy, f"weighted_{name}": weighted}
-        return made
+            amounts |= {f"main_{name}": main, f"proxy_{name}": proxy, f"weighted_{name}": weighted}
+        return amounts
 
 
 class SlimPLM(RagProgram):
@@ -120,13 +120,13 @@ class SlimPLM(RagProgram):
         most, by = knobs.proxy_tokens, knobs.judge_by
         judging: dict[str, Any] = {"role": "proxy", "max_tokens": 64, "logprobs": by == "logprobs"}
         self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
-        self.judge = self.predictor(judged(JudgeKnown, by), **judging)
+        self.judge = self.predictor(with_judgement(JudgeKnown, by), **judging)
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
         self.claims = self.predictor(ClaimSplit, role="proxy", max_tokens=most)
-        self.claim_judge = self.predictor(judged(ClaimKnown, by), **judging)
+        self.claim_judge = self.predictor(with_judgement(ClaimKnown, by), **judging)
         plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
-        self.chat = self.answering(plain, cot=knobs.known_cot)
-        self.answer = self.answering(from_passages)
+        self.chat = self.answer_call(plain, cot=knobs.known_cot)
+        self.answer = self.answer_call(from_passages)
 
     def most_calls(self) -> int:
         """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
@@ -140,41 +140,41 @@ class SlimPLM(RagProgram):
         A run that is given its answer, to show how it is read, searches for the question and asks no proxy.
         """
         spent = _Spent()
-        taught = forced(self.answer.signature.output_fields) is not None
-        queries = [question] if taught else await self._wanted(spent, question)
-        found = await together(*(self.search("local", q, self.knobs.pages_per_query) for q in queries))
-        passages = self._shown(spent, question, references.pages(found))
+        taught = forced_values(self.answer.signature.output_fields) is not None
+        queries = [question] if taught else await self._plan_queries(spent, question)
+        hit_lists = await together(*(self.search("local", q, self.knobs.pages_per_query) for q in queries))
+        passages = self._select_references(spent, question, references.pages(hit_lists))
         with counters.counting(spent.main):
             if passages:
-                said = await self.answered(self.answer, question, passages)
+                prediction = await self.answer_from(self.answer, question, passages)
             else:
-                said = await self.chat.acall(question=question)
-        return dspy.Prediction(answer=said.answer, passages=passages, tallies=spent.tallies())
+                prediction = await self.chat.acall(question=question)
+        return dspy.Prediction(answer=prediction.answer, passages=passages, tallies=spent.tallies())
 
-    async def _wanted(self, spent: _Spent, question: str) -> list[str]:
+    async def _plan_queries(self, spent: _Spent, question: str) -> list[str]:
         """What to search for; nothing when the question passes for known."""
         knobs, draft = self.knobs, ""
         if knobs.use_qj or knobs.use_qr:
-            said = await spent.ask(self.draft, question=question)
-            draft = said.heuristic_answer.strip() if said else ""
+            reply = await spent.ask(self.draft, question=question)
+            draft = reply.heuristic_answer.strip() if reply else ""
         if knobs.use_qj:
-            asked = {"question": question, "heuristic_answer": draft}
-            known = bool(draft) and await self._known(spent, self.judge, **asked)
+            inputs = {"question": question, "heuristic_answer": draft}
+            known = bool(draft) and await self._is_known(spent, self.judge, **inputs)
             record(Note("question", "known" if known else "not known"))
             if known:
                 return []
         return await self._queries(spent, question, draft) if knobs.use_qr else [question]
 
-    async def _known(self, spent: _Spent, call: RagPredict, **inputs: str) -> bool:
+    async def _is_known(self, spent: _Spent, call: RagPredict, **inputs: str) -> bool:
         """One judgement; what cannot be read is not known."""
-        said = await spent.ask(call, **inputs)
-        if said is None:
+        reply = await spent.ask(call, **inputs)
+        if reply is None:
             return False
         if self.knobs.judge_by == "text":
-            return bool(said.known == "yes")
-        sure = said.confidence / 100 if self.knobs.judge_by == "confidence" else probability(said)
+            return bool(reply.known == "yes")
+        sure = reply.confidence / 100 if self.knobs.judge_by == "confidence" else probability(reply)
         record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
-        return exceeds("judge_threshold", sure, self.knobs.judge_threshold)
+        return above("judge_threshold", sure, self.knobs.judge_threshold)
 
     async def _queries(self, spent: _Spent, question: str, draft: str) -> list[str]:
         """What to search for, without repeats: the question, then its parts, then claims."""
@@ -182,46 +182,48 @@ class SlimPLM(RagProgram):
             self._of_question(spent, question), self._of_claims(spent, question, draft)
         )
         first = [question] if self.knobs.include_original_query else []
-        return distinct([*first, *of_question, *of_claims])
+        return unique_queries([*first, *of_question, *of_claims])
 
     async def _of_question(self, spent: _Spent, question: str) -> list[str]:
         if not self.knobs.include_question_queries:
             return []
-        said = await spent.ask(self.parts, question=question)
-        parts = usable(question, said.questions, "question") if said else []
+        reply = await spent.ask(self.parts, question=question)
+        parts = usable_items(question, reply.questions, "question") if reply else []
         return [part.query.strip() for part in parts if part.need_search == "yes"]
 
     async def _of_claims(self, spent: _Spent, question: str, draft: str) -> list[str]:
         if not draft:
             return []
-        said = await spent.ask(self.claims, question=question, heuristic_answer=draft)
-        claims = usable(f"{question} {draft}", said.claims, "claim") if said else []
+        reply = await spent.ask(self.claims, question=question, heuristic_answer=draft)
+        claims = usable_items(f"{question} {draft}", reply.claims, "claim") if reply else []
         if not self.knobs.use_qf:
             return [claim.query.strip() for claim in claims if claim.need_search == "yes"]
         known = await together(
-            *(self._known(spent, self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
+            *(self._is_known(spent, self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
         )
         record(Note("claims", f"{sum(known)} of {len(claims)} known"))
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
-    def _shown(self, spent: _Spent, question: str, found: Sequence[references.Page]) -> tuple[Passage, ...]:
+    def _select_references(
+        self, spent: _Spent, question: str, pages: Sequence[references.Page]
+    ) -> tuple[Passage, ...]:
         """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
-        spent.ranked = sum(map(len, found))
+        spent.ranked = sum(map(len, pages))
         if spent.ranked:
-            what = f"{spent.ranked} paragraphs of {len(found)} pages"
+            what = f"{spent.ranked} paragraphs of {len(pages)} pages"
             record(Note("reranking", f"{what}, by BM25 in the place of an encoder"))
-        deal = references.dealt if self.knobs.round_robin == "true" else references.zipped
-        chosen = deal(references.ranked(question, found))[: self.knobs.refs_max]
+        deal = references.deal if self.knobs.round_robin == "true" else references.deal_to_shortest
+        chosen = deal(references.rank_paragraphs(question, pages))[: self.knobs.refs_max]
 
         def tokens(passages: references.Page) -> int:
-            prompt = self.answer.messages(question=question, passages=[shown(p) for p in passages])
+            prompt = self.answer.messages(question=question, passages=[format_passage(p) for p in passages])
             own = f"{prompt[0].content}\n{prompt[-1].content}"  # demonstrations stand between
             return self.runtime.target(self.answer.role).count_tokens(own)
 
-        kept = references.capped(chosen, tokens, self.knobs.prompt_token_cap)
-        if len(kept) < len(chosen):
-            counters.count(trimmed=len(chosen) - len(kept))
-        return self.fitting(self.answer, kept, question=question)
+        capped_passages = references.cap_tokens(chosen, tokens, self.knobs.prompt_token_cap)
+        if len(capped_passages) < len(chosen):
+            counters.count(trimmed=len(chosen) - len(capped_passages))
+        return self.passages_that_fit(self.answer, capped_passages, question=question)
 
 
 def _check(runtime: Runtime, knobs: SlimPLMKnobs) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from ragc.corpora.sources.bm25 import lucene
-from ragc.corpora.sources.terms import indexed, query_terms
+from ragc.corpora.sources.bm25 import bm25_scores
+from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.records import Hit, Passage
 
 Page = tuple[Passage, ...]
@@ -25,13 +25,13 @@ _BLANK = re.compile(r"(?:[ \t]*\n){2,}")
 _LINE = re.compile(r"\s*\n\s*")
 
 
-def pages(found: Iterable[Sequence[Hit]]) -> list[Page]:
+def pages(hit_lists: Iterable[Sequence[Hit]]) -> list[Page]:
     """The pages found by all queries, in the order first found, as paragraphs in reading order.
 
     A page found twice counts once; one without paragraphs is left out.
     """
     parts: dict[str, dict[int, Passage]] = {}
-    for hit in (hit for hits in found for hit in hits):
+    for hit in (hit for hits in hit_lists for hit in hits):
         page = parts.setdefault(hit.passage.parent, {})
         for paragraph in paragraphs(hit.passage):
             page.setdefault(paragraph.start, paragraph)
@@ -65,25 +65,25 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def ranked(question: str, found: Sequence[Page]) -> list[Page]:
+def rank_paragraphs(question: str, pages: Sequence[Page]) -> list[Page]:
     """Each page with its paragraphs by similarity to `question`, best first, ties in reading order."""
-    every = [paragraph for page in found for paragraph in page]
-    scores = iter(lucene(query_terms(question), [indexed(paragraph) for paragraph in every]))
-    scored = [[(next(scores), paragraph) for paragraph in page] for page in found]
+    every = [paragraph for page in pages for paragraph in page]
+    scores = iter(bm25_scores(query_terms(question), [passage_terms(paragraph) for paragraph in every]))
+    scored = [[(next(scores), paragraph) for paragraph in page] for page in pages]
     return [tuple(p for _, p in sorted(page, key=lambda pair: -pair[0])) for page in scored]
 
 
-def dealt(found: Sequence[Page]) -> Page:
+def deal(pages: Sequence[Page]) -> Page:
     """Every page's first, then every page's second, and so on until all are dealt."""
-    return tuple(p for row in zip_longest(*found) for p in row if p is not None)
+    return tuple(p for row in zip_longest(*pages) for p in row if p is not None)
 
 
-def zipped(found: Sequence[Page]) -> Page:
+def deal_to_shortest(pages: Sequence[Page]) -> Page:
     """The same, but ended by the shortest page, as the authors' code does."""
-    return tuple(p for row in zip(*found, strict=False) for p in row)
+    return tuple(p for row in zip(*pages, strict=False) for p in row)
 
 
-def capped(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:
+def cap_tokens(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:
     """`references` without the last two, again and again, until their prompt has at most `cap` `tokens`."""
     while references and tokens(references) > cap:
         references = references[:-2]

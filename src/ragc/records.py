@@ -73,15 +73,17 @@ class Question:
         `sub_questions` are those of the row, or of its `qa_pairs` (ALCE's ASQA).
         """
         pairs = self.extra.get("qa_pairs")
-        asked = [p.get("question") for p in pairs if isinstance(p, dict)] if isinstance(pairs, list) else []
-        given = {
+        sub_questions = (
+            [p.get("question") for p in pairs if isinstance(p, dict)] if isinstance(pairs, list) else []
+        )
+        context = {
             "id": self.id,
             "context_ids": list(self.context_ids),
             "query_time": self.query_time,
             "domain": _text(self.extra.get("domain")),
-            "sub_questions": _texts(self.extra.get("sub_questions")) or _texts(asked),
+            "sub_questions": _texts(self.extra.get("sub_questions")) or _texts(sub_questions),
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in context.items() if value}
 
 
 def _text(value: object) -> str:

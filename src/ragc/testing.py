@@ -52,7 +52,7 @@ class ScriptedTarget:
         return f"ScriptedTarget({self.identity!r}, {len(self.requests)} requests)"
 
     @property
-    def left(self) -> int:
+    def replies_left(self) -> int:
         """How many scripted replies have not been used."""
         return len(self._replies)
 
@@ -74,10 +74,10 @@ class ScriptedTarget:
     async def _together(self) -> None:
         """Wait until no further request joins those in flight, then go on with all of them as one step."""
         if self._gate is None:
-            self._gate = asyncio.ensure_future(self._settled())
+            self._gate = asyncio.ensure_future(self._wait_until_idle())
         await asyncio.shield(self._gate)
 
-    async def _settled(self) -> None:
+    async def _wait_until_idle(self) -> None:
         seen = 0
         while seen != self._flying:
             seen = self._flying
@@ -86,16 +86,16 @@ class ScriptedTarget:
 
     def _next(self, request: ChatRequest) -> Reply:
         if self._function is not None:
-            said = self._function(request)
+            reply = self._function(request)
         elif self._replies:
-            said = self._replies.pop(0)
+            reply = self._replies.pop(0)
         else:
             raise AssertionError(
                 f"LM call {len(self.requests)} has no scripted reply: {request.messages[-1].content}"
             )
-        if isinstance(said, Reply):
-            return said
-        text = said if isinstance(said, str) else json.dumps(said)
+        if isinstance(reply, Reply):
+            return reply
+        text = reply if isinstance(reply, str) else json.dumps(reply)
         words = sum(len(m.content.split()) for m in request.messages)
         return Reply(text, usage=Usage(prompt=words, completion=len(text.split())))
 
@@ -131,7 +131,7 @@ class ListSource:
         free = [p for p in self.passages if p.id not in exclude and p.parent not in exclude]
         return tuple(free[-n:]) if n else ()
 
-    def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
         """The source itself: its passages are not cut. The arguments are kept in `cut`."""
         self.cut = (chunk_size, overlap)
         return self
@@ -149,7 +149,7 @@ class FailingSource(ListSource):
 
 
 @dataclass(frozen=True)
-class Filling:
+class SchemaReplies:
     """Makes replies that fit any schema of ours: a script for `ScriptedTarget`.
 
     Of several options the first is taken, of a range the least, of a list one item; `last` takes the
@@ -166,13 +166,13 @@ class Filling:
 
     def __call__(self, request: ChatRequest) -> Reply:
         """A reply that fits `request`; the text itself where it has no schema."""
-        said = self.text
+        text = self.text
         if request.schema:
-            made = self.example(request.schema)
+            values = self.example(request.schema)
             fixed = self.fields or {}
-            said = json.dumps(made | {name: _next(fixed[name]) for name in made.keys() & fixed.keys()})
-        drawn = (TokenLogprob(said, self.logprob),) if request.logprobs else ()
-        return Reply(said, usage=Usage(prompt=10, completion=5), logprobs=drawn)
+            text = json.dumps(values | {name: _next(fixed[name]) for name in values.keys() & fixed.keys()})
+        drawn = (TokenLogprob(text, self.logprob),) if request.logprobs else ()
+        return Reply(text, usage=Usage(prompt=10, completion=5), logprobs=drawn)
 
     def example(self, schema: Mapping[str, Any]) -> Any:
         """A value that fits a JSON `schema`; raises ValueError for a schema without a type."""
@@ -225,7 +225,7 @@ def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
     A knob that matters only under a value of another comes with that value.
     """
     yield {}
-    for knob in knobs.declared():
+    for knob in knobs.list_knobs():
         needed = {knob.when.knob: knob.when.values[0]} if knob.when and knob.when.values else {}
         for value in ends(knob, most):
             yield {**needed, knob.name: value}

@@ -61,8 +61,8 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def server(model: Model) -> Iterator[Loopback]:
-    with Loopback(latency_s=0.0, answer=model) as made:
-        yield made
+    with Loopback(latency_s=0.0, answer=model) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     model.unreadable = ("number7?",)
     status, out, err = ragc(folder, "ask", "recipe.toml", "What colour is thing number5?")
     assert (status, err) == (0, "")
-    asked = "ask", "recipe.toml", "What colour is thing number7?"
-    status, out, err = ragc(folder, *asked)
+    arguments = "ask", "recipe.toml", "What colour is thing number7?"
+    status, out, err = ragc(folder, *arguments)
     assert status == 1
     assert out.splitlines()[-1] == "A: none"
     assert UNREADABLE not in out
     assert err.startswith(f"ragc: The question has no answer: {UNREADABLE}")
-    status, out, err = ragc(folder, *asked, "--json")
+    status, out, err = ragc(folder, *arguments, "--json")
     assert status == 1
     assert json.loads(out)["failure"].startswith(UNREADABLE)
     assert json.loads(out)["prediction"] is None
@@ -116,15 +116,15 @@ def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) 
     shutil.rmtree(folder / "home")  # its replies were good ones
     _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
     assert f"20 of 20 questions failed: {UNREADABLE}" in out
-    found = json.loads(ragc(folder, *dev, "--json")[1])
-    assert found["failures"] == 20
-    (reason,) = found["failure_reasons"]
+    report = json.loads(ragc(folder, *dev, "--json")[1])
+    assert report["failures"] == 20
+    (reason,) = report["failure_reasons"]
     assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
     _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
     assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
-    found = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
-    assert (found["a"]["failures"], found["a"]["failure_reasons"]) == (0, [])
-    assert (found["b"]["failures"], found["b"]["failure_reasons"][0]["n"]) == (20, 20)
+    report = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
+    assert (report["a"]["failures"], report["a"]["failure_reasons"]) == (0, [])
+    assert (report["b"]["failures"], report["b"]["failure_reasons"][0]["n"]) == (20, 20)
 
 
 def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:
@@ -194,8 +194,8 @@ def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None
         progress.phase("index dense", 12_000, "passages")
         progress.phase("answering dev", 1)
         progress.phase("opening the model", None)
-    found = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert found == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
+    lines = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
 
 
 LOST = """

@@ -39,7 +39,7 @@ def rows(path: Path, *values: Any) -> None:
     path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
+def read_error(capsys: pytest.CaptureFixture[str]) -> str:
     out, err = capsys.readouterr()
     assert out == ""
     assert "Traceback" not in err
@@ -49,9 +49,9 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("kind", ["programs", "metrics", "datasets", "sources", "targets"])
 def test_lists_are_json_objects_with_ids(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", kind, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found
-    assert all(row["id"] for row in found)
+    rows = json.loads(capsys.readouterr().out)
+    assert rows
+    assert all(row["id"] for row in rows)
 
 
 def test_knobs_say_range_default_and_condition(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_knobs_say_range_default_and_condition(capsys: pytest.CaptureFixture[str
 
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "knobs", "vanila"]) == 2
-    assert "Did you mean 'vanilla'?" in said(capsys)
+    assert "Did you mean 'vanilla'?" in read_error(capsys)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_bad_input_is_said_clearly_and_leaves_nothing_behind(
 ) -> None:
     break_it(folder)
     assert main(["compile", "recipe.toml", "--out", "out"]) in (1, 2)
-    assert expected in said(capsys)
+    assert expected in read_error(capsys)
     assert not (folder / "out").exists()
 
 
@@ -106,7 +106,7 @@ def test_all_problems_of_a_file_come_at_once(folder: Path, capsys: pytest.Captur
         5,
     )
     assert main(["compile", "recipe.toml", "--out", "out"]) == 2
-    error = said(capsys)
+    error = read_error(capsys)
     assert all(line in error for line in ("line 1", "line 2", "line 3"))
 
 
@@ -114,7 +114,7 @@ def test_overlapping_splits_are_refused(folder: Path, capsys: pytest.CaptureFixt
     rows(folder / "other.jsonl", {**QUESTION, "id": "q2", "question": "which   COLOUR"})
     sets = ["--set", "data.dev=questions.jsonl", "--set", "data.test=other.jsonl"]
     assert main(["compile", "recipe.toml", *sets, "--out", "out"]) == 2
-    assert "dev" in said(capsys)
+    assert "dev" in read_error(capsys)
 
 
 def test_a_dry_run_sends_nothing_and_prints_one_document(
@@ -137,6 +137,6 @@ targets.main = {kind = "vllm", model = "m", base_url = "http://127.0.0.1:9/v1"}
 
 def test_asking_what_does_not_exist_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", "nowhere", "Why?"]) == 2
-    assert "nowhere" in said(capsys)
+    assert "nowhere" in read_error(capsys)
     assert main(["eval", str(folder)]) == 2
-    assert "holds no compiled program" in said(capsys)
+    assert "holds no compiled program" in read_error(capsys)

@@ -7,41 +7,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ragc.cli.screen import grid, records, wrapped
+from ragc.cli.screen import grid, records, wrap
 
 WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=30)
 INTERVAL = "0.123 [-0.456, +0.789]"
 
 
-@given(words=st.lists(WORDS, min_size=1, max_size=40), room=st.integers(70, 130), indent=st.integers(0, 12))
-def test_a_wrapped_line_has_every_word_whole_and_in_order(words: list[str], room: int, indent: int) -> None:
-    lines = wrapped(" " * indent + " ".join(words), room)
+@given(words=st.lists(WORDS, min_size=1, max_size=40), width=st.integers(70, 130), indent=st.integers(0, 12))
+def test_a_wrapped_line_has_every_word_whole_and_in_order(words: list[str], width: int, indent: int) -> None:
+    lines = wrap(" " * indent + " ".join(words), width)
     assert [word for line in lines for word in line.split(" ") if word] == words
-    assert all(cell_len(line) <= room for line in lines)
+    assert all(cell_len(line) <= width for line in lines)
     assert all(line.startswith(" " * indent) for line in lines)
 
 
 @given(text=st.text(st.sampled_from("日本語のテキスト、"), min_size=1, max_size=300))
 def test_a_text_without_blanks_in_wide_characters_fits_too(text: str) -> None:
-    lines = wrapped(text, 80)
+    lines = wrap(text, 80)
     assert all(cell_len(line) <= 80 for line in lines)
     assert "".join(line.strip() for line in lines) == text
 
 
 def test_columns_keep_their_blanks_and_a_path_stays_whole() -> None:
     path = "/home/someone/" + "folder/" * 20
-    assert wrapped(f"name        at {path}", 80)[1].strip() == path
-    assert wrapped("em           0.1   n=3", 80) == ["em           0.1   n=3"]
+    assert wrap(f"name        at {path}", 80)[1].strip() == path
+    assert wrap("em           0.1   n=3", 80) == ["em           0.1   n=3"]
 
 
-@pytest.mark.parametrize("room", [60, 80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @given(rows=st.integers(1, 6), columns=st.integers(2, 8))
-def test_a_table_fits_and_every_cell_is_on_one_line(room: int, rows: int, columns: int) -> None:
-    head = tuple(f"column {place}" for place in range(columns))
-    body = [tuple(f"{INTERVAL[:-1]}{row}{place}]" for place in range(columns)) for row in range(rows)]
+def test_a_table_fits_and_every_cell_is_on_one_line(width: int, rows: int, columns: int) -> None:
+    head = tuple(f"column {column}" for column in range(columns))
+    body = [tuple(f"{INTERVAL[:-1]}{row}{column}]" for column in range(columns)) for row in range(rows)]
     body = [(f"metric{row}", *cells[1:]) for row, cells in enumerate(body)]
-    lines = list(grid([head, *body], room))
-    assert all(cell_len(line) <= room for line in lines)
+    lines = list(grid([head, *body], width))
+    assert all(cell_len(line) <= width for line in lines)
     text = "\n".join(lines)
     assert all(cell in text for cells in body for cell in cells)
 
@@ -74,5 +74,5 @@ def test_a_cell_that_no_line_holds_is_cut() -> None:
 def test_records_show_long_texts_in_full(texts: list[str]) -> None:
     lines = list(records([("id", "question", "gold", "out.jsonl (em)"), ("q1", *texts)], 80))
     assert all(cell_len(line) <= 80 for line in lines)
-    said = " ".join(lines).split()
-    assert all(word in said for text in texts for word in text.split())
+    shown_words = " ".join(lines).split()
+    assert all(word in shown_words for text in texts for word in text.split())

@@ -37,10 +37,10 @@ WIDTHS = pytest.mark.parametrize("width", [80, 120])
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a recipe for a server on this machine, compiled as `out`; the rows of two runs."""
-    made = written(tmp_path_factory.mktemp("terminal"))
+    path = written(tmp_path_factory.mktemp("terminal"))
     with loopback() as server, pytest.MonkeyPatch.context() as patch:
         text = RECIPE.partition("[targets.main]")[0] + TARGET % server.port + REPORT
-        (made / "recipe.toml").write_text(text, "utf-8")
+        (path / "recipe.toml").write_text(text, "utf-8")
         for args in (
             ("compile", "recipe.toml", "--out", "out"),
             ("eval", "out", "--split", "dev", "--out", "a.jsonl"),
@@ -57,10 +57,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 "b.jsonl",
             ),
         ):
-            patch.chdir(made)
+            patch.chdir(path)
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as error:
                 assert main(args) == 0, error.getvalue()
-        yield made
+        yield path
 
 
 class Terminal(io.StringIO):
@@ -70,7 +70,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def said(*args: str) -> str:
+def run_command(*args: str) -> str:
     """What a command says where there is no terminal."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(out):
         main(args)
@@ -90,17 +90,19 @@ def shown(folder: Path, width: int, *args: str) -> str:
     """All that a real terminal of `width` columns gets from a process, with its control codes."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")
+    }
     job = subprocess.Popen(
         [sys.executable, "-m", "ragc", *args],
         cwd=folder,
-        env={**kept, "PYTHONPATH": str(SRC), "TERM": "xterm"},
+        env={**environment, "PYTHONPATH": str(SRC), "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
     )
     os.close(theirs)
-    found = b""
+    output = b""
     while True:
         try:
             some = os.read(ours, 65536)
@@ -108,10 +110,10 @@ def shown(folder: Path, width: int, *args: str) -> str:
             break
         if not some:
             break
-        found += some
+        output += some
     os.close(ours)
     job.wait(timeout=60)
-    return found.decode("utf-8")
+    return output.decode("utf-8")
 
 
 def lines_of(text: str) -> list[str]:
@@ -121,24 +123,24 @@ def lines_of(text: str) -> list[str]:
 
 def fits(text: str, width: int, *, intervals: int) -> list[str]:
     """The lines, none of which is wider than the terminal (but for a path), with so many whole intervals."""
-    found = lines_of(text)
-    assert [line for line in found if cell_len(line) > width and len(line.split()) > 1] == []
-    assert sum(len(INTERVAL.findall(line)) for line in found) == intervals
-    assert sum(len(re.findall(rf"{NUMBER} \[", line)) for line in found) == intervals
-    return found
+    lines = lines_of(text)
+    assert [line for line in lines if cell_len(line) > width and len(line.split()) > 1] == []
+    assert sum(len(INTERVAL.findall(line)) for line in lines) == intervals
+    assert sum(len(re.findall(rf"{NUMBER} \[", line)) for line in lines) == intervals
+    return lines
 
 
 @WIDTHS
 def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
     text = shown(folder, width, "compile", "recipe.toml", "--out", f"out{width}", "--set", f"seed={width}")
-    found = fits(text, width, intervals=9)
-    bars = [line for line in found if "━" in line]
+    lines = fits(text, width, intervals=9)
+    bars = [line for line in lines if "━" in line]
     assert any(line.startswith("searching, trials 1 to 2 of 6") for line in bars)
     assert any(line.startswith("baseline on dev") for line in bars)
-    after = next(place for place, line in enumerate(bars) if line.startswith("baseline on dev"))
+    after = next(index for index, line in enumerate(bars) if line.startswith("baseline on dev"))
     assert not any("opening the model" in line for line in bars[after:])
     assert not any(int(a) > int(b) for line in bars for a, b in re.findall(r"(\d+)/(\d+) ", line))
-    assert any(re.search(r"trial +\d/6 .*2 demonstrations, set 0", line) for line in found)
+    assert any(re.search(r"trial +\d/6 .*2 demonstrations, set 0", line) for line in lines)
     assert "demos=" not in text
     assert re.search(r"Verdict on test \(25 questions\): .* promised to be better", " ".join(text.split()))
 
@@ -163,11 +165,11 @@ def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
 @pytest.mark.usefixtures("folder")
 def test_lines_fit_and_words_stay_whole(args: tuple[str, ...], width: int) -> None:
     digits = re.compile(r"\d[\d.]*")  # sizes and times change
-    words = set(digits.sub("0", said(*args)).split())
-    found = lines_of(digits.sub("0", seen(width, *args)))
+    words = set(digits.sub("0", run_command(*args)).split())
+    lines = lines_of(digits.sub("0", seen(width, *args)))
     dashes = re.compile("-+")
-    assert [w for line in found for w in line.split() if w not in words and not dashes.fullmatch(w)] == []
-    assert [line for line in found if cell_len(line) > width and len(line.split()) > 1] == []
+    assert [w for line in lines for w in line.split() if w not in words and not dashes.fullmatch(w)] == []
+    assert [line for line in lines if cell_len(line) > width and len(line.split()) > 1] == []
 
 
 @WIDTHS
@@ -179,13 +181,13 @@ def test_intervals_stay_whole(width: int) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_keys_of_a_table_are_listed_once() -> None:
-    text = said("compile", "recipe.toml", "--set", "search.nothing=1")
+    text = run_command("compile", "recipe.toml", "--set", "search.nothing=1")
     assert len(re.findall(r"\bprograms\b", text)) == 1
 
 
 @pytest.mark.usefixtures("folder")
 def test_without_a_terminal_there_are_plain_lines() -> None:
-    text = said("compile", "recipe.toml", "--out", "piped", "--set", "seed=9")
+    text = run_command("compile", "recipe.toml", "--out", "piped", "--set", "seed=9")
     assert not re.search("[\x1b\r━]", text)
     (verdict,) = [line for line in text.splitlines() if line.startswith("Verdict on test")]
     assert verdict.endswith(".")
@@ -203,13 +205,13 @@ def test_no_color_is_heeded(without: bool, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("folder")
 def test_study_status_is_a_table() -> None:
-    found = said("study", "status", "out").splitlines()
-    rows = [re.split("  +", line, maxsplit=1) for line in found[: found.index("")]]
+    lines = run_command("study", "status", "out").splitlines()
+    rows = [re.split("  +", line, maxsplit=1) for line in lines[: lines.index("")]]
     names = [name for name, _ in rows]
     assert names[:6] == ["study", "state", "program", "objectives", "seed", "trials"]
     assert {"best so far", "its program", "LM calls", "tokens", "US dollars", "minutes"} <= set(names)
-    assert len({line.index(value) for line, (_, value) in zip(found, rows, strict=False)}) == 1
-    assert not any("{" in line for line in found)
+    assert len({line.index(value) for line, (_, value) in zip(lines, rows, strict=False)}) == 1
+    assert not any("{" in line for line in lines)
 
 
 def test_a_download_takes_few_lines_and_then_the_bar_says_what_follows() -> None:

@@ -59,8 +59,8 @@ def test_concurrent_branches_stand_under_their_number() -> None:
 def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> None:
     text = shown("vanilla", ScriptedTarget([{"answer": "word " * 400}]), {"local": FailingSource()})
     assert any("failed: the source is down" in line for line in text)
-    said = [line for line in text if "word" in line]
-    assert len(said) == 4
+    output_lines = [line for line in text if "word" in line]
+    assert len(output_lines) == 4
     assert all(len(line) <= 120 for line in text)
     assert text[-1].strip() == "…"
 
@@ -68,8 +68,8 @@ def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> 
 def test_tokens_are_summed_by_the_name_of_the_call() -> None:
     target = ScriptedTarget(["not JSON", {"answer": "x"}])
     ground = Runtime({"main": target}, {"local": ListSource(FOUND)}, store=CallStore(None))
-    said = method("vanilla").build(ground, {})(question="Capital?")
-    (spent,) = by_call(said.trace)
+    prediction = method("vanilla").build(ground, {})(question="Capital?")
+    (spent,) = by_call(prediction.trace)
     assert (spent.name, spent.calls) == ("answer", 1)
-    assert spent.prompt_tokens == said.counters["prompt_tokens"]
-    assert spent.completion_tokens == said.counters["completion_tokens"]
+    assert spent.prompt_tokens == prediction.counters["prompt_tokens"]
+    assert spent.completion_tokens == prediction.counters["completion_tokens"]

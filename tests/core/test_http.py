@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from experiments.benchmarks.serving.loopback import Loopback
-from ragc.core.http import Pool, Response, refused
+from ragc.core.http import Pool, Response, never_connected
 
 
 class Wire:
@@ -40,7 +40,7 @@ class Wire:
         writer.close()
         await writer.wait_closed()
 
-    def asked(
+    def fetch(
         self, path: str, *, url: str = "http://127.0.0.1:{port}/v1", headers: Mapping[str, str] | None = None
     ) -> Response:
         """What a pool gets for one request with a body."""
@@ -48,8 +48,8 @@ class Wire:
         async def go() -> Response:
             server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
             async with server:
-                place = httpx.URL(url.format(port=server.sockets[0].getsockname()[1]))
-                pool = Pool(place, httpx.Timeout(5), 2, lambda: headers or {})
+                address = httpx.URL(url.format(port=server.sockets[0].getsockname()[1]))
+                pool = Pool(address, httpx.Timeout(5), 2, lambda: headers or {})
                 try:
                     return await pool.send("POST", path, b"{}")
                 finally:
@@ -61,19 +61,19 @@ class Wire:
     def sent(self, name: str) -> list[str]:
         """The values of one header of the last request."""
         lines = [line.decode().partition(": ") for line in self.heads[-1].split(b"\r\n")[1:]]
-        return [value for found, _, value in lines if found.lower() == name]
+        return [value for field, _, value in lines if field.lower() == name]
 
 
-def said(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+def build_response(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     """A whole response."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def test_path_query_credentials_and_headers_are_sent() -> None:
-    wire = Wire(said(b"{}"))
+    wire = Wire(build_response(b"{}"))
     url = "http://me:p%40ss@127.0.0.1:{port}/a%20b/v1/?key=a%2Fb"
-    wire.asked("/chat/completions", url=url, headers={"content-type": "application/json", "x-own": "1"})
+    wire.fetch("/chat/completions", url=url, headers={"content-type": "application/json", "x-own": "1"})
     assert wire.heads[0].startswith(b"POST /a%20b/v1/chat/completions?key=a%2Fb HTTP/1.1\r\n")
     known = base64.b64encode(b"me:p@ss").decode()
     assert wire.sent("authorization") == [f"Basic {known}"]
@@ -82,21 +82,27 @@ def test_path_query_credentials_and_headers_are_sent() -> None:
 
 
 def test_a_body_is_decoded_and_headers_are_found_by_any_spelling() -> None:
-    wire = Wire(said(gzip.compress(b'{"a":1}'), "429 Busy", "Content-Encoding: gzip", "Retry-After: 3"))
-    found = wire.asked("/x")
-    assert (found.status_code, found.content, found.headers.get("retry-after")) == (429, b'{"a":1}', "3")
+    wire = Wire(
+        build_response(gzip.compress(b'{"a":1}'), "429 Busy", "Content-Encoding: gzip", "Retry-After: 3")
+    )
+    response = wire.fetch("/x")
+    assert (response.status_code, response.content, response.headers.get("retry-after")) == (
+        429,
+        b'{"a":1}',
+        "3",
+    )
 
 
 def test_a_redirect_is_not_followed_and_a_cookie_not_kept() -> None:
-    wire = Wire(said(b"", "307 Elsewhere", "Location: /other", "Set-Cookie: a=b"))
-    assert wire.asked("/x").status_code == 307
+    wire = Wire(build_response(b"", "307 Elsewhere", "Location: /other", "Set-Cookie: a=b"))
+    assert wire.fetch("/x").status_code == 307
     assert len(wire.heads) == 1
 
 
 def test_a_body_that_cannot_be_decoded_is_a_broken_exchange() -> None:
-    wire = Wire(said(b"no gzip", "200 OK", "Content-Encoding: gzip"))
+    wire = Wire(build_response(b"no gzip", "200 OK", "Content-Encoding: gzip"))
     with pytest.raises(httpx.DecodingError):
-        wire.asked("/x")
+        wire.fetch("/x")
 
 
 def test_nobody_at_the_other_end_is_an_error_of_connecting() -> None:
@@ -110,7 +116,7 @@ def test_nobody_at_the_other_end_is_an_error_of_connecting() -> None:
 
     with pytest.raises(httpx.HTTPError) as caught:
         asyncio.run(go())
-    assert refused(caught.value)
+    assert never_connected(caught.value)
 
 
 DROPPED = """

@@ -7,10 +7,10 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.core.rate_limit import WINDOW_S, Window
-from ragc.core.retry import Passing, Retry, retried
+from ragc.core.rate_limit import WINDOW_S, SlidingWindow
+from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
-from ragc.targets.limits import Guards
+from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import VllmOptions
 from tests.examples import examples
 
@@ -39,7 +39,7 @@ def test_no_window_holds_more_than_the_limits(
     arrivals: list[tuple[float, int]], requests: int, tokens: int, halved: bool
 ) -> None:
     time = Time()
-    window = Window(requests, tokens, clock=time, sleep=time.sleep)
+    window = SlidingWindow(requests, tokens, clock=time, sleep=time.sleep)
     sent: list[tuple[float, int]] = []
 
     async def go() -> None:
@@ -59,7 +59,7 @@ def test_no_window_holds_more_than_the_limits(
 
 def test_waiting_is_no_longer_than_needed_and_in_the_order_of_asking() -> None:
     time = Time()
-    window = Window(requests=2, clock=time, sleep=time.sleep)
+    window = SlidingWindow(requests=2, clock=time, sleep=time.sleep)
     order: list[int] = []
 
     async def one(number: int) -> float:
@@ -76,7 +76,7 @@ def test_waiting_is_no_longer_than_needed_and_in_the_order_of_asking() -> None:
 
 def test_what_a_request_did_not_use_is_free_again() -> None:
     time = Time()
-    window = Window(tokens=100, clock=time, sleep=time.sleep)
+    window = SlidingWindow(tokens=100, clock=time, sleep=time.sleep)
 
     async def go() -> float:
         taken = await window.take(90)
@@ -98,22 +98,22 @@ class Server:
     context_tokens, concurrency = 1000, 8
 
     def __init__(self, time: Time, **options: int) -> None:
-        self.time, self.options, self.asked = time, VllmOptions(**options), list[float]()  # type: ignore[arg-type]
+        self.time, self.options, self.call_times = time, VllmOptions(**options), list[float]()  # type: ignore[arg-type]
 
     def count_tokens(self, text: str) -> int:
         return len(text)
 
     async def complete(self, request: ChatRequest) -> Reply:
         async def attempt() -> Reply:
-            self.asked.append(self.time.now)
-            if len(self.asked) % 2:
-                raise Passing("answered 500")
+            self.call_times.append(self.time.now)
+            if len(self.call_times) % 2:
+                raise RetryableError("answered 500")
             return Reply("Lima", usage=Usage(5, 5))
 
-        return await retried(attempt, Retry(), endpoint=self.endpoint, sleep=self.time.sleep)
+        return await with_retries(attempt, Retry(), endpoint=self.endpoint, sleep=self.time.sleep)
 
 
-def asked(guards: Guards, *servers: Server) -> None:
+def send_through(guards: EndpointGuards, *servers: Server) -> None:
     async def go() -> None:
         request = ChatRequest((Message("user", "x" * 20),), sampling=Sampling(max_tokens=30))
         for server in servers:
@@ -124,10 +124,10 @@ def asked(guards: Guards, *servers: Server) -> None:
 
 def test_retries_keep_to_the_rate_too_and_targets_of_one_endpoint_share_it() -> None:
     time = Time()
-    guards = Guards(clock=time, sleep=time.sleep)
+    guards = EndpointGuards(clock=time, sleep=time.sleep)
     main, judge = Server(time, requests_per_minute=3), Server(time)
-    asked(guards, main, judge, main)
-    times = sorted(main.asked + judge.asked)
+    send_through(guards, main, judge, main)
+    times = sorted(main.call_times + judge.call_times)
     assert len(times) == 6
     assert times[3] - times[0] >= WINDOW_S
     assert times[5] - times[2] >= WINDOW_S
@@ -136,8 +136,8 @@ def test_retries_keep_to_the_rate_too_and_targets_of_one_endpoint_share_it() -> 
 def test_tokens_count_as_asked_for_until_the_reply_is_there() -> None:
     time = Time()
     server = Server(time, tokens_per_minute=100)
-    asked(Guards(clock=time, sleep=time.sleep), server, server)
+    send_through(EndpointGuards(clock=time, sleep=time.sleep), server, server)
     # 50 for the failed try, 10 for the answered one; then 50 would pass 100.
-    assert len(server.asked) == 4
-    assert server.asked[2] >= server.asked[0] + WINDOW_S - 1
-    assert server.asked[1] < 2
+    assert len(server.call_times) == 4
+    assert server.call_times[2] >= server.call_times[0] + WINDOW_S - 1
+    assert server.call_times[1] < 2

@@ -23,44 +23,44 @@ from tests.optimizers.colours import begun, written
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with replies, a finished study and indexes, all whole."""
-    place = tmp_path / "home"
-    monkeypatch.setenv("RAGC_HOME", str(place))
+    cache_folder = tmp_path / "home"
+    monkeypatch.setenv("RAGC_HOME", str(cache_folder))
     folder = written(tmp_path)
-    store = CallStore(place / "store")
+    store = CallStore(cache_folder / "store")
     begun(folder)("out", store=store, sets=("search.demos=0", "search.trials=2"))
     store.close()
     monkeypatch.setattr(corpora, "STORED_FROM", 1)
     event_loop.run(Bm25Source(corpora.read(folder / "corpus.jsonl")).search("red", 3))
-    return place
+    return cache_folder
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     capsys.readouterr()
     code = main.main(["doctor", "--json", *options])
-    found: dict[str, list[dict[str, Any]]] = {}
+    checks: dict[str, list[dict[str, Any]]] = {}
     for check in json.loads(capsys.readouterr().out):
-        found.setdefault(check["id"], []).append(check)
-    return code, found
+        checks.setdefault(check["id"], []).append(check)
+    return code, checks
 
 
 def snapshot(home: Path) -> dict[Path, bytes]:
     """What stands in the files, apart from locks and how SQLite keeps its own."""
     files = [path for path in home.rglob("*") if path.is_file() and path.suffix != ".lock"]
-    found = {path: path.read_bytes() for path in files if not path.name.startswith("cache.db")}
+    contents = {path: path.read_bytes() for path in files if not path.name.startswith("cache.db")}
     with closing(sqlite3.connect(home / "store" / "cache.db")) as rows:
         table = rows.execute("SELECT * FROM Cache ORDER BY rowid").fetchall()
-    return {**found, home / "store" / "cache.db": repr(table).encode()}
+    return {**contents, home / "store" / "cache.db": repr(table).encode()}
 
 
 def test_what_is_whole_is_counted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = doctor(capsys)
+    code, checks = doctor(capsys)
     assert code == 0
-    assert all(check["ok"] for name in ("store", "indexes", "studies") for check in found[name])
+    assert all(check["ok"] for name in ("store", "indexes", "studies") for check in checks[name])
     with closing(sqlite3.connect(home / "store" / "cache.db")) as rows:
         (count,) = rows.execute("SELECT count(*) FROM Cache").fetchone()
-    assert f"{count:,} replies" in found["store"][0]["found"]
-    assert found["indexes"][0]["found"].startswith("2 whole")
-    assert found["studies"][0]["found"].startswith("1 whole")
+    assert f"{count:,} replies" in checks["store"][0]["found"]
+    assert checks["indexes"][0]["found"].startswith("2 whole")
+    assert checks["studies"][0]["found"].startswith("1 whole")
 
 
 def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
@@ -76,10 +76,10 @@ def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
     charges = directory / "charges.jsonl"
     charges.write_bytes(charges.read_bytes().replace(b'"tokens": ', b'"tokens": 1', 1))
     before = snapshot(home)
-    code, found = doctor(capsys)
+    code, checks = doctor(capsys)
     assert code == 0  # all of it mends itself, or concerns one study
     assert snapshot(home) == before
-    (store,), (index,), (study,) = found["store"], found["index"], found["study"]
+    (store,), (index,), (study,) = checks["store"], checks["index"], checks["study"]
     assert (store["ok"], store["needed"]) == (False, False)
     assert store["found"].startswith("3 of ")
     assert store["found"].endswith("stored replies are damaged; they will be asked again: nothing to do")
@@ -87,10 +87,10 @@ def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
     assert "built again at its next use: nothing to do" in index["found"]
     assert "damaged in line 1" in study["found"]
     assert "--resume" in study["found"]
-    code, found = doctor(capsys, "--quick")
+    code, checks = doctor(capsys, "--quick")
     assert code == 0
-    assert found["store"][0]["ok"]
-    assert not {"index", "indexes", "study", "studies"} & found.keys()
+    assert checks["store"][0]["ok"]
+    assert not {"index", "indexes", "study", "studies"} & checks.keys()
 
 
 def test_rot_in_a_large_index_must_be_deleted(
@@ -101,8 +101,8 @@ def test_rot_in_a_large_index_must_be_deleted(
     content = bytearray(postings.read_bytes())
     content[-1] ^= 1
     postings.write_bytes(content)
-    _, found = doctor(capsys)
-    assert found["index"][0]["found"].endswith(f"delete {postings.parent}")
+    _, checks = doctor(capsys)
+    assert checks["index"][0]["found"].endswith(f"delete {postings.parent}")
 
 
 @pytest.mark.parametrize("harm", ["a page of zeros", "no database", "half of it"])
@@ -123,10 +123,10 @@ def test_a_store_that_cannot_be_used_fails(
     }
     (other / "store" / "cache.db").write_bytes(damaged[harm])
     monkeypatch.setenv("RAGC_HOME", str(other))
-    code, found = doctor(capsys)
+    code, checks = doctor(capsys)
     assert code == 1
-    assert f"{other / 'store'} is damaged" in found["store"][0]["found"]
-    assert "move the folder away" in found["store"][0]["found"]
+    assert f"{other / 'store'} is damaged" in checks["store"][0]["found"]
+    assert "move the folder away" in checks["store"][0]["found"]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_each_file_of_a_study_is_looked_at(home: Path, capsys: pytest.CaptureFix
     content = bytearray((directory / name).read_bytes())
     content[len(content) // 2] ^= 128
     (directory / name).write_bytes(content)
-    _, found = doctor(capsys)
-    assert found["study"][0]["found"].startswith(directory.name)
-    assert "\n" not in found["study"][0]["found"]
+    _, checks = doctor(capsys)
+    assert checks["study"][0]["found"].startswith(directory.name)
+    assert "\n" not in checks["study"][0]["found"]
 
 
 def test_weights_that_are_damaged_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +148,6 @@ def test_weights_that_are_damaged_are_named(home: Path, capsys: pytest.CaptureFi
     file = home / "weights" / SMOLLM2.name
     file.parent.mkdir()
     file.write_bytes(b"GGUF of another content")
-    _, found = doctor(capsys)
-    assert found["weights"][0]["found"] == f"{file.name} is damaged; delete {file} to have it fetched again"
-    assert not found["weights"][0]["needed"]
+    _, checks = doctor(capsys)
+    assert checks["weights"][0]["found"] == f"{file.name} is damaged; delete {file} to have it fetched again"
+    assert not checks["weights"][0]["needed"]

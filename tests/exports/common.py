@@ -17,7 +17,7 @@ from ragc.prompts.model import CompiledPrompt, Input
 from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Message
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 NASTY = (
     "{{ question }}", "{{question}}", "{% for x in y %}", "{# no #}", "{%- endif -%}", "}}", "{", "{{",
@@ -40,20 +40,20 @@ class Fresh(ListSource):
 
     def __init__(self, text: str = "It is made of text.") -> None:
         super().__init__([])
-        self.text, self.given = text, 0
+        self.text, self.passage_count = text, 0
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """`k` new passages."""
-        self.given += k
-        numbers = range(self.given - k, self.given)
+        self.passage_count += k
+        numbers = range(self.passage_count - k, self.passage_count)
         return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
 
 
-def made(entry: Method, reply: Any = None, *, source: Any = None, **knobs: Any) -> RagProgram:
+def build_program(entry: Method, reply: Any = None, *, source: Any = None, **knobs: Any) -> RagProgram:
     """`entry` on one scripted target with all roles, and the sources that it may use."""
-    target = ScriptedTarget(reply or Filling(logprob=-3.0))
+    target = ScriptedTarget(reply or SchemaReplies(logprob=-3.0))
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-    sources = dict.fromkeys((*entry.sources, *entry.may_use), source or Fresh())
+    sources = dict.fromkeys((*entry.sources, *entry.optional_sources), source or Fresh())
     return entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)
 
 
@@ -61,13 +61,13 @@ def programs() -> Iterator[RagProgram]:
     """Every method under every layout."""
     for entry in METHODS:
         for layout in LAYOUTS:
-            yield made(entry, layout=layout)
+            yield build_program(entry, layout=layout)
 
 
 def built(entry: Method, knobs: Mapping[str, Any], reply: Any = None) -> RagProgram | None:
-    """`made`, or None where a knob's value needs what is not there."""
+    """`build_program`, or None where a knob's value needs what is not there."""
     try:
-        return made(entry, reply, **knobs)
+        return build_program(entry, reply, **knobs)
     except UsageError:
         return None
 
@@ -113,7 +113,7 @@ def with_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
     return program
 
 
-def sent(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+def capture_messages(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
     """The messages that the target of the predictor `name` gets in its first request for `inputs`."""
     call = dict(program.named_predictors())[name]
     target: Any = call.runtime.target(call.role)
@@ -121,5 +121,5 @@ def sent(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Mes
     del target.requests[:]
     call.runtime.gateway.store = CallStore(None)  # nothing is replayed
     call(**inputs)
-    found: tuple[Message, ...] = target.requests[0].messages
-    return found
+    messages: tuple[Message, ...] = target.requests[0].messages
+    return messages

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
 from ragc.programs.flow import graph_of
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
-from tests.exports.common import inputs_for, made, sent, with_demos
+from tests.exports.common import build_program, capture_messages, inputs_for, with_demos
 from tests.prompts.test_render import typed
 
 Rendered = list[tuple[str, str]]
@@ -44,19 +44,19 @@ def consumer(name: str) -> Any:
 def agree(format: str, read: Reader, data: Any, ids: Sequence[str] = IDS) -> None:
     """Draw a program, demonstrations, one prompt of it and inputs; `read` must give what is sent."""
     entry = method(data.draw(st.sampled_from(ids)))
-    program = with_demos(made(entry, layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=3), data)
-    out = exported(program)
+    program = with_demos(build_program(entry, layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=3), data)
+    out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts), "prompt")
     inputs = data.draw(inputs_for(prompt))
     file = file_of(format, replace(out, prompts=(prompt,)), prompt)
-    assert read(file, inputs) == [tuple(m) for m in sent(program, prompt.name, inputs)]
+    assert read(file, inputs) == [tuple(m) for m in capture_messages(program, prompt.name, inputs)]
 
 
 def agree_typed(format: str, read: Reader, data: Any, layout: str) -> None:
     """Draw inputs of every type; `read` must give what a call with them would send."""
     call, prompt = typed(layout)
     inputs = data.draw(inputs_for(prompt))
-    file = file_of(format, alone(prompt), prompt)
+    file = file_of(format, export_alone(prompt), prompt)
     assert read(file, inputs) == [tuple(m) for m in call.messages(**inputs)]
 
 
@@ -69,7 +69,7 @@ def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> by
     return file
 
 
-def alone(prompt: CompiledPrompt) -> ExportedProgram:
+def export_alone(prompt: CompiledPrompt) -> ExportedProgram:
     """A program of one prompt."""
     graph = graph_of("typed", (), [prompt.name], {}, calls=1)
     return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
@@ -77,5 +77,5 @@ def alone(prompt: CompiledPrompt) -> ExportedProgram:
 
 def stable(format: str) -> None:
     """Programs made alike give the same bytes."""
-    one, other = (format_of(format).files(exported(made(method("react")))) for _ in range(2))
+    one, other = (format_of(format).files(derive_export(build_program(method("react")))) for _ in range(2))
     assert one == other

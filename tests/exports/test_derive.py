@@ -11,7 +11,7 @@ import dspy
 import pytest
 
 from ragc.errors import ArtefactError, UsageError
-from ragc.exports.derive import exported, models, prompt_of, runtime, tables
+from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
@@ -19,8 +19,8 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
 from ragc.targets.openai_wire import request_body
-from ragc.testing import Filling, ScriptedTarget
-from tests.exports.common import built, made
+from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.exports.common import build_program, built
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 
@@ -44,20 +44,20 @@ model = "/home/someone/models/small.gguf"
 
 
 def compiled(entry: Method, recipe: str = "", **knobs: Any) -> CompiledProgram:
-    return CompiledProgram.of(made(entry, **knobs), provenance={}, recipe=recipe, run={})
+    return CompiledProgram.of(build_program(entry, **knobs), provenance={}, recipe=recipe, run={})
 
 
 @every
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_compiled_program_and_the_program_itself_give_the_same(entry: Method, layout: str) -> None:
-    assert exported(compiled(entry, layout=layout)) == exported(made(entry, layout=layout))
+    assert derive_export(compiled(entry, layout=layout)) == derive_export(build_program(entry, layout=layout))
 
 
 @every
 def test_all_slots_stand_in_the_last_message_and_each_input_has_one(entry: Method) -> None:
-    for prompt in exported(made(entry)):
+    for prompt in derive_export(build_program(entry)):
         *fixed, last = prompt.messages
-        assert all(message.fixed is not None for message in fixed)
+        assert all(message.fixed_text is not None for message in fixed)
         assert last.role == "user"
         assert {slot.name for slot in last.slots} == {one.name for one in prompt.inputs}
         assert all(a != "" and not (isinstance(a, str) and isinstance(b, str))
@@ -67,9 +67,9 @@ def test_all_slots_stand_in_the_last_message_and_each_input_has_one(entry: Metho
 @every
 @pytest.mark.parametrize("layout", ["minimal", "chat"])
 def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> None:
-    program = made(entry, layout=layout, temperature=0.5)
+    program = build_program(entry, layout=layout, temperature=0.5)
     calls = dict(program.named_predictors())
-    for prompt in exported(program):
+    for prompt in derive_export(program):
         inputs = {one.name: [] if one.many else {"text": "", "integer": 1}[one.kind] for one in prompt.inputs}
         body = request_body(calls[prompt.name].request(**inputs), "m")
         assert prompt.parameters() == {k: v for k, v in body.items() if k not in ("model", "messages")}
@@ -77,7 +77,7 @@ def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> 
 
 
 def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
-    prompt = exported(made(method("prefrag"))).prompt("step")
+    prompt = derive_export(build_program(method("prefrag"))).prompt("step")
     assert prompt.input("tools").passages
     assert prompt.input("max_step").kind == "integer"
     assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory"]
@@ -87,28 +87,28 @@ def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
 
 
 def test_prompts_come_in_the_order_of_the_calls() -> None:
-    assert [p.name for p in exported(made(method("self_ask")))] == ["step", "read", "answer"]
+    assert [p.name for p in derive_export(build_program(method("self_ask")))] == ["step", "read", "answer"]
 
 
 def test_a_prompt_cannot_be_changed() -> None:
-    (prompt,) = exported(made(method("vanilla")))
+    (prompt,) = derive_export(build_program(method("vanilla")))
     with pytest.raises(FrozenInstanceError):
         prompt.name = "other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("domain", "refused"), [("any", False), ("same", True), ("cross", True)])
 def test_demonstrations_that_the_question_chooses_are_refused(domain: str, refused: bool) -> None:
-    program = made(method("ragx"), icl_n=2, icl_domain=domain, icl_invalid=1, source_policy="llm")
-    assert exported(program).prompt("answer").demos == 0
+    program = build_program(method("ragx"), icl_n=2, icl_domain=domain, icl_invalid=1, source_policy="llm")
+    assert derive_export(program).prompt("answer").demos == 0
     demo = {"question": "q", "query_time": "t", "domain": "music", "answer": "a"}
     dict(program.named_predictors())["answer"].demos = [demo]
     if not refused:
-        assert exported(program).prompt("answer").demos == 1
+        assert derive_export(program).prompt("answer").demos == 1
         return
     with pytest.raises(
         NotExpressible, match=rf"prompt 'answer' cannot be exported: .*{domain}.*No format can"
     ):
-        exported(program)
+        derive_export(program)
 
 
 def test_an_input_that_is_no_text_number_or_flag_is_refused() -> None:
@@ -135,8 +135,8 @@ def test_neither_model_nor_source_is_asked() -> None:
 
 
 def test_models_are_named_without_paths_and_addresses() -> None:
-    told = models(tables(RECIPE), {})
-    assert told == {"main": "Qwen/Qwen2.5-7B-Instruct", "judge": "small.gguf"}
+    model_names = models(tables(RECIPE), {})
+    assert model_names == {"main": "Qwen/Qwen2.5-7B-Instruct", "judge": "small.gguf"}
     default = tables('[targets.main]\nkind = "embedded"')
     assert models(default, {"targets": {"main": {"name": "embedded Small-135M.Q4"}}}) == {
         "main": "Small-135M.Q4"
@@ -145,13 +145,13 @@ def test_models_are_named_without_paths_and_addresses() -> None:
 
 
 def test_data_and_metric_are_told_and_the_licence_only_of_demonstrations() -> None:
-    program = made(method("vanilla"), icl_n=1)
-    plain = exported(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
+    program = build_program(method("vanilla"), icl_n=1)
+    plain = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
     assert (plain.note, plain.metric, plain.model(plain.prompts[0])) == ("", "f1", "Qwen/Qwen2.5-7B-Instruct")
     program.predictors()[0].demos = [{"question": "q", "passages": ["p"], "answer": "a"}]
-    shown = exported(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
-    assert "hotpotqa" in shown.note
-    assert "CC BY-SA 4.0" in shown.note
+    exported_program = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
+    assert "hotpotqa" in exported_program.note
+    assert "CC BY-SA 4.0" in exported_program.note
 
 
 def test_a_program_of_another_version_is_refused() -> None:
@@ -159,26 +159,26 @@ def test_a_program_of_another_version_is_refused() -> None:
     odd = compiled(entry)
     state = odd.state.model_copy(update={"predictors": {}})
     with pytest.raises(ArtefactError, match="compile it again"):
-        exported(CompiledProgram(state, {}, "", {}))
+        derive_export(CompiledProgram(state, {}, "", {}))
 
 
 @pytest.mark.parametrize(
     ("layout", "style"), [("minimal", "json"), ("json", "json"), ("chat", "markers"), ("xml", "tags")]
 )
 def test_how_a_reply_is_read_is_told(layout: str, style: str) -> None:
-    (prompt,) = exported(made(method("vanilla"), layout=layout))
-    told = reading(prompt)
-    assert told["style"] == style
+    (prompt,) = derive_export(build_program(method("vanilla"), layout=layout))
+    rules = reading(prompt)
+    assert rules["style"] == style
     marker = {"json": None, "markers": "[[ ## answer ## ]]", "tags": "<answer>"}[style]
-    assert told["fields"]["answer"].get("marker") == marker
+    assert rules["fields"]["answer"].get("marker") == marker
 
 
 def test_the_repair_is_what_is_sent() -> None:
-    said = iter(["[]", '{"answer": "a"}'])
-    program = made(method("no_retrieval"), lambda request: next(said))
+    replies = iter(["[]", '{"answer": "a"}'])
+    program = build_program(method("no_retrieval"), lambda request: next(replies))
     program(question="What is it?")
     target: Any = program.runtime.target("main")
-    (prompt,) = exported(program)
+    (prompt,) = derive_export(program)
     before, _, after = AGAIN.partition("{error}")
     text = target.requests[1].messages[-1].content
     assert text.startswith(before)
@@ -187,15 +187,15 @@ def test_the_repair_is_what_is_sent() -> None:
 
 @every
 def test_every_setting_is_a_fixed_template(entry: Method) -> None:
-    for knob in entry.demo_shape:
-        values = next(k for k in entry.knobs.declared() if k.name == knob)
+    for knob in entry.demo_shaping_knobs:
+        values = next(k for k in entry.knobs.list_knobs() if k.name == knob)
         for value in (False, True) if values.kind == "switch" else values.options:
-            if program := built(entry, {knob: value}, Filling()):
-                assert exported(program).prompts
+            if program := built(entry, {knob: value}, SchemaReplies()):
+                assert derive_export(program).prompts
 
 
 def test_the_types_load_without_an_lm_library() -> None:
     code = "import sys, ragc.exports.write as b; [b.format_of(f) for f in b.FORMATS]; "
     code += "print('dspy' in sys.modules, 'jinja2' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["False", "False"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["False", "False"]

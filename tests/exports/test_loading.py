@@ -11,14 +11,14 @@ import pytest
 
 from ragc.cli.main import main
 from ragc.errors import UsageError
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.exports.loading import HINT, example_inputs
 from ragc.exports.write import FORMATS, check, export
 from ragc.programs import method
 from ragc.prompts.model import Case
 from ragc.prompts.render import render
-from tests.exports.common import made
+from tests.exports.common import build_program
 from tests.exports.drawn import consumer
 from tests.exports.formats.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack
 from tests.optimizers.colours import begun, written
@@ -46,7 +46,7 @@ READ: dict[str, Any] = {
 }
 
 
-def loaded(lines: tuple[str, ...]) -> dict[str, Any]:
+def run_lines(lines: tuple[str, ...]) -> dict[str, Any]:
     """The names that the `lines` of Python leave."""
     names: dict[str, Any] = {}
     exec("\n".join(line for line in lines if not line.startswith("$ ")), names)
@@ -58,21 +58,21 @@ def loaded(lines: tuple[str, ...]) -> dict[str, Any]:
 def test_the_lines_run_and_give_what_is_sent(id: str, several: bool, tmp_path: Path) -> None:
     if id in NEEDS:
         consumer(NEEDS[id])
-    program = exported(made(method("crag" if several else "vanilla"), layout="minimal"))
+    program = derive_export(build_program(method("crag" if several else "vanilla"), layout="minimal"))
     name = "it's a folder" if several else f"it's{format_of(id).suffix}"
-    found = export(program, id, tmp_path / name)
+    report = export(program, id, tmp_path / name)
     with mlflow_registry(tmp_path) if id == "mlflow" else pytest.MonkeyPatch.context():
-        names = loaded(found.loading[id])
+        names = run_lines(report.loading[id])
     prompt = program.prompts[0]
-    wanted = [(m.role, m.content) for m in render(prompt, example_inputs(prompt))]
-    assert READ[id](names["messages"]) == wanted
+    expected = [(m.role, m.content) for m in render(prompt, example_inputs(prompt))]
+    assert READ[id](names["messages"]) == expected
 
 
 def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    program = exported(made(method("vanilla")))
-    found = export(program, "python", tmp_path / "my-prompts.py")
-    body = loaded(found.loading["python"])["body"]
+    program = derive_export(build_program(method("vanilla")))
+    report = export(program, "python", tmp_path / "my-prompts.py")
+    body = run_lines(report.loading["python"])["body"]
     assert [m["content"] for m in body["messages"]] == [
         m.content for m in render(program.prompts[0], example_inputs(program.prompts[0]))
     ]
@@ -80,13 +80,13 @@ def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch
 
 def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> None:
     consumer("baml_py")
-    found = export(made(method("vanilla")), "baml", tmp_path / "out")
-    inputs, command, *python = found.loading["baml"]
+    report = export(build_program(method("vanilla")), "baml", tmp_path / "out")
+    inputs, command, *python = report.loading["baml"]
     program = Path(sys.executable).with_name("baml-cli")
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *command.split()[2:]], cwd=tmp_path, check=False, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     stub = (tmp_path / "out" / "baml_client" / "sync_client.py").read_text("utf-8")
     assert "def Answer(self, question: str,passages: typing.List[str]," in stub
     assert inputs == "inputs = {'question': '...', 'passages': ['...']}"
@@ -95,19 +95,21 @@ def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("id", FORMATS)
 def test_every_readme_says_it_and_every_export_of_all(id: str, tmp_path: Path) -> None:
-    cases = [Case(f"q-{p.name}", p.name, example_inputs(p)) for p in exported(made(method("crag")))]
-    program = exported(made(method("crag")), cases=cases)
+    cases = [
+        Case(f"q-{p.name}", p.name, example_inputs(p)) for p in derive_export(build_program(method("crag")))
+    ]
+    program = derive_export(build_program(method("crag")), cases=cases)
     export(program, id, tmp_path / "one")
-    said = (tmp_path / "one" / "README.md").read_text("utf-8")
-    assert "## Loading" in said
-    assert str(tmp_path) not in said.replace(str(Path().absolute()), "")
+    readme = (tmp_path / "one" / "README.md").read_text("utf-8")
+    assert "## Loading" in readme
+    assert str(tmp_path) not in readme.replace(str(Path().absolute()), "")
     export(program, "all", tmp_path / "all")
     assert f"## {id}\n" in (tmp_path / "all" / "README.md").read_text("utf-8")
     assert check(program, tmp_path / "all")
 
 
 def test_a_batch_of_one_call_is_a_file_where_it_is_named_like_one(tmp_path: Path) -> None:
-    program = exported(made(method("vanilla")), cases=[CASE])
+    program = derive_export(build_program(method("vanilla")), cases=[CASE])
     export(program, "openai-batch", tmp_path / "batch.jsonl")
     export(program, "openai-batch", tmp_path / "batch")
     file = tmp_path / "batch.jsonl"
@@ -129,7 +131,7 @@ def test_a_batch_of_one_call_is_a_file_where_it_is_named_like_one(tmp_path: Path
     ],
 )
 def test_a_folder_is_not_named_like_a_file(id: str, format: str, name: str, tmp_path: Path) -> None:
-    program = exported(made(method(id)), cases=[CASE] if id == "vanilla" else [])
+    program = derive_export(build_program(method(id)), cases=[CASE] if id == "vanilla" else [])
     with pytest.raises(UsageError, match=f"is a folder, and --out .*{name} is the name of a file; name a"):
         export(program, format, tmp_path / name)
     assert not any(tmp_path.iterdir())
@@ -141,14 +143,14 @@ def test_the_command_line_prints_it_with_a_hint(
     monkeypatch.chdir(tmp_path)
     begun(written(tmp_path))("out")
     assert main(["export", "out", "--to", "langchain", "--out", "mine.langchain.json"]) == 0
-    said = capsys.readouterr().out
-    assert "    text = pathlib.Path('mine.langchain.json').read_text('utf-8')\n" in said
-    assert "allowed_objects='core', init_validator=None" in said
-    assert HINT not in said
+    output = capsys.readouterr().out
+    assert "    text = pathlib.Path('mine.langchain.json').read_text('utf-8')\n" in output
+    assert "allowed_objects='core', init_validator=None" in output
+    assert HINT not in output
     assert main(["export", "out", "--to", "promptfoo", "--out", "mine"]) == 0
-    said = capsys.readouterr().out
-    assert "    $ cd mine/answer\n" in said
-    assert HINT in said
+    output = capsys.readouterr().out
+    assert "    $ cd mine/answer\n" in output
+    assert HINT in output
     assert main(["export", "out", "--to", "openai-batch", "--out", "batch.jsonl"]) == 2
     assert "add --questions N for N dev questions" in capsys.readouterr().err
     assert main(["export", "out", "--to", "all", "--out", "every"]) == 0

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import ArtefactError, UnknownName, UsageError
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import FORMATS, check, export, format_of
 from ragc.programs import method
-from tests.exports.common import made
+from tests.exports.common import build_program
 
 VANILLA, CRAG = method("vanilla"), method("crag")
 
@@ -22,77 +22,77 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("format", ["jinja2", "openai-json"])
 def test_one_call_is_one_file_and_several_are_a_folder(format: str, tmp_path: Path) -> None:
     suffix = format_of(format).suffix
-    export(made(VANILLA), format, tmp_path / f"one{suffix}")
-    assert check(made(VANILLA), tmp_path / f"one{suffix}") == format
-    export(made(CRAG), format, tmp_path / "several")
-    names = {f"{prompt.name}{suffix}" for prompt in exported(made(CRAG))}
+    export(build_program(VANILLA), format, tmp_path / f"one{suffix}")
+    assert check(build_program(VANILLA), tmp_path / f"one{suffix}") == format
+    export(build_program(CRAG), format, tmp_path / "several")
+    names = {f"{prompt.name}{suffix}" for prompt in derive_export(build_program(CRAG))}
     assert set(files(tmp_path / "several")) == {"graph.json", "README.md", *names}
-    assert check(made(CRAG), tmp_path / "several") == format
+    assert check(build_program(CRAG), tmp_path / "several") == format
 
 
 def test_an_export_is_the_same_every_time(tmp_path: Path) -> None:
     for name in "ab":
-        export(made(CRAG), "jinja2", tmp_path / name)
+        export(build_program(CRAG), "jinja2", tmp_path / name)
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
 def test_nothing_is_overwritten_without_force_and_only_exports_with_it(tmp_path: Path) -> None:
     out, foreign = tmp_path / "out", tmp_path / "foreign"
-    export(made(CRAG), "jinja2", out)
+    export(build_program(CRAG), "jinja2", out)
     with pytest.raises(UsageError, match="exists; choose another --out"):
-        export(made(CRAG), "openai-json", out)
-    export(made(CRAG), "openai-json", out, force=True)
-    assert check(made(CRAG), out) == "openai-json"
-    export(made(VANILLA), "jinja2", out, force=True)
+        export(build_program(CRAG), "openai-json", out)
+    export(build_program(CRAG), "openai-json", out, force=True)
+    assert check(build_program(CRAG), out) == "openai-json"
+    export(build_program(VANILLA), "jinja2", out, force=True)
     assert out.is_file()
-    export(made(CRAG), "jinja2", out, force=True)
+    export(build_program(CRAG), "jinja2", out, force=True)
     assert out.is_dir()
     foreign.mkdir()
     (foreign / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="is no export, so it is not replaced"):
-        export(made(CRAG), "jinja2", foreign, force=True)
+        export(build_program(CRAG), "jinja2", foreign, force=True)
 
 
 def test_a_changed_export_fails_with_the_first_difference(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export(made(CRAG), "jinja2", out)
+    export(build_program(CRAG), "jinja2", out)
     for name, data in sorted(files(out).items()):
         (out / name).write_bytes(data + (b" " if name == "graph.json" else b"more\n"))
         line = data.count(b"\n") + 1
         with pytest.raises(ArtefactError, match=rf"{name}, line {line}: found .* gives the end of the file"):
-            check(made(CRAG), out)
+            check(build_program(CRAG), out)
         (out / name).write_bytes(data)
     (out / "extra.txt").write_text("")
     with pytest.raises(ArtefactError, match=r"extra\.txt: this file is not part of the export"):
-        check(made(CRAG), out)
+        check(build_program(CRAG), out)
     (out / "extra.txt").unlink()
     (out / "README.md").unlink()
     with pytest.raises(ArtefactError, match=r"README\.md: this file of the export is missing"):
-        check(made(CRAG), out)
+        check(build_program(CRAG), out)
 
 
 def test_another_program_fails_the_check(tmp_path: Path) -> None:
-    export(made(VANILLA), "jinja2", tmp_path / "a.jinja.json")
+    export(build_program(VANILLA), "jinja2", tmp_path / "a.jinja.json")
     with pytest.raises(ArtefactError, match=r"line 3: found .* and the compiled program gives"):
-        check(made(VANILLA, temperature=0.5), tmp_path / "a.jinja.json")
+        check(build_program(VANILLA, temperature=0.5), tmp_path / "a.jinja.json")
 
 
 def test_all_formats_go_into_one_folder_and_are_checked_together(tmp_path: Path) -> None:
     out = tmp_path / "all"
-    found = export(made(VANILLA), "all", out)
-    assert {*found.written, *found.refused} == set(FORMATS)
-    assert {"jinja2", "openai-json"} <= found.written.keys()
-    assert all(path.exists() for path in found.written.values())
-    assert check(made(VANILLA), out) == ", ".join(found.written)
+    report = export(build_program(VANILLA), "all", out)
+    assert {*report.written, *report.refused} == set(FORMATS)
+    assert {"jinja2", "openai-json"} <= report.written.keys()
+    assert all(path.exists() for path in report.written.values())
+    assert check(build_program(VANILLA), out) == ", ".join(report.written)
     (out / "jinja2.jinja.json").write_text("")
     with pytest.raises(ArtefactError, match=r"jinja2\.jinja\.json, line 1: found the end of the file"):
-        check(made(VANILLA), out)
+        check(build_program(VANILLA), out)
 
 
 def test_what_is_no_export_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     for path in (tmp_path / "notes.txt", tmp_path, tmp_path / "absent"):
         with pytest.raises(ArtefactError, match="no export"):
-            check(made(VANILLA), path)
+            check(build_program(VANILLA), path)
     with pytest.raises(UnknownName, match="jinja2"):
-        export(made(VANILLA), "jinja", tmp_path / "x")
+        export(build_program(VANILLA), "jinja", tmp_path / "x")

@@ -66,8 +66,8 @@ def postgres() -> Iterator[str]:
         for path in (folder, secret):
             shutil.chown(path, "postgres")
     port, data = free_port(), folder / "data"
-    made = ["-D", str(data), "-A", "scram-sha-256", "-U", "ragc", f"--pwfile={secret}", "--no-sync"]
-    subprocess.run([*alone, str(INITDB), *made], check=True, capture_output=True, cwd=folder)
+    init_options = ["-D", str(data), "-A", "scram-sha-256", "-U", "ragc", f"--pwfile={secret}", "--no-sync"]
+    subprocess.run([*alone, str(INITDB), *init_options], check=True, capture_output=True, cwd=folder)
     options = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-k", str(folder)]
     job = subprocess.Popen(
         [*alone, str(POSTGRES), "-D", str(data), *options],
@@ -133,7 +133,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         storage, store = stack.enter_context(postgres()), stack.enter_context(serving(folder))
         port, temporary = free_port(), tempfile.mkdtemp(prefix="ragc-ray-")
         stack.callback(shutil.rmtree, temporary, ignore_errors=True)
-        made = Cluster(storage, store.removesuffix("/0"), f"127.0.0.1:{port}", folder)
+        ray_cluster = Cluster(storage, store.removesuffix("/0"), f"127.0.0.1:{port}", folder)
         command = [
             sys.executable,
             "-m",
@@ -146,12 +146,12 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         ]
         command += ["--port", str(port), "--include-dashboard", "false"]
         command += ["--object-store-memory", str(128 * 2**20), "--temp-dir", temporary]
-        head = _node(command, made.environment("head"), folder / "head.log")
+        head = _node(command, ray_cluster.environment("head"), folder / "head.log")
         stack.callback(interrupt, head)
-        stack.callback(made.end)
+        stack.callback(ray_cluster.end)
         for who in "ab":
-            made.start(who)
-        yield made
+            ray_cluster.start(who)
+        yield ray_cluster
 
 
 def _node(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.targets.embedded import server as llama
-from ragc.targets.embedded.schema import prepared
+from ragc.targets.embedded.schema import prepare
 
 MODEL = "smollm2"
 _TAKEN = ("temperature", "top_p", "max_tokens", "seed", "stop")
@@ -34,21 +34,21 @@ class Api:
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """The completion that `body` asks for."""
         self.bodies.append(body)
-        asked: dict[str, Any] = {name: body[name] for name in _TAKEN if body.get(name) is not None}
-        asked |= {"top_k": 0, "min_p": 0.0, "cache_prompt": True}
-        asked["messages"] = [{"role": m["role"], "content": _plain(m["content"])} for m in body["messages"]]
+        request: dict[str, Any] = {name: body[name] for name in _TAKEN if body.get(name) is not None}
+        request |= {"top_k": 0, "min_p": 0.0, "cache_prompt": True}
+        request["messages"] = [{"role": m["role"], "content": _plain(m["content"])} for m in body["messages"]]
         if form := body.get("response_format"):
-            asked["grammar"] = prepared(json.dumps(form["json_schema"]["schema"]), body["max_tokens"])[1]
-        found = self.model.ask(asked, lambda: False)
-        message = {"role": "assistant", "content": "".join(found.text)}
+            request["grammar"] = prepare(json.dumps(form["json_schema"]["schema"]), body["max_tokens"])[1]
+        completion = self.model.ask(request, lambda: False)
+        message = {"role": "assistant", "content": "".join(completion.text)}
         return {
             "id": f"chatcmpl-{len(self.bodies)}",
             "object": "chat.completion",
             "created": 1,
             "model": MODEL,
-            "choices": [{"index": 0, "finish_reason": found.finish or "stop", "message": message}],
+            "choices": [{"index": 0, "finish_reason": completion.finish or "stop", "message": message}],
             "usage": {
-                name: int(found.usage.get(name, 0))
+                name: int(completion.usage.get(name, 0))
                 for name in ("prompt_tokens", "completion_tokens", "total_tokens")
             },
         }

@@ -16,7 +16,8 @@ _LOOK_S = 0.02
 
 
 class Loopback:
-    """What was asked and by whom: `asked` digests of requests in order, `flying` those not answered yet.
+    """What was asked and by whom: `request_keys` digests of requests in order, `flying` those not answered
+    yet.
 
     Who asks is said by the key that is sent. While `holding` nothing is answered; a request whose asker went
     away meanwhile goes to `dropped`.
@@ -24,7 +25,7 @@ class Loopback:
 
     def __init__(self) -> None:
         self.port = 0
-        self.asked: list[str] = []
+        self.request_keys: list[str] = []
         self.flying: set[tuple[str, str]] = set()
         self.dropped: list[tuple[str, str]] = []
         self.holding = False
@@ -64,8 +65,8 @@ class Loopback:
                 lines = head.decode("latin-1").split("\r\n")
                 fields = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
                 body = await reader.readexactly(int(fields.get("content-length", 0)))
-                said = await self._answer(lines[0], fields.get("authorization", ""), body, reader)
-                text = json.dumps(said).encode()
+                completion = await self._answer(lines[0], fields.get("authorization", ""), body, reader)
+                text = json.dumps(completion).encode()
                 writer.write(
                     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
                     + f"content-length: {len(text)}\r\n\r\n".encode()
@@ -77,7 +78,7 @@ class Loopback:
         if line.startswith("GET"):
             return {"object": "list", "data": [{"id": "echo", "object": "model", "max_model_len": 32768}]}
         who, key = who.removeprefix("Bearer "), hashlib.sha256(body).hexdigest()
-        self.asked.append(key)
+        self.request_keys.append(key)
         self.flying.add((who, key))
         try:
             await asyncio.sleep(DELAY_S)
@@ -91,10 +92,10 @@ class Loopback:
         return _completion(key, json.loads(body)["messages"])
 
 
-def _completion(key: str, said: list[dict[str, str]]) -> dict[str, Any]:
+def _completion(key: str, messages: list[dict[str, str]]) -> dict[str, Any]:
     """A word of the prompt picked by the request's digest; the more is shown, the fewer words there are."""
-    words = [word for word in said[-1]["content"].split() if word.isidentifier()]
-    number = int(key[:8], 16) % (3 if len(said) > 2 else 40)
+    words = [word for word in messages[-1]["content"].split() if word.isidentifier()]
+    number = int(key[:8], 16) % (3 if len(messages) > 2 else 40)
     answer = json.dumps({"answer": words[number % len(words)]})
     return {
         "id": key[:8],
@@ -110,10 +111,10 @@ def _completion(key: str, said: list[dict[str, str]]) -> dict[str, Any]:
 @contextmanager
 def loopback() -> Iterator[Loopback]:
     """A server that runs until the block ends."""
-    made, ready = Loopback(), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(made.serve(ready)), daemon=True)
+    server, ready = Loopback(), threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(ready)), daemon=True)
     thread.start()
     assert ready.wait(30)
-    yield made
-    made.stop()
+    yield server
+    server.stop()
     thread.join(30)

@@ -156,7 +156,7 @@ def address(troubles: Troubles) -> Iterator[str]:
         yield url
 
 
-async def asked(source: ApiSource, name: str, question: str) -> tuple[Hit, ...]:
+async def search(source: ApiSource, name: str, question: str) -> tuple[Hit, ...]:
     token = current_question.set(Question("q", question, (), query_time=TIME))
     try:
         return await source.search(name, 5)
@@ -191,7 +191,7 @@ def run(source: ApiSource, work: Coroutine[Any, Any, T]) -> T:
 )  # fmt: skip
 def test_each_domain_answers(address: str, name: str, question: str, title: str, line: str) -> None:
     source = ApiSource(address)
-    hits = run(source, asked(source, name, question))
+    hits = run(source, search(source, name, question))
     assert hits[0].passage.title == title
     assert line in hits[0].passage.text.splitlines()
 
@@ -200,12 +200,12 @@ def test_searches_in_flight_keep_to_their_own_question(address: str, troubles: T
     source, troubles.peak = ApiSource(address, concurrency=3), 0
 
     async def many() -> list[tuple[Hit, ...]]:
-        prices = [asked(source, "zephyr kites", "zephyr kites closing price yesterday?") for _ in range(10)]
-        games = [asked(source, "bulls", "did the bulls win their nba game yesterday?") for _ in range(10)]
+        prices = [search(source, "zephyr kites", "zephyr kites closing price yesterday?") for _ in range(10)]
+        games = [search(source, "bulls", "did the bulls win their nba game yesterday?") for _ in range(10)]
         return await asyncio.gather(*prices, *games)
 
-    found = run(source, many())
-    assert [hits[0].passage.title for hits in found] == (
+    results = run(source, many())
+    assert [hits[0].passage.title for hits in results] == (
         ["ZKT: stock prices by day"] * 10 + ["Chicago Bulls: games, 2024-03-04"] * 10
     )
     assert 1 < troubles.peak <= 3
@@ -214,7 +214,7 @@ def test_searches_in_flight_keep_to_their_own_question(address: str, troubles: T
 def test_a_server_in_trouble_is_asked_again(address: str, troubles: Troubles) -> None:
     troubles.fail["/finance/get_company_name"] = [503, 429]
     source = ApiSource(address)
-    assert run(source, asked(source, "zephyr kites", "eps of zephyr kites?"))
+    assert run(source, search(source, "zephyr kites", "eps of zephyr kites?"))
     assert troubles.fail["/finance/get_company_name"] == []
 
 
@@ -222,13 +222,13 @@ def test_a_server_that_stays_in_trouble_is_one_error(address: str, troubles: Tro
     troubles.fail["/finance/get_company_name"] = [500, 500]
     source = ApiSource(address, tries=2)
     with pytest.raises(SourceError, match="status 500 after 2 tries"):
-        run(source, asked(source, "zephyr kites", "eps of zephyr kites?"))
+        run(source, search(source, "zephyr kites", "eps of zephyr kites?"))
 
 
 def test_a_path_that_is_not_there_is_one_error(address: str) -> None:
     source = ApiSource(f"{address}/elsewhere")
     with pytest.raises(SourceError, match="status 404"):
-        run(source, asked(source, "zephyr kites", "eps of zephyr kites?"))
+        run(source, search(source, "zephyr kites", "eps of zephyr kites?"))
 
 
 def test_a_dead_server_is_one_error() -> None:
@@ -237,4 +237,4 @@ def test_a_dead_server_is_one_error() -> None:
         port = free.getsockname()[1]
     source = ApiSource(f"http://127.0.0.1:{port}", tries=1)
     with pytest.raises(SourceError, match="ConnectError"):
-        run(source, asked(source, "zephyr kites", "eps of zephyr kites?"))
+        run(source, search(source, "zephyr kites", "eps of zephyr kites?"))

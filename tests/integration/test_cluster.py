@@ -61,14 +61,14 @@ lm_calls = 250
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Loopback]:
-    with loopback() as made:
-        yield made
+    with loopback() as loopback_server:
+        yield loopback_server
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as made:
-        yield made
+    with cluster(tmp_path_factory.mktemp("cluster")) as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,9 @@ def whole(
     """The program that one process compiles, and what it asked."""
     out = tmp_path_factory.mktemp("whole") / "out"
     end(begin(machines, RECIPE.format(port=server.port), out))
-    asked = set(server.asked)
-    server.asked.clear()
-    return out, asked
+    request_keys = set(server.request_keys)
+    server.request_keys.clear()
+    return out, request_keys
 
 
 def identical(one: Path, other: Path) -> None:
@@ -104,9 +104,9 @@ def begin(machines: Cluster, recipe: str, out: Path, *more: str) -> subprocess.P
 
 
 def end(job: subprocess.Popen[str]) -> dict[str, Any]:
-    said, told = job.communicate(timeout=600)
-    assert job.returncode == 0, told[-4000:]
-    return dict(json.loads(said))
+    stdout, stderr = job.communicate(timeout=600)
+    assert job.returncode == 0, stderr[-4000:]
+    return dict(json.loads(stdout))
 
 
 def status(machines: Cluster, out: Path) -> dict[str, Any]:
@@ -114,17 +114,17 @@ def status(machines: Cluster, out: Path) -> dict[str, Any]:
         "import json, sys; from ragc.optimizers.search.status import status; "
         "print(json.dumps(status(sys.argv[1]).to_json()))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(out)],
         env=machines.environment("asker"),
         capture_output=True,
         text=True,
         check=True,
     )
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(process.stdout))
 
 
-def held(server: Loopback, machines: Cluster) -> str:
+def hold_replies(server: Loopback, machines: Cluster) -> str:
     """Hold all replies back; the worker that waits for some. What was answered before is kept by then."""
     server.holding = True
     time.sleep(2)
@@ -143,9 +143,13 @@ def test_a_worker_that_is_killed_mid_trial_changes_nothing(
         storage=machines.storage, store=machines.store, number=0, ray=machines.ray
     )
     job = begin(machines, shared, tmp_path / "cut")
-    wait(lambda: len(server.asked) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
-    wait(lambda: held(server, machines) or job.poll() is not None, 120, "a worker in the middle of a trial")
-    victim = held(server, machines)
+    wait(lambda: len(server.request_keys) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
+    wait(
+        lambda: hold_replies(server, machines) or job.poll() is not None,
+        120,
+        "a worker in the middle of a trial",
+    )
+    victim = hold_replies(server, machines)
     running = status(machines, tmp_path / "cut")
     flying = server.at_work(victim)
     assert flying
@@ -154,9 +158,9 @@ def test_a_worker_that_is_killed_mid_trial_changes_nothing(
     server.holding = False
     end(job)
 
-    repeated = {key for key, times in Counter(server.asked).items() if times > 1}
+    repeated = {key for key, times in Counter(server.request_keys).items() if times > 1}
     assert repeated <= flying  # what was not finished; of what was, nothing
-    assert set(server.asked) == whole[1]
+    assert set(server.request_keys) == whole[1]
     identical(whole[0], tmp_path / "cut")
     assert running["state"] == "running"
     assert running["workers"].endswith(machines.ray.partition(":")[2])  # under the machine's own address
@@ -165,9 +169,9 @@ def test_a_worker_that_is_killed_mid_trial_changes_nothing(
     assert finished["state"] == "finished"
     assert finished["trials"]["done"] == finished["trials"]["wanted"] == 8
     assert finished["budget"]["lm_calls"]["spent"] == len(whole[1])
-    kept = [path for path in (machines.folder / "home" / "studies").rglob("*") if path.is_file()]
-    assert kept
-    assert not [path for path in (*kept, tmp_path / "cut" / "recipe.toml") if PASSWORD in _text(path)]
+    study_files = [path for path in (machines.folder / "home" / "studies").rglob("*") if path.is_file()]
+    assert study_files
+    assert not [path for path in (*study_files, tmp_path / "cut" / "recipe.toml") if PASSWORD in _text(path)]
 
 
 def _text(path: Path) -> str:
@@ -178,37 +182,41 @@ def test_a_budget_holds_for_all_workers_and_another_machine_may_join(
     server: Loopback, machines: Cluster, tmp_path: Path
 ) -> None:
     machines.start("c")
-    server.asked.clear()
+    server.request_keys.clear()
     recipe = RECIPE.format(port=server.port) + MORE
     shared = recipe + SHARED.format(
         storage=machines.storage, store=machines.store, number=1, ray=machines.ray
     )
-    found = end(begin(machines, shared, tmp_path / "small"))
-    assert len(server.asked) == len(set(server.asked)) <= 250
-    assert 0 < found["counters"]["sent"] <= len(server.asked)  # what was cut off told nobody its cost
+    summary = end(begin(machines, shared, tmp_path / "small"))
+    assert len(server.request_keys) == len(set(server.request_keys)) <= 250
+    assert (
+        0 < summary["counters"]["sent"] <= len(server.request_keys)
+    )  # what was cut off told nobody its cost
     searched = json.loads((tmp_path / "small" / "provenance.json").read_text())["search"]
     assert searched["budget"] == "The budget of 250 LM calls is spent; raise budget.lm_calls to go on."
     charged = status(machines, tmp_path / "small")["budget"]["lm_calls"]
     assert charged["limit"] == 250
-    assert 0 < charged["spent"] <= len(server.asked)  # what was cut off was set aside and never charged
+    assert (
+        0 < charged["spent"] <= len(server.request_keys)
+    )  # what was cut off was set aside and never charged
 
 
 def test_an_interrupt_stops_the_workers_and_resuming_ends_as_if_there_had_been_none(
     server: Loopback, machines: Cluster, whole: tuple[Path, set[str]], tmp_path: Path
 ) -> None:
-    server.asked.clear()
+    server.request_keys.clear()
     shared = RECIPE.format(port=server.port) + SHARED.format(
         storage=machines.storage, store=machines.store, number=2, ray="ray"
     )
     job = begin(machines, shared, tmp_path / "out")
-    wait(lambda: len(server.asked) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
+    wait(lambda: len(server.request_keys) > len(whole[1]) // 3 or job.poll() is not None, 300, "workers")
     job.send_signal(signal.SIGINT)
-    _, told = job.communicate(timeout=60)
-    assert job.returncode == 130, told[-4000:]
-    asked = len(server.asked)
+    _, stderr = job.communicate(timeout=60)
+    assert job.returncode == 130, stderr[-4000:]
+    request_count = len(server.request_keys)
     assert status(machines, tmp_path / "out")["state"] == "cut off"
-    assert len(server.asked) == asked
+    assert len(server.request_keys) == request_count
     end(begin(machines, shared, tmp_path / "out", "--resume"))
-    assert set(server.asked) == whole[1]
-    assert len(server.asked) <= len(whole[1]) + 2 * 8  # what two workers had not finished
+    assert set(server.request_keys) == whole[1]
+    assert len(server.request_keys) <= len(whole[1]) + 2 * 8  # what two workers had not finished
     identical(whole[0], tmp_path / "out")

@@ -28,11 +28,11 @@ def embedder() -> OnnxEmbedder:
     """The default embedder is fetched in a process of its own: this one may not leave the machine."""
     fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
     environ = {**os.environ, "PYTHONPATH": str(SRC)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        pytest.skip(f"the default embedder cannot be had here: {done.stderr[-300:]}")
+    if process.returncode:
+        pytest.skip(f"the default embedder cannot be had here: {process.stderr[-300:]}")
     return minilm()
 
 
@@ -88,8 +88,8 @@ def test_the_language_reference_answers_its_questions(embedder: OnnxEmbedder, tm
     gold = {name for q in questions for name in q.gold_ids}
     passages = [p for p in pydocs.passages() if p.id in gold]
     source = DenseSource(passages, embedder, home=tmp_path)
-    found = 0
+    hit_count = 0
     for question in questions:
         hits = asyncio.run(source.search(question.question, 5))
-        found += bool({hit.passage.parent for hit in hits} & set(question.gold_ids))
-    assert found >= 0.7 * len(questions)
+        hit_count += bool({hit.passage.parent for hit in hits} & set(question.gold_ids))
+    assert hit_count >= 0.7 * len(questions)

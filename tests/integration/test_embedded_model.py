@@ -116,21 +116,21 @@ def weights() -> Path:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
     environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
     program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
     )
-    return Path(done.stdout.strip())
+    return Path(process.stdout.strip())
 
 
 @pytest.fixture(scope="module")
 def target(weights: Path, call: Any) -> Iterator[EmbeddedTarget]:
-    made = EmbeddedTarget(weights, context=1024, parallel=4)
-    call(made.open())
-    yield made
-    call(made.aclose())
+    embedded_target = EmbeddedTarget(weights, context=1024, parallel=4)
+    call(embedded_target.open())
+    yield embedded_target
+    call(embedded_target.aclose())
 
 
-def asked(
+def build_request(
     text: str, schema: dict[str, Any] | None = None, *, sample: int = 0, **sampling: Any
 ) -> ChatRequest:
     system = Message("system", "You answer questions. Reply with JSON when you are asked to.")
@@ -148,7 +148,7 @@ def test_every_complete_reply_validates(
 ) -> None:
     schema = model.model_json_schema()
     requests = [
-        asked(prompt, schema, sample=i, temperature=temperature, max_tokens=96)
+        build_request(prompt, schema, sample=i, temperature=temperature, max_tokens=96)
         for i in range(1 if temperature == 0 else 3)
         for prompt in PROMPTS
     ]
@@ -161,18 +161,18 @@ def test_every_complete_reply_validates(
 
 
 def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
-    reply = call(target.complete(asked(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
+    reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
     assert (reply.finish, reply.usage.completion) == ("length", 5)
 
 
 def test_a_model_that_repeats_itself_still_closes_its_json(target: EmbeddedTarget, call: Any) -> None:
     words = "Write 'la la la la la la la la la la' again and again without end."
-    reply = call(target.complete(asked(words, Answer.model_json_schema(), max_tokens=200)))
+    reply = call(target.complete(build_request(words, Answer.model_json_schema(), max_tokens=200)))
     Answer.model_validate_json(reply.text)
 
 
 def test_logprobs_are_natural_and_spell_the_reply(target: EmbeddedTarget, call: Any) -> None:
-    request = asked(PROMPTS[0], max_tokens=12)
+    request = build_request(PROMPTS[0], max_tokens=12)
     reply = call(target.complete(ChatRequest(request.messages, None, request.sampling, logprobs=True)))
     assert "".join(token for token, _ in reply.logprobs) == reply.text
     assert all(logprob <= 0 for _, logprob in reply.logprobs)
@@ -181,7 +181,9 @@ def test_logprobs_are_natural_and_spell_the_reply(target: EmbeddedTarget, call: 
 def test_a_sample_repeats_itself_and_differs_from_the_next(target: EmbeddedTarget, call: Any) -> None:
     def draw(sample: int) -> str:
         return str(
-            call(target.complete(asked("Tell a story.", sample=sample, temperature=1.0, max_tokens=16))).text
+            call(
+                target.complete(build_request("Tell a story.", sample=sample, temperature=1.0, max_tokens=16))
+            ).text
         )
 
     assert draw(0) == draw(0) != draw(1)
@@ -190,7 +192,7 @@ def test_a_sample_repeats_itself_and_differs_from_the_next(target: EmbeddedTarge
 def test_four_in_flight_do_not_block_the_loop(target: EmbeddedTarget, call: Any) -> None:
     async def run() -> tuple[int, list[Reply]]:
         work = asyncio.ensure_future(
-            together(target, [asked(f"Tell story {i}.", max_tokens=40) for i in range(4)])
+            together(target, [build_request(f"Tell story {i}.", max_tokens=40) for i in range(4)])
         )
         ticks = 0
         while not work.done():
@@ -205,15 +207,15 @@ def test_four_in_flight_do_not_block_the_loop(target: EmbeddedTarget, call: Any)
 
 def test_equal_beginnings_are_computed_once(target: EmbeddedTarget, call: Any) -> None:
     passage = "The river flows through the old town and past the mill. " * 12
-    call(target.complete(asked(passage + "Where is the mill?", max_tokens=4)))
-    reply = call(target.complete(asked(passage + "What is old?", max_tokens=4)))
+    call(target.complete(build_request(passage + "Where is the mill?", max_tokens=4)))
+    reply = call(target.complete(build_request(passage + "What is old?", max_tokens=4)))
     assert reply.usage.cached > 0.8 * reply.usage.prompt
 
 
 def test_a_long_beginning_is_computed_once_for_all_slots(target: EmbeddedTarget, call: Any) -> None:
-    told = Message("system", "The mill stands by the river, and the old town is on the hill. " * 24)
+    first = Message("system", "The mill stands by the river, and the old town is on the hill. " * 24)
     other = Message("system", "Wheat is sold on Mondays, and on Fridays there is fish at the gate. " * 24)
-    for beginning in (told, other, told):
+    for beginning in (first, other, first):
         questions = [Message("user", f"{number}: what is sold?") for number in range(8)]
         requests = [ChatRequest((beginning, q), None, Sampling(max_tokens=4)) for q in questions]
         replies = call(together(target, requests))
@@ -226,7 +228,7 @@ def test_a_prompt_beyond_the_context_is_refused_at_once(target: EmbeddedTarget, 
     for words in (900, 5000):  # with the reply, and alone
         begun = time.monotonic()
         with pytest.raises(TargetError, match=r"The prompt has \d+ tokens .* context of 1024"):
-            call(target.complete(asked("word " * words, max_tokens=256)))
+            call(target.complete(build_request("word " * words, max_tokens=256)))
         assert time.monotonic() - begun < 2
 
 
@@ -235,10 +237,10 @@ def test_a_cancelled_request_frees_its_slot(target: EmbeddedTarget, call: Any) -
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await together(
-                    target, [asked(f"Story {i}", max_tokens=900, stop=("\x00",)) for i in range(4)]
+                    target, [build_request(f"Story {i}", max_tokens=900, stop=("\x00",)) for i in range(4)]
                 )
         begun = time.monotonic()
-        await target.complete(asked("Hi", max_tokens=2))
+        await target.complete(build_request("Hi", max_tokens=2))
         return time.monotonic() - begun
 
     assert call(run()) < 10
@@ -255,7 +257,7 @@ def test_targets_of_one_file_share_the_model(target: EmbeddedTarget, weights: Pa
     call(other.open())
     assert time.monotonic() - begun < 1
     call(other.aclose())
-    assert call(target.complete(asked("Hi", max_tokens=2))).usage.completion == 2
+    assert call(target.complete(build_request("Hi", max_tokens=2))).usage.completion == 2
 
 
 def test_a_file_cut_short_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
@@ -284,14 +286,14 @@ print("end", flush=True)
     command = [sys.executable, "-c", program, str(weights)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        said = run.stdout.readline()
+        line = run.stdout.readline()
         begun = time.monotonic()
         _, stderr = run.communicate(timeout=60)
-    assert (said, run.returncode, stderr) == ("end\n", 0, "")
+    assert (line, run.returncode, stderr) == ("end\n", 0, "")
     assert time.monotonic() - begun < 20
 
 
 def test_the_grammar_of_a_schema_is_json_with_one_space_at_most(target: EmbeddedTarget, call: Any) -> None:
-    reply = call(target.complete(asked(PROMPTS[0], Nested.model_json_schema(), max_tokens=200)))
+    reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=200)))
     assert reply.finish == "stop"
     assert json.dumps(json.loads(reply.text), ensure_ascii=False) == reply.text

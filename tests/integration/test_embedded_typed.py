@@ -60,9 +60,9 @@ def target() -> EmbeddedTarget:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
     fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
     subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
-    made = EmbeddedTarget()
-    event_loop.run(made.open())
-    return made
+    embedded_target = EmbeddedTarget()
+    event_loop.run(embedded_target.open())
+    return embedded_target
 
 
 def ask(target: EmbeddedTarget, text: str, **more: Any) -> Reply:
@@ -79,10 +79,10 @@ def signature(annotation: Any) -> Any:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_complete_reply_fits_its_schema(target: EmbeddedTarget, shape: str, temperature: float) -> None:
-    wanted = signature(SHAPES[shape])
+    reply_type = signature(SHAPES[shape])
     for prompt in PROMPTS:
         sampling = Sampling(temperature=temperature, max_tokens=120, seed=1)
-        reply = ask(target, prompt, schema=reply_schema(wanted), sampling=sampling)
+        reply = ask(target, prompt, schema=reply_schema(reply_type), sampling=sampling)
         if reply.finish == "stop":
             json.loads(reply.text)
-            read_json(wanted, reply.text)
+            read_json(reply_type, reply.text)

@@ -20,15 +20,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.baml.format import functions_of, inputs_of
 from ragc.exports.write import export
 from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import ExportedProgram
-from tests.exports.common import CALM, inputs_for, made, with_demos
-from tests.exports.formats.baml_runs import ENV, drawn, limited, replies, said, wired
+from tests.exports.common import CALM, build_program, inputs_for, with_demos
+from tests.exports.formats.baml_runs import ENV, draw_values, limited, read_messages, replies, wired
 
 pytest.importorskip("baml_py", reason="baml-py is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -41,9 +41,9 @@ def cli(command: str, at: Path) -> None:
     """Run a command of baml-cli in the folder `at`; fails when it does."""
     run = "from baml_py import invoke_runtime_cli; invoke_runtime_cli()"
     args = [sys.executable, "-c", run, command]
-    done = subprocess.run(args, cwd=at, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "warning" not in (done.stdout + done.stderr).lower()
+    process = subprocess.run(args, cwd=at, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "warning" not in (process.stdout + process.stderr).lower()
 
 
 @contextmanager
@@ -66,19 +66,21 @@ def client(program: ExportedProgram, at: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("id", SIX)
 def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def with_examples(data: Any) -> Any:
-        return with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+        return with_demos(
+            build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data
+        )
 
-    for number, program in enumerate(drawn(st.data(), 2, with_examples)):
-        out = exported(program)
+    for number, program in enumerate(draw_values(st.data(), 2, with_examples)):
+        out = derive_export(program)
         functions = functions_of(out)
         with client(out, tmp_path / str(number), monkeypatch) as b:
             for prompt in out:
                 called = inputs_of(prompt)
-                for inputs in drawn(inputs_for(prompt), -(-EACH // 2 // len(out.prompts))):
+                for inputs in draw_values(inputs_for(prompt), -(-EACH // 2 // len(out.prompts))):
                     given_ = {called[name]: value for name, value in inputs.items()}
                     request = getattr(b.request, functions[prompt.name])(**given_)
                     body = json.loads(request.body.text())
-                    assert said(body) == limited(wired(program, prompt.name, inputs))
+                    assert read_messages(body) == limited(wired(program, prompt.name, inputs))
                     rest = {name: value for name, value in body.items() if name != "messages"}
                     assert rest == {"model": out.model(prompt), **prompt.parameters()}
 
@@ -87,8 +89,8 @@ def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: 
 def test_replies_are_read_as_the_program_reads_them(
     tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = made(method(id))
-    out = exported(program)
+    program = build_program(method(id))
+    out = derive_export(program)
     functions = functions_of(out)
     with client(out, tmp_path / "out", monkeypatch) as b:
 
@@ -97,8 +99,8 @@ def test_replies_are_read_as_the_program_reads_them(
         def agree(data: Any) -> None:
             for name, call in program.named_predictors():
                 reply = json.dumps(data.draw(replies(out.prompt(name).output_schema)), ensure_ascii=False)
-                found = getattr(b.parse, functions[name])(reply)
+                output = getattr(b.parse, functions[name])(reply)
                 read = read_json(call.signature, reply)
-                assert found.model_dump() == pydantic.TypeAdapter(Any).dump_python(read)
+                assert output.model_dump() == pydantic.TypeAdapter(Any).dump_python(read)
 
         agree()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from ragc.core.digest import canonical
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.calls.replies import read_json
@@ -19,7 +19,7 @@ from ragc.prompts.model import Case
 from ragc.targets.base import Reply
 from ragc.targets.openai_wire import read_reply
 from ragc.targets.vllm.target import VllmTarget
-from tests.exports.common import made
+from tests.exports.common import build_program
 from tests.integration.vllm_server import LIMITS, address, model, python, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
@@ -48,7 +48,7 @@ CASES = tuple(
 )
 
 
-class Kept(httpx.AsyncBaseTransport):
+class RecordingTransport(httpx.AsyncBaseTransport):
     """Sends requests on, and keeps the body of each."""
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ class Kept(httpx.AsyncBaseTransport):
         await self.inner.aclose()
 
 
-async def asked(call: Any) -> tuple[list[Reply], list[Any]]:
+async def complete_cases(call: Any) -> tuple[list[Reply], list[Any]]:
     """What our target gets for every case, and the bodies that it sends, in no order."""
-    wire = Kept()
+    wire = RecordingTransport()
     target = VllmTarget(address(), "model", transport=wire)
     replies = await asyncio.gather(*(target.complete(call.request(**case.inputs)) for case in CASES))
     await target.aclose()
@@ -72,24 +72,24 @@ async def asked(call: Any) -> tuple[list[Reply], list[Any]]:
 
 
 def test_run_batch_runs_it_and_answers_as_our_target_is_answered(tmp_path: Path) -> None:
-    program = made(method("vanilla"))
+    program = build_program(method("vanilla"))
     (call,) = program.predictors()
-    (data,) = format_of("openai-batch").files(exported(program, cases=CASES)).values()
+    (data,) = format_of("openai-batch").files(derive_export(program, cases=CASES)).values()
     batch, results = tmp_path / "answer.batch.jsonl", tmp_path / "results.jsonl"
     batch.write_bytes(data)
     module = ["-m", "vllm.entrypoints.openai.run_batch", "-i", str(batch), "-o", str(results)]
     ran([python(), *module, "--model", model(), "--served-model-name", "model", *LIMITS])
     lines = [json.loads(line) for line in results.read_text("utf-8").split("\n") if line]
-    found = {line["custom_id"]: line["response"]["body"] for line in lines}
-    assert found.keys() == {case.id for case in CASES}
+    responses = {line["custom_id"]: line["response"]["body"] for line in lines}
+    assert responses.keys() == {case.id for case in CASES}
     assert all(line["response"]["status_code"] == 200 and not line["error"] for line in lines)
-    wanted, sent = asyncio.run(asked(call))
+    replies, sent = asyncio.run(complete_cases(call))
     bodies = [json.loads(line)["body"] for line in data.decode().splitlines()]
     assert sorted(map(canonical, bodies)) == sorted(map(canonical, sent))
     same = 0
-    for case, reply in zip(CASES, wanted, strict=True):
-        said = read_reply(found[case.id], call.request(**case.inputs), len)
-        same += _answer(call, said) == _answer(call, reply)
+    for case, reply in zip(CASES, replies, strict=True):
+        batch_reply = read_reply(responses[case.id], call.request(**case.inputs), len)
+        same += _answer(call, batch_reply) == _answer(call, reply)
     print(f"agreement at temperature 0: {same} of {len(CASES)}")
     assert same >= 0.95 * len(CASES)
 

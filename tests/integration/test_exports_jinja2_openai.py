@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS
 from ragc.programs.knobs import LAYOUTS
-from tests.exports.common import CALM, inputs_for, made, sent, with_demos
-from tests.exports.formats.test_jinja2 import rendered
-from tests.exports.formats.test_openai_json import filled
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
+from tests.exports.formats.test_jinja2 import render_file
+from tests.exports.formats.test_openai_json import fill_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -24,11 +24,11 @@ MESSAGES = pydantic.TypeAdapter(list[ChatCompletionMessageParam])
 many = settings(max_examples=200, suppress_health_check=CALM)
 
 
-def drawn(data: Any) -> Any:
+def draw_export(data: Any) -> Any:
     """A program with random demonstrations, its export, one of its prompts and inputs of that."""
     knobs = {"layout": data.draw(st.sampled_from(LAYOUTS)), "icl_n": 3}
-    program = with_demos(made(data.draw(st.sampled_from(METHODS)), **knobs), data)
-    out = exported(program)
+    program = with_demos(build_program(data.draw(st.sampled_from(METHODS)), **knobs), data)
+    out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts))
     return program, out, prompt, data.draw(inputs_for(prompt))
 
@@ -36,16 +36,20 @@ def drawn(data: Any) -> Any:
 @many
 @given(data=st.data())
 def test_jinja2_renders_what_is_sent(data: Any) -> None:
-    program, out, prompt, inputs = drawn(data)
+    program, out, prompt, inputs = draw_export(data)
     file = format_of("jinja2").files(out)[f"{prompt.name}.jinja.json"]
-    assert rendered(file, inputs) == list(sent(program, prompt.name, inputs))
+    assert render_file(file, inputs) == list(capture_messages(program, prompt.name, inputs))
 
 
 @many
 @given(data=st.data())
 def test_openai_takes_the_messages_that_are_sent(data: Any) -> None:
-    program, out, prompt, inputs = drawn(data)
-    messages = filled(format_of("openai-json").files(out)[f"{prompt.name}.openai.json"], inputs)["messages"]
-    assert [(m["role"], m["content"]) for m in messages] == list(sent(program, prompt.name, inputs))
+    program, out, prompt, inputs = draw_export(data)
+    messages = fill_request(format_of("openai-json").files(out)[f"{prompt.name}.openai.json"], inputs)[
+        "messages"
+    ]
+    assert [(m["role"], m["content"]) for m in messages] == list(
+        capture_messages(program, prompt.name, inputs)
+    )
     assert {m["role"] for m in messages} <= {"system", "user", "assistant"}
     assert [dict(m) for m in MESSAGES.validate_python(messages)] == messages

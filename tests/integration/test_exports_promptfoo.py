@@ -20,15 +20,15 @@ import pytest
 from hypothesis import strategies as st
 
 from ragc import metrics
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.promptfoo.format import folders
 from ragc.exports.write import export
 from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.openai_wire import request_body
-from tests.exports.common import inputs_for, made, with_demos
-from tests.exports.formats.baml_runs import drawn, wired
+from tests.exports.common import build_program, inputs_for, with_demos
+from tests.exports.formats.baml_runs import draw_values, wired
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
 PROMPTFOO = Path(HOME) / "promptfoo" / "dist" / "src" / "main.js"
@@ -47,14 +47,14 @@ EACH = 40
 
 def run(*args: str, at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """What promptfoo says to a command in the folder `at`; nothing leaves the machine."""
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    base_env = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
     off = ("DISABLE_TELEMETRY", "DISABLE_UPDATE", "DISABLE_REMOTE_GENERATION", "SELF_HOSTED")
     quiet = {f"PROMPTFOO_{name}": "1" for name in off}
     home = {"HOME": str(at), "PROMPTFOO_CONFIG_DIR": str(at / ".promptfoo")}
     return subprocess.run(
         ["node", str(PROMPTFOO), *args],
         cwd=at,
-        env={**kept, **quiet, **home, **environment},
+        env={**base_env, **quiet, **home, **environment},
         capture_output=True,
         text=True,
         timeout=900,
@@ -62,31 +62,33 @@ def run(*args: str, at: Path, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-def evaluated(at: Path, provider: str, **environment: str) -> list[dict[str, Any]]:
+def evaluate(at: Path, provider: str, **environment: str) -> list[dict[str, Any]]:
     """The results of an evaluation, in the order of the tests."""
     out = at / "results.json"
     args = ("eval", "--filter-providers", provider, "--no-cache", "--no-table", "--no-progress-bar")
-    done = run(*args, "-o", str(out), at=at, **environment)
-    assert out.is_file(), done.stdout + done.stderr
-    found = json.loads(out.read_text("utf-8"))["results"]["results"]
-    return sorted(found, key=lambda result: result["testIdx"])
+    process = run(*args, "-o", str(out), at=at, **environment)
+    assert out.is_file(), process.stdout + process.stderr
+    results = json.loads(out.read_text("utf-8"))["results"]["results"]
+    return sorted(results, key=lambda result: result["testIdx"])
 
 
 def exported_with_cases(id: str) -> tuple[ExportedProgram, dict[str, list[Any]]]:
     """A program with random demonstrations and cases, and the messages that it sends for each, by prompt."""
-    (program,) = drawn(
+    (program,) = draw_values(
         st.data(),
         1,
-        lambda data: with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
+        lambda data: with_demos(
+            build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data
+        ),
     )
-    out = exported(program)
+    out = derive_export(program)
     cases: list[Case] = []
-    wanted: dict[str, list[Any]] = {}
+    expected: dict[str, list[Any]] = {}
     for prompt in out:
-        each = drawn(inputs_for(prompt), -(-EACH // len(out.prompts)))
+        each = draw_values(inputs_for(prompt), -(-EACH // len(out.prompts)))
         cases += [Case(f"{prompt.name} {n}", prompt.name, inputs) for n, inputs in enumerate(each)]
-        wanted[prompt.name] = [[list(m) for m in wired(program, prompt.name, inputs)] for inputs in each]
-    return replace(out, cases=tuple(cases)), wanted
+        expected[prompt.name] = [[list(m) for m in wired(program, prompt.name, inputs)] for inputs in each]
+    return replace(out, cases=tuple(cases)), expected
 
 
 @pytest.mark.parametrize("id", SIX)
@@ -97,9 +99,9 @@ def test_echoed_messages_are_those_sent(tmp_path: Path, id: str) -> None:
     assert "Configuration is valid" in valid.stdout + valid.stderr
     for prompt, folder in zip(out, folders(out), strict=True):
         at = tmp_path / "out" / folder
-        results = evaluated(at, "echo")
-        found = [json.loads(one["response"]["output"]) for one in results]
-        assert [[[m["role"], m["content"]] for m in messages] for messages in found] == wanted[prompt.name]
+        results = evaluate(at, "echo")
+        echoes = [json.loads(one["response"]["output"]) for one in results]
+        assert [[[m["role"], m["content"]] for m in messages] for messages in echoes] == wanted[prompt.name]
 
 
 class Recording(BaseHTTPRequestHandler):
@@ -128,10 +130,10 @@ class Recording(BaseHTTPRequestHandler):
 def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
     tmp_path: Path, metric: str
 ) -> None:
-    program = made(method("vanilla"))
+    program = build_program(method("vanilla"))
     inputs: Mapping[str, Any] = {"question": "Who is {{it}}?\n", "passages": ["file:///etc/hostname", "b"]}
     golds = ("An old man", "{{man}}")
-    out = replace(exported(program), cases=(Case("q", "answer", inputs, golds),), metric=metric)
+    out = replace(derive_export(program), cases=(Case("q", "answer", inputs, golds),), metric=metric)
     export(out, "promptfoo", tmp_path / "out")
     bodies: list[dict[str, Any]] = []
     handler = type("Handler", (Recording,), {"bodies": bodies, "replies": ['{"answer": "the man"}']})
@@ -139,7 +141,7 @@ def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
         at = tmp_path / "out" / "answer"
-        (result,) = evaluated(at, "openai", OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
+        (result,) = evaluate(at, "openai", OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
         server.shutdown()
     call = dict(program.named_predictors())["answer"]
     assert bodies == [request_body(call.request(**inputs), "model")]

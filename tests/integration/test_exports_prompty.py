@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import LAYOUTS
-from tests.exports.common import CALM, inputs_for, made, sent
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for
 from tests.exports.formats.handmade import with_any_demos, with_calm_demos
 from tests.exports.formats.prompty_runs import check
 from tests.exports.formats.prompty_v1_runs import check_all
@@ -32,12 +32,14 @@ FEW = settings(max_examples=3, suppress_health_check=CALM, deadline=None)
 def test_version_2_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    program = with_any_demos(made(entry, layout=layout), data)
-    out = exported(program)
+    program = with_any_demos(build_program(entry, layout=layout), data)
+    out = derive_export(program)
     files = format_of("prompty").files(out)
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
-        check(tmp_path, files[f"{prompt.name}.prompty"], inputs, sent(program, prompt.name, inputs))
+        check(
+            tmp_path, files[f"{prompt.name}.prompty"], inputs, capture_messages(program, prompt.name, inputs)
+        )
 
 
 @EVERY
@@ -47,7 +49,7 @@ def test_version_2_gives_the_messages_that_are_sent(
 def test_version_1_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    program = with_calm_demos(made(entry, layout=layout), data)
+    program = with_calm_demos(build_program(entry, layout=layout), data)
     assert check_all(program, tmp_path, data) == len(list(program.named_predictors()))
 
 
@@ -57,4 +59,4 @@ def test_version_1_gives_the_messages_that_are_sent(
 def test_version_1_refuses_what_it_would_change(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    check_all(with_any_demos(made(entry, layout=layout), data), tmp_path, data)
+    check_all(with_any_demos(build_program(entry, layout=layout), data), tmp_path, data)

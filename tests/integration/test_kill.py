@@ -82,8 +82,8 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Loopback]:
-    with Loopback(latency_s=LATENCY_S) as made:
-        yield made
+    with Loopback(latency_s=LATENCY_S) as loopback:
+        yield loopback
 
 
 @pytest.fixture(scope="module")
@@ -95,22 +95,22 @@ def whole(
 
     def of(objectives: str) -> tuple[Path, list[str]]:
         if objectives not in runs:
-            folder = prepared(tmp_path_factory.mktemp("whole"), server, objectives)
+            folder = prepare(tmp_path_factory.mktemp("whole"), server, objectives)
             before = server.log.requests
-            ended(start(folder))
+            join_process(start(folder))
             runs[objectives] = folder, [call.key for call in server.log.calls[before:]]
         return runs[objectives]
 
     return of
 
 
-def prepared(folder: Path, server: Loopback, objectives: str = OBJECTIVES[0]) -> Path:
+def prepare(folder: Path, server: Loopback, objectives: str = OBJECTIVES[0]) -> Path:
     write_data(folder, 10, 14, 8)
     (folder / "recipe.toml").write_text(RECIPE % (objectives, server.url), "utf-8")
     return folder
 
 
-def ended(process: BaseProcess) -> None:
+def join_process(process: BaseProcess) -> None:
     process.join(120)
     assert process.exitcode == 0
 
@@ -130,9 +130,9 @@ def stored_replies(folder: Path) -> int:
 
 def files(out: Path) -> dict[str, bytes]:
     """All files of a compiled program but `run.json`."""
-    found = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    del found["run.json"]
-    return found
+    contents = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    del contents["run.json"]
+    return contents
 
 
 @pytest.mark.parametrize(("number", "share", "wait"), MOMENTS)
@@ -147,11 +147,11 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
 ) -> None:
     objectives = OBJECTIVES[number % 2]
     unbroken, expected = whole(objectives)
-    folder = prepared(tmp_path, server, objectives)
-    before, answered = server.log.requests, server.answered
+    folder = prepare(tmp_path, server, objectives)
+    before, answered = server.log.requests, server.answer_count
     process = start(folder)
     goal = answered + round(share * len(expected))
-    while server.answered < goal and process.is_alive():
+    while server.answer_count < goal and process.is_alive():
         time.sleep(0.002)
     time.sleep(wait)
     process.kill()
@@ -160,7 +160,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     stored, cut = stored_replies(folder), server.log.requests
     for best in (folder / "home/studies").glob("*/best"):
         assert load(best).state.method == "vanilla"
-    ended(start(folder))
+    join_process(start(folder))
     sent = [call.key for call in server.log.calls[before:]]
     rest = sent[cut - before :]
     assert sorted({*sent}) == sorted(expected)
@@ -182,19 +182,19 @@ def test_an_unbroken_study_sends_every_request_once(
 def test_with_1_or_64_in_flight_the_compiled_program_is_byte_identical(
     objectives: str, server: Loopback, start: Start, tmp_path: Path
 ) -> None:
-    found = {}
+    contents = {}
     for in_flight in (1, 64):
         folder = tmp_path / str(in_flight)
         folder.mkdir()
-        path = prepared(folder, server, objectives) / "recipe.toml"
+        path = prepare(folder, server, objectives) / "recipe.toml"
         lines = f"concurrency = {in_flight}\n"
         path.write_text(path.read_text("utf-8").replace("concurrency = 8\n", lines), "utf-8")
         server.reset()
-        ended(start(folder))
+        join_process(start(folder))
         assert server.log.repeats == 0
         assert (server.log.peak == 1) == (in_flight == 1)
-        found[in_flight] = files(folder / "out")
-        text = found[in_flight]["recipe.toml"].decode()
+        contents[in_flight] = files(folder / "out")
+        text = contents[in_flight]["recipe.toml"].decode()
         assert lines in text
-        found[in_flight]["recipe.toml"] = text.replace(lines, "").encode()
-    assert found[1] == found[64]
+        contents[in_flight]["recipe.toml"] = text.replace(lines, "").encode()
+    assert contents[1] == contents[64]

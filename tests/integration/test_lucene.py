@@ -59,7 +59,7 @@ QUERIES = [
 ]
 
 
-def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+def search(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
@@ -80,8 +80,8 @@ def test_scores_are_those_of_our_own_bm25(
     k1, b = setting
     passages = [Passage(f"p{(at * 7) % 15:02}\u00e9", "", " ".join(text)) for at, text in enumerate(texts)]
     with tempfile.TemporaryDirectory() as home:
-        hits = found(LuceneSource(passages, k1=k1, b=b, home=Path(home)), " ".join(query), k)
-    ours = found(Bm25Source(passages, k1=k1, b=b), " ".join(query), len(passages))
+        hits = search(LuceneSource(passages, k1=k1, b=b, home=Path(home)), " ".join(query), k)
+    ours = search(Bm25Source(passages, k1=k1, b=b), " ".join(query), len(passages))
     assert scores(hits) == pytest.approx(scores(ours)[:k], rel=1e-5)
     by_id = {hit.passage.id: hit for hit in ours}
     for hit in hits:
@@ -94,7 +94,7 @@ def test_scores_are_those_of_our_own_bm25(
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_same_passages_in_the_same_order(query: str) -> None:
-    ours, theirs = found(Bm25Source(PASSAGES), query, 30), found(LuceneSource(PASSAGES), query, 30)
+    ours, theirs = search(Bm25Source(PASSAGES), query, 30), search(LuceneSource(PASSAGES), query, 30)
     assert [hit.passage for hit in theirs] == [hit.passage for hit in ours]
     assert scores(theirs) == pytest.approx(scores(ours), rel=1e-5)
 
@@ -102,17 +102,17 @@ def test_the_same_passages_in_the_same_order(query: str) -> None:
 def test_ties_are_broken_by_id_even_at_the_cut(tmp_path: Path) -> None:
     names = ["d", "\U00010000", "b", "\uffff", "a", "c"]
     source = LuceneSource([Passage(name, "", "same words") for name in names], home=tmp_path)
-    assert [h.passage.id for h in found(source, "words", 3)] == ["a", "b", "c"]
-    assert [h.passage.id for h in found(source, "words", 9)] == sorted(names)
-    assert found(source, "words", 0) == found(source, "words", -1) == ()
+    assert [h.passage.id for h in search(source, "words", 3)] == ["a", "b", "c"]
+    assert [h.passage.id for h in search(source, "words", 9)] == sorted(names)
+    assert search(source, "words", 0) == search(source, "words", -1) == ()
 
 
 def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
     odd = Passage("id\ud800", 'T"\U0001f600', "null \0 lone \ud800 needle\n" + "x" * 70_000, 7)
     source = LuceneSource([odd, Passage("other", "", "")], home=tmp_path)
-    assert [hit.passage for hit in found(source, "needle")] == [odd]
+    assert [hit.passage for hit in search(source, "needle")] == [odd]
     assert [
-        hit.passage for hit in found(LuceneSource([odd], home=tmp_path, analyzer="english"), "needles")
+        hit.passage for hit in search(LuceneSource([odd], home=tmp_path, analyzer="english"), "needles")
     ] == [odd]
 
 
@@ -124,19 +124,19 @@ def test_k1_b_and_the_title_boost_change_scores_and_share_one_index(tmp_path: Pa
         LuceneSource(passages, home=tmp_path, b=1.0),
         LuceneSource(passages, home=tmp_path, title_boost=3.0),
     ]
-    before = {hit.passage.id: hit.score for hit in found(plain, "dog")}
+    before = {hit.passage.id: hit.score for hit in search(plain, "dog")}
     for source in changed:
-        assert {hit.passage.id: hit.score for hit in found(source, "dog")} != before
+        assert {hit.passage.id: hit.score for hit in search(source, "dog")} != before
         assert source.build().path == plain.build().path
         assert not source.build().built
     assert len({source.fingerprint for source in (plain, *changed)}) == 4
-    assert found(plain, "dog")[0].passage.id == "b"
-    boosted = {hit.passage.id: hit.score for hit in found(changed[2], "dog")}
+    assert search(plain, "dog")[0].passage.id == "b"
+    boosted = {hit.passage.id: hit.score for hit in search(changed[2], "dog")}
     title = Bm25Source([Passage("a", "", "Dog"), Passage("b", "", "")])
     assert boosted["b"] == pytest.approx(before["b"])
-    assert found(changed[2], "dog")[0].passage.id == "a"
+    assert search(changed[2], "dog")[0].passage.id == "a"
     assert boosted["a"] > before["a"]
-    assert found(title, "dog")[0].score > 0
+    assert search(title, "dog")[0].score > 0
 
 
 def test_analyzers_differ_as_they_say(tmp_path: Path) -> None:
@@ -144,27 +144,27 @@ def test_analyzers_differ_as_they_say(tmp_path: Path) -> None:
     ours, english, standard = (
         LuceneSource(passages, home=tmp_path, analyzer=name) for name in ("ragc", "english", "standard")
     )
-    assert not found(ours, "dog run")
-    assert not found(standard, "dog run")
-    assert [hit.passage.id for hit in found(english, "dog run")] == ["a"]
-    assert found(standard, "the")
-    assert not found(english, "the")
+    assert not search(ours, "dog run")
+    assert not search(standard, "dog run")
+    assert [hit.passage.id for hit in search(english, "dog run")] == ["a"]
+    assert search(standard, "the")
+    assert not search(english, "the")
     assert len({source.build().path for source in (ours, english, standard)}) == 3
 
 
 def test_eight_threads_and_then_none_is_left_in_java() -> None:
     source = LuceneSource(PASSAGES)
-    expected = {query: found(source, query) for query in QUERIES}
+    expected = {query: search(source, query) for query in QUERIES}
 
     def alive() -> int:
         return jvm.call(lambda: int(jvm.java("java.lang.Thread").activeCount()))
 
     before = alive()
     with ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda n: found(source, QUERIES[n % len(QUERIES)]), range(400)))
+        got = list(pool.map(lambda n: search(source, QUERIES[n % len(QUERIES)]), range(400)))
     assert all(hits == expected[QUERIES[n % len(QUERIES)]] for n, hits in enumerate(got))
     for _ in range(50):
-        thread = threading.Thread(target=found, args=(source, "dog"))
+        thread = threading.Thread(target=search, args=(source, "dog"))
         thread.start()
         thread.join()
     assert alive() <= before
@@ -177,7 +177,7 @@ def test_many_searches_at_once_in_one_loop(tmp_path: Path) -> None:
         return await asyncio.gather(*(source.search(QUERIES[n % len(QUERIES)], 10) for n in range(200)))
 
     got = asyncio.run(all_at_once())
-    assert got == [found(source, QUERIES[n % len(QUERIES)]) for n in range(200)]
+    assert got == [search(source, QUERIES[n % len(QUERIES)]) for n in range(200)]
 
 
 CHILD = """
@@ -212,10 +212,10 @@ def child(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_second_process_opens_what_the_first_built(tmp_path: Path) -> None:
     source = LuceneSource(PASSAGES, home=tmp_path)
-    hits = [[hit.passage.id, hit.score] for hit in found(source, "dog fox")]
-    done = child(tmp_path)
-    assert json.loads(done.stdout) == [False, source.fingerprint, hits]
-    assert done.stderr == ""
+    hits = [[hit.passage.id, hit.score] for hit in search(source, "dog fox")]
+    process = child(tmp_path)
+    assert json.loads(process.stdout) == [False, source.fingerprint, hits]
+    assert process.stderr == ""
 
 
 def test_an_interrupt_stays_one_and_nothing_else_is_imported(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_two_processes_build_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         answers = [json.loads(done.stdout) for done in pool.map(lambda _: child(tmp_path), range(2))]
     assert answers[0][2] == answers[1][2]
-    assert [place.name for place in (tmp_path / "lucene").iterdir() if place.suffix != ".lock"] == [
+    assert [path.name for path in (tmp_path / "lucene").iterdir() if path.suffix != ".lock"] == [
         LuceneSource(PASSAGES, home=tmp_path).build().path.name
     ]
 
@@ -251,19 +251,19 @@ def test_a_killed_build_is_made_again(tmp_path: Path) -> None:
         assert process.stdout.readline() == "half\n"
         process.send_signal(signal.SIGKILL)
     source = LuceneSource([Passage(f"p{n}", "", "dog") for n in range(600)], home=tmp_path)
-    assert len(found(source, "dog", 1000)) == 600
+    assert len(search(source, "dog", 1000)) == 600
     assert source.build().built is False
 
 
 def test_cuts_samples_and_copies_are_those_of_bm25(tmp_path: Path) -> None:
     long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
     source, ours = LuceneSource([long, *PASSAGES], home=tmp_path), Bm25Source([long, *PASSAGES])
-    cut = source.rechunked(20, 0.25)
-    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
-    best = found(cut, "needle")
-    assert [hit.passage for hit in best] == [hit.passage for hit in found(ours.rechunked(20, 0.25), "needle")]
+    cut = source.rechunk(20, 0.25)
+    assert cut is source.rechunk(20, 0.25) is cut.rechunk(20, 0.25) is not source.rechunk(20, 0.5)
+    best = search(cut, "needle")
+    assert [hit.passage for hit in best] == [hit.passage for hit in search(ours.rechunk(20, 0.25), "needle")]
     assert best[0].passage.parent == "long"
-    assert cut.sample(9, seed="s") == ours.rechunked(20, 0.25).sample(9, seed="s")
+    assert cut.sample(9, seed="s") == ours.rechunk(20, 0.25).sample(9, seed="s")
     assert copy.deepcopy(source) is source
 
 

@@ -15,7 +15,7 @@ from ragc import recipe as recipes
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
-from ragc.optimizers.external.optimize import PeerFound, optimise
+from ragc.optimizers.external.optimize import ExternalResult, optimize
 from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.task import Task, prepare
 from ragc.store.call_store import CallStore
@@ -55,17 +55,17 @@ def target() -> Iterator[EmbeddedTarget]:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
     environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
     program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         env={**environ, "PYTHONPATH": str(SRC)},
         check=True,
         capture_output=True,
         text=True,
     )
-    made = EmbeddedTarget(Path(said.stdout.strip()), context=1024)
-    event_loop.run(made.open())
-    yield made
-    event_loop.run(made.aclose())
+    embedded_target = EmbeddedTarget(Path(process.stdout.strip()), context=1024)
+    event_loop.run(embedded_target.open())
+    yield embedded_target
+    event_loop.run(embedded_target.aclose())
 
 
 def task_of(folder: Path, target: EmbeddedTarget) -> Task:
@@ -74,9 +74,9 @@ def task_of(folder: Path, target: EmbeddedTarget) -> Task:
     return prepare(recipes.load(folder / "recipe.toml"), store=store, targets={"main": target})
 
 
-async def twice(name: str, task: Task) -> list[PeerFound]:
+async def twice(name: str, task: Task) -> list[ExternalResult]:
     limit = asyncio.Semaphore(4)
-    return [await optimise(name, task, limit=limit, progress=Silent()) for _ in range(2)]
+    return [await optimize(name, task, limit=limit, progress=Silent()) for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", ["random", "mipro"])
@@ -85,14 +85,14 @@ def test_a_peer_searches_on_the_real_model_and_can_be_saved(
 ) -> None:
     task = task_of(tmp_path, target)
     with counting(Counters()) as spent:
-        found, repeated = event_loop.run(twice(name, task))
-    assert repeated == found
+        outcome, repeated = event_loop.run(twice(name, task))
+    assert repeated == outcome
     assert spent.sent == task.ledger.calls
-    assert len(found.trials) >= 3
-    assert max(found.trials) >= found.trials[0]
-    assert all(0.0 <= score <= 1.0 for score in found.trials)
-    assert found.counters["lm_calls"] >= len(found.trials) * len(task.dev)
-    program = event_loop.run(found.program(task))
+    assert len(outcome.trials) >= 3
+    assert max(outcome.trials) >= outcome.trials[0]
+    assert all(0.0 <= score <= 1.0 for score in outcome.trials)
+    assert outcome.counters["lm_calls"] >= len(outcome.trials) * len(task.dev)
+    program = event_loop.run(outcome.program(task))
     compiled = CompiledProgram.of(program, provenance={}, recipe=task.recipe.to_toml(), run={})
     compiled.save(tmp_path / "out", program)
     again = load(tmp_path / "out").build(task.runtime)

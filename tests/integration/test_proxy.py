@@ -91,8 +91,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         }
         (folder / "config.yaml").write_text(json.dumps(config), "utf-8")
         command = [PYTHON, "-m", "litellm.proxy.proxy_cli", "--config", str(folder / "config.yaml")]
-        kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        env = kept | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": key, "PYTHONPATH": ""}
+        base_env = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        env = base_env | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": key, "PYTHONPATH": ""}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [*command, "--host", "127.0.0.1", "--port", str(port)], env=env, stdout=log, stderr=log
@@ -142,22 +142,22 @@ def test_one_compiled_program_on_the_embedded_model_and_on_two_hosted_apis(
     compiled = run(sets=("search.trials=2", f"data.test={QUESTIONS}")).path
     here = Watched()
 
-    def asked(sets: tuple[str, ...] = (), targets: Any = None) -> tuple[Row, ...]:
+    def score_rows(sets: tuple[str, ...] = (), targets: Any = None) -> tuple[Row, ...]:
         opened = open_program(compiled, sets, store=CallStore(None), targets=targets)
         return score(opened, "test").rows
 
-    rows = {"embedded": asked(targets={"main": here})}
+    rows = {"embedded": score_rows(targets={"main": here})}
     prompts = {"embedded": here.prompts}
     ways = {"openai": (NAMES[0], proxy.openai), "anthropic": (NAMES[1], proxy.anthropic)}
     for way, (name, url) in ways.items():
         before = len(proxy.api.bodies)
-        rows[way] = asked(hosted(f"{way}/{name}", url))
+        rows[way] = score_rows(hosted(f"{way}/{name}", url))
         prompts[way] = proxy.api.prompts[before:]
         assert all("json_schema" in body["response_format"] for body in proxy.api.bodies[before:])
-    for way, found in rows.items():
-        assert len(found) == QUESTIONS
-        assert not [row.failure for row in found if row.failure], way
-        assert all(isinstance(row.prediction, str) for row in found)
+    for way, target_rows in rows.items():
+        assert len(target_rows) == QUESTIONS
+        assert not [row.failure for row in target_rows if row.failure], way
+        assert all(isinstance(row.prediction, str) for row in target_rows)
         assert sorted(prompts[way]) == sorted(prompts["embedded"]), way
     for way in ways:
         pairs = zip(rows["embedded"], rows[way], strict=True)

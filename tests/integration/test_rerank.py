@@ -32,29 +32,29 @@ def reranker() -> Reranker:
     """The default embedder is fetched in a process of its own: this one may not leave the machine."""
     fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
     environ = {**os.environ, "PYTHONPATH": str(SRC)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        pytest.skip(f"the default embedder cannot be had here: {done.stderr[-300:]}")
+    if process.returncode:
+        pytest.skip(f"the default embedder cannot be had here: {process.stderr[-300:]}")
     return make("embed")
 
 
-def found(source: Bm25Source | RerankedSource, query: str) -> tuple[Hit, ...]:
+def search(source: Bm25Source | RerankedSource, query: str) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, 4))
 
 
 def test_what_answers_without_the_words_of_the_question_comes_first(reranker: Reranker) -> None:
     plain = Bm25Source(PASSAGES)
-    assert found(plain, ASKED)[0].passage.id != "c"
-    hits = found(RerankedSource(plain, reranker), ASKED)
+    assert search(plain, ASKED)[0].passage.id != "c"
+    hits = search(RerankedSource(plain, reranker), ASKED)
     assert hits[0].passage.id == "c"
     assert all(-1 <= hit.score <= 1 for hit in hits)
 
 
 def test_scores_do_not_depend_on_what_was_asked_before(reranker: Reranker) -> None:
     source = RerankedSource(Bm25Source(PASSAGES), reranker)
-    first = found(source, ASKED)
-    found(source, "a shop in Lyon")
-    assert found(source, ASKED) == first
-    assert found(RerankedSource(Bm25Source(PASSAGES), make("embed")), ASKED) == first
+    first = search(source, ASKED)
+    search(source, "a shop in Lyon")
+    assert search(source, ASKED) == first
+    assert search(RerankedSource(Bm25Source(PASSAGES), make("embed")), ASKED) == first

@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[str] = []
+        self.request_keys: list[str] = []
         self.flying = self.peak = 0
         self.lock = threading.Lock()
 
@@ -75,13 +75,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         key = hashlib.sha256(body).hexdigest()
         with self.server.lock:
-            self.server.asked.append(key)
+            self.server.request_keys.append(key)
             self.server.flying += 1
             self.server.peak = max(self.server.peak, self.server.flying)
         time.sleep(0.02)
-        said = json.loads(body)["messages"]
-        words = [w for w in said[-1]["content"].split() if w.isidentifier()]
-        number = int(key[:8], 16) % (3 if len(said) > 2 else 40)
+        messages = json.loads(body)["messages"]
+        words = [w for w in messages[-1]["content"].split() if w.isidentifier()]
+        number = int(key[:8], 16) % (3 if len(messages) > 2 else 40)
         answer = json.dumps({"answer": words[number % len(words)]})
         with self.server.lock:
             self.server.flying -= 1
@@ -108,11 +108,11 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    http_server = Server()
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    yield http_server
+    http_server.shutdown()
+    http_server.server_close()
 
 
 def command(folder: Path, *more: str) -> list[str]:
@@ -130,7 +130,7 @@ def test_killed_three_times_it_ends_as_if_it_had_not_been(server: Server, tmp_pa
         folder = tmp_path / name
         folder.mkdir()
         (folder / "recipe.toml").write_text(RECIPE % server.server_port)
-        before = len(server.asked)
+        before = len(server.request_keys)
         started = time.monotonic()
         if name == "cut":
             rng = random.Random(11)
@@ -138,20 +138,26 @@ def test_killed_three_times_it_ends_as_if_it_had_not_been(server: Server, tmp_pa
                 job = subprocess.Popen(
                     command(folder, "--resume"), env=environment(folder), stderr=subprocess.DEVNULL
                 )
-                goal = len(server.asked) + rng.randrange(10, max(11, len(results["whole"]["sent"]) // 4))
-                while len(server.asked) < goal and job.poll() is None:
+                goal = len(server.request_keys) + rng.randrange(
+                    10, max(11, len(results["whole"]["sent"]) // 4)
+                )
+                while len(server.request_keys) < goal and job.poll() is None:
                     time.sleep(0.005)
                 job.kill()
                 job.wait()
-        done = subprocess.run(
+        process = subprocess.run(
             command(folder, "--resume", "--json"),
             env=environment(folder),
             capture_output=True,
             text=True,
             check=True,
         )
-        sent = server.asked[before:]
-        results[name] = {"sent": sent, "json": json.loads(done.stdout), "seconds": time.monotonic() - started}
+        sent = server.request_keys[before:]
+        results[name] = {
+            "sent": sent,
+            "json": json.loads(process.stdout),
+            "seconds": time.monotonic() - started,
+        }
     whole, cut = results["whole"], results["cut"]
     assert len(whole["sent"]) == len(set(whole["sent"]))
     assert set(cut["sent"]) == set(whole["sent"])

@@ -43,22 +43,22 @@ def recall(corpus: Path, questions: Path, home: Path, **settings: Any) -> tuple[
     """How many questions name gold passages, and the mean recall@5 of those."""
     source = Bm25Source(corpora.read(corpus, home=home), home=home, **settings)
 
-    async def scored() -> list[float | None]:
+    async def score_questions() -> list[float | None]:
         return [
             RECALL.score(Outcome.of(question, None, [hit.passage for hit in hits]))
             for question in read_questions(questions)
             for hits in [await source.search(question.question, K)]
         ]
 
-    values = [value for value in asyncio.run(scored()) if value is not None]
+    values = [value for value in asyncio.run(score_questions()) if value is not None]
     return len(values), sum(values) / len(values)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", BASELINE)
 def test_recall_is_at_least_that_of_the_baseline(name: str, settings: str, tmp_path: Path) -> None:
-    corpus, questions, asked, least = BASELINE[name]
-    n, found = recall(DATA / name / corpus, DATA / name / questions, tmp_path, **SETTINGS[settings])
-    print(f"{name}, {settings}: recall@{K} = {found:.4f} of {n} questions, baseline {least}")
-    assert n == asked
-    assert found >= least
+    corpus, questions, question_count, least = BASELINE[name]
+    n, score = recall(DATA / name / corpus, DATA / name / questions, tmp_path, **SETTINGS[settings])
+    print(f"{name}, {settings}: recall@{K} = {score:.4f} of {n} questions, baseline {least}")
+    assert n == question_count
+    assert score >= least

@@ -23,7 +23,7 @@ from ragc.errors import StoreError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
-from ragc.store.redis import RedisKeeper
+from ragc.store.redis import RedisBackend
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
 
@@ -69,9 +69,9 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -82,26 +82,26 @@ def server(tmp_path: Path) -> Iterator[Server]:
     assert job.stdin is not None
     job.stdin.write("\n".join(lines).encode())
     job.stdin.close()
-    made = Server(port, job)
-    asked = redis.Redis(port=port, password=PASSWORD)
+    redis_server = Server(port, job)
+    client = redis.Redis(port=port, password=PASSWORD)
     for _ in range(400):
         with contextlib.suppress(redis.ConnectionError):
-            asked.ping()
+            client.ping()
             break
         time.sleep(0.05)
-    asked.flushall()
-    asked.close()
-    yield made
+    client.flushall()
+    client.close()
+    yield redis_server
     if job.poll() is None:
-        made.stop()
+        redis_server.stop()
 
 
 @pytest.fixture
 def stores(server: Server) -> Iterator[list[CallStore]]:
     """Two workers' stores on one server."""
-    made = [CallStore.at(server.address, Path("unused")) for _ in range(2)]
-    yield made
-    for store in made:
+    call_stores = [CallStore.at(server.address, Path("unused")) for _ in range(2)]
+    yield call_stores
+    for store in call_stores:
         store.close()
 
 
@@ -134,16 +134,16 @@ def test_workers_that_ask_the_same_at_once_send_it_once(stores: list[CallStore])
         return '"reply"'
 
     async def work() -> list[tuple[str, bool]]:
-        return list(await asyncio.gather(*(store.fetch("k", call) for store in stores * 3)))
+        return list(await asyncio.gather(*(store.get_or_call("k", call) for store in stores * 3)))
 
-    found = event_loop.run(work())
+    results = event_loop.run(work())
     assert len(sent) == 1
-    assert [text for text, _ in found] == ['"reply"'] * 6
-    assert sorted(replayed for _, replayed in found) == [False] + [True] * 5
+    assert [text for text, _ in results] == ['"reply"'] * 6
+    assert sorted(replayed for _, replayed in results) == [False] + [True] * 5
 
 
 def test_a_call_that_outlasts_its_lock_keeps_it(server: Server) -> None:
-    stores = [CallStore(None, keeper=RedisKeeper(server.address, lock_s=0.4)) for _ in range(2)]
+    stores = [CallStore(None, keeper=RedisBackend(server.address, lock_s=0.4)) for _ in range(2)]
     sent: list[str] = []
 
     async def call() -> str:
@@ -152,7 +152,7 @@ def test_a_call_that_outlasts_its_lock_keeps_it(server: Server) -> None:
         return "1"
 
     async def work() -> None:
-        await asyncio.gather(*(store.fetch("k", call) for store in stores))
+        await asyncio.gather(*(store.get_or_call("k", call) for store in stores))
 
     event_loop.run(work())
     for store in stores:
@@ -169,8 +169,8 @@ def test_a_call_that_fails_is_free_for_others(stores: list[CallStore]) -> None:
 
     async def work() -> tuple[str, bool]:
         with pytest.raises(ValueError, match="no"):
-            await stores[0].fetch("k", fail)
-        return await stores[1].fetch("k", call)
+            await stores[0].get_or_call("k", fail)
+        return await stores[1].get_or_call("k", call)
 
     assert event_loop.run(work()) == ("2", False)
 
@@ -191,33 +191,33 @@ def test_a_worker_that_died_blocks_nobody(server: Server) -> None:
     async def call() -> str:
         return "3"
 
-    assert event_loop.run(store.fetch("k", call)) == ("3", False)
+    assert event_loop.run(store.get_or_call("k", call)) == ("3", False)
     store.close()
 
 
 def test_what_is_not_text_counts_as_absent_and_nothing_else_is_touched(
     server: Server, stores: list[CallStore]
 ) -> None:
-    asked = redis.Redis(port=server.port, password=PASSWORD)
-    asked.set("ragc:call:2:k", b"\x80\x04K\x01.")
+    client = redis.Redis(port=server.port, password=PASSWORD)
+    client.set("ragc:call:2:k", b"\x80\x04K\x01.")
     assert stores[0].get("k") is None
     stores[0].put("k", "1")
-    assert asked.keys() == [b"ragc:call:2:k"]
-    asked.close()
+    assert client.keys() == [b"ragc:call:2:k"]
+    client.close()
 
 
 def test_a_damaged_row_is_asked_again_and_counted(server: Server, stores: list[CallStore]) -> None:
     stores[0].put("k", '"Paris"')
     stores[0].put("other", '"Rome"')
-    asked = redis.Redis(port=server.port, password=PASSWORD)
-    row = asked.get("ragc:call:2:k")
-    asked.set("ragc:call:2:k", row.replace(b"Paris", b"Baris"))
+    client = redis.Redis(port=server.port, password=PASSWORD)
+    row = client.get("ragc:call:2:k")
+    client.set("ragc:call:2:k", row.replace(b"Paris", b"Baris"))
     assert stores[1].get("k") is None
-    found = stores[1].audit()
-    assert (found.rows, found.damaged, found.broken) == (2, 1, "")
-    asked.set("ragc:call:2:k", asked.get("ragc:call:2:other"))
+    audit = stores[1].audit()
+    assert (audit.rows, audit.damaged, audit.broken) == (2, 1, "")
+    client.set("ragc:call:2:k", client.get("ragc:call:2:other"))
     assert stores[1].get("k") is None
-    asked.close()
+    client.close()
 
 
 def test_a_server_that_is_gone_is_one_clear_error_without_the_password(
@@ -230,16 +230,16 @@ def test_a_server_that_is_gone_is_one_clear_error_without_the_password(
     for attempt in (
         lambda: stores[0].get("k"),
         lambda: stores[0].put("k", "1"),
-        lambda: event_loop.run(stores[1].fetch("k", call)),
+        lambda: event_loop.run(stores[1].get_or_call("k", call)),
         lambda: CallStore.at(server.address, Path("unused")),
     ):
         with pytest.raises(StoreError, match=rf"redis://127\.0\.0\.1:{server.port}/0 cannot be") as caught:
             attempt()
-        said = str(caught.value)
-        assert "start the server" in said
-        assert PASSWORD not in said
-        assert "%20" not in said
-        assert "\n" not in said
+        message = str(caught.value)
+        assert "start the server" in message
+        assert PASSWORD not in message
+        assert "%20" not in message
+        assert "\n" not in message
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(server: Server) -> None:

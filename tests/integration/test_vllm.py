@@ -40,7 +40,7 @@ CITIES = ListSource(
 )
 
 
-class Kept(httpx.AsyncBaseTransport):
+class RecordingTransport(httpx.AsyncBaseTransport):
     """Sends requests on, and keeps what was asked and answered."""
 
     def __init__(self) -> None:
@@ -55,16 +55,16 @@ class Kept(httpx.AsyncBaseTransport):
         await self.inner.aclose()
 
 
-class Heard:
+class RecordingTarget:
     """A target that keeps what it was asked and what it said."""
 
     def __init__(self, target: VllmTarget) -> None:
-        self.target, self.said = target, list[tuple[ChatRequest, Reply]]()
+        self.target, self.exchanges = target, list[tuple[ChatRequest, Reply]]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.target, name)
 
-    def __deepcopy__(self, memo: object) -> Heard:
+    def __deepcopy__(self, memo: object) -> RecordingTarget:
         return self
 
     async def open(self, progress: Watch | None = None) -> None:
@@ -72,27 +72,27 @@ class Heard:
 
     async def complete(self, request: ChatRequest) -> Reply:
         reply = await self.target.complete(request)
-        self.said.append((request, reply))
+        self.exchanges.append((request, reply))
         return reply
 
 
 @pytest.fixture(scope="module")
-def wire() -> Kept:
-    return Kept()
+def wire() -> RecordingTransport:
+    return RecordingTransport()
 
 
 @pytest.fixture(scope="module")
-def target(wire: Kept) -> Iterator[VllmTarget]:
-    made = VllmTarget(address(), "model", transport=wire)
-    event_loop.run(made.open())
-    yield made
-    event_loop.run(made.aclose())
+def target(wire: RecordingTransport) -> Iterator[VllmTarget]:
+    vllm_target = VllmTarget(address(), "model", transport=wire)
+    event_loop.run(vllm_target.open())
+    yield vllm_target
+    event_loop.run(vllm_target.aclose())
 
 
-def drawn(target: VllmTarget, *numbers: int, **sampling: Any) -> list[str]:
+def complete_draws(target: VllmTarget, *numbers: int, **sampling: Any) -> list[str]:
     """The texts of these draws, each asked for by itself."""
-    asked = replace(ASK, sampling=replace(ASK.sampling, **sampling))
-    return [event_loop.run(target.complete(replace(asked, sample=number))).text for number in numbers]
+    request = replace(ASK, sampling=replace(ASK.sampling, **sampling))
+    return [event_loop.run(target.complete(replace(request, sample=number))).text for number in numbers]
 
 
 def together(target: VllmTarget, *numbers: int) -> list[str]:
@@ -118,18 +118,18 @@ def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
     ],
 )
 def test_every_reply_of_a_program_fits_its_schema(
-    target: VllmTarget, wire: Kept, name: str, knobs: dict[str, Any], together: set[int]
+    target: VllmTarget, wire: RecordingTransport, name: str, knobs: dict[str, Any], together: set[int]
 ) -> None:
-    heard, before = Heard(target), len(wire.bodies)
+    heard, before = RecordingTarget(target), len(wire.bodies)
     entry = method(name)
     targets: dict[str, Any] = {"main": heard}
     runtime = Runtime(targets, {"local": CITIES}, store=CallStore(None))
-    said = entry.build(runtime, knobs)(question="In which city is the Prado?")
-    assert isinstance(said.answer, str)
+    prediction = entry.build(runtime, knobs)(question="In which city is the Prado?")
+    assert isinstance(prediction.answer, str)
     assert {body.get("n", 1) for body in wire.bodies[before:]} == together
-    assert all(request.schema is not None for request, _ in heard.said)
-    whole = [(request, reply) for request, reply in heard.said if reply.finish == "stop"]
-    assert len(whole) >= len(heard.said) / 2
+    assert all(request.schema is not None for request, _ in heard.exchanges)
+    whole = [(request, reply) for request, reply in heard.exchanges if reply.finish == "stop"]
+    assert len(whole) >= len(heard.exchanges) / 2
     for request, reply in whole:
         jsonschema.validate(json.loads(reply.text), dict(request.schema or {}))
 
@@ -159,9 +159,9 @@ def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> 
 
 
 def test_draws_asked_for_together_are_one_request_and_the_same_as_alone(
-    target: VllmTarget, wire: Kept
+    target: VllmTarget, wire: RecordingTransport
 ) -> None:
-    alone = drawn(target, 0, 1, 2)
+    alone = complete_draws(target, 0, 1, 2)
     before = len(wire.bodies)
     assert together(target, 0, 1, 2) == alone
     assert [body["n"] for body in wire.bodies[before:]] == [3]
@@ -170,11 +170,11 @@ def test_draws_asked_for_together_are_one_request_and_the_same_as_alone(
 
 def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:
     """A narrow draw is one text, however it is seeded; a free one is not, and the same seed repeats it."""
-    assert len(set(drawn(target, 0, 1, 2, 3, top_k=1))) == 1
-    assert len(set(drawn(target, 0, 1, 2, 3, min_p=1.0))) == 1
-    free = drawn(target, 0, 1, 2, 3)
+    assert len(set(complete_draws(target, 0, 1, 2, 3, top_k=1))) == 1
+    assert len(set(complete_draws(target, 0, 1, 2, 3, min_p=1.0))) == 1
+    free = complete_draws(target, 0, 1, 2, 3)
     assert len(set(free)) > 1
-    assert drawn(target, 0, 1, 2, 3) == free
+    assert complete_draws(target, 0, 1, 2, 3) == free
 
 
 def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
@@ -184,7 +184,9 @@ def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
     event_loop.run(wrong.aclose())
 
 
-def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(target: VllmTarget, wire: Kept) -> None:
+def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(
+    target: VllmTarget, wire: RecordingTransport
+) -> None:
     long = ChatRequest((Message("user", "word " * target.context_tokens),))
     with pytest.raises(TargetError) as caught:
         event_loop.run(target.complete(long))

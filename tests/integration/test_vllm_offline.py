@@ -68,10 +68,10 @@ SCHEMA = {
 
 def requests() -> list[dict[str, Any]]:
     """Greedy ones, one that is scored, one under a schema, and three draws of one prompt."""
-    asked = []
+    bodies = []
     for number, text in enumerate(("Name a river.", "Where is the Louvre?", *["Name a colour."] * 3)):
         draw = number - 2
-        asked.append(
+        bodies.append(
             {
                 "messages": [["system", "You are brief."], ["user", text]],
                 "schema": SCHEMA if number == 1 else None,
@@ -81,26 +81,28 @@ def requests() -> list[dict[str, Any]]:
                 "prompt_logprobs": number == 0,
             }
         )
-    return asked
+    return bodies
 
 
 def of(one: dict[str, Any]) -> ChatRequest:
     messages = tuple(Message(*m) for m in one["messages"])
-    drawn = Sampling(**one["sampling"])
-    return ChatRequest(messages, one["schema"], drawn, one["logprobs"], one["sample"], one["prompt_logprobs"])
+    sampling = Sampling(**one["sampling"])
+    return ChatRequest(
+        messages, one["schema"], sampling, one["logprobs"], one["sample"], one["prompt_logprobs"]
+    )
 
 
 def test_it_answers_as_its_server_does(tmp_path: Path) -> None:
     script, libraries = tmp_path / "ask.py", sysconfig.get_paths()["purelib"]
     script.write_text(ASK)
-    done = subprocess.run(
+    process = subprocess.run(
         [python(), str(script), model(), libraries, str(CONTEXT)],
         input=json.dumps(requests()), capture_output=True, encoding="utf-8", env=surroundings(), check=False,
     )  # fmt: skip
-    if done.returncode == 77:
-        pytest.skip(f"the Python that has vLLM cannot import ragc's libraries: {done.stdout}")
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
-    *found, refused = json.loads(done.stdout.rpartition("FOUND ")[2])
+    if process.returncode == 77:
+        pytest.skip(f"the Python that has vLLM cannot import ragc's libraries: {process.stdout}")
+    assert process.returncode == 0, process.stdout[-1000:] + process.stderr[-2000:]
+    *reply_rows, refused = json.loads(process.stdout.rpartition("FOUND ")[2])
     assert "context window" in refused
 
     async def go() -> list[Reply]:
@@ -110,12 +112,14 @@ def test_it_answers_as_its_server_does(tmp_path: Path) -> None:
         await target.aclose()
         return replies
 
-    wanted = event_loop.run(go())
-    replies = [Reply.from_json(one) for one in found]
-    assert [r.usage.prompt for r in replies] == [r.usage.prompt for r in wanted]
-    assert [t.token for t in replies[0].prompt_logprobs] == [t.token for t in wanted[0].prompt_logprobs]
+    server_replies = event_loop.run(go())
+    replies = [Reply.from_json(one) for one in reply_rows]
+    assert [r.usage.prompt for r in replies] == [r.usage.prompt for r in server_replies]
+    assert [t.token for t in replies[0].prompt_logprobs] == [
+        t.token for t in server_replies[0].prompt_logprobs
+    ]
     assert "".join(t.token for t in replies[0].logprobs) == replies[0].text
     assert json.loads(replies[1].text)["city"] in SCHEMA["properties"]["city"]["enum"]  # type: ignore[index]
-    same = sum(ours.text == theirs.text for ours, theirs in zip(replies, wanted, strict=True))
-    print(f"agreement with the server: {same} of {len(wanted)}")
-    assert same >= len(wanted) - 1
+    same = sum(ours.text == theirs.text for ours, theirs in zip(replies, server_replies, strict=True))
+    print(f"agreement with the server: {same} of {len(server_replies)}")
+    assert same >= len(server_replies) - 1

@@ -42,19 +42,19 @@ LIMITS = ("--max-model-len", str(CONTEXT), "--enforce-eager", "--dtype", "float3
 def python() -> str:
     """A Python that has vllm; the test is skipped where there is none."""
     named = os.environ.get("RAGC_VLLM_PYTHON") or sys.executable
-    found = (
+    check_code = (
         "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('vllm', 'gguf', 'accelerate'))))"
     )
-    if subprocess.run([named, "-c", found], check=False).returncode:
+    if subprocess.run([named, "-c", check_code], check=False).returncode:
         pytest.skip("needs vllm, gguf and accelerate here or in the Python that RAGC_VLLM_PYTHON names")
     return named
 
 
 def ran(command: list[str]) -> str:
     """What `command` wrote, without white space around it; the test fails when the command does."""
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=surroundings(), check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout.strip()
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", env=surroundings(), check=False)
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+    return process.stdout.strip()
 
 
 def surroundings() -> dict[str, str]:

@@ -12,11 +12,11 @@ class ScriptedAsk:
     name = "scripted/judge"
 
     def __init__(self, *replies: bool | Exception) -> None:
-        self.replies, self.asked = list(replies), list[tuple[Any, Mapping[str, Any]]]()
+        self.replies, self.calls = list(replies), list[tuple[Any, Mapping[str, Any]]]()
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        self.asked.append((signature, inputs))
-        assert self.replies, f"call {len(self.asked)} of the judge has no scripted reply: {inputs}"
+        self.calls.append((signature, inputs))
+        assert self.replies, f"call {len(self.calls)} of the judge has no scripted reply: {inputs}"
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply

@@ -146,11 +146,11 @@ def test_without_a_list_of_answers_the_golds_are_aliases_of_one() -> None:
 
 @given(lists, aliases, st.randoms(use_true_random=False))
 def test_qampari_is_bounded_and_blind_to_the_order_of_golds(
-    said: list[str], golds: list[list[str]], random: Any
+    answers: list[str], golds: list[list[str]], random: Any
 ) -> None:
-    scores = qampari(", ".join(said), golds)
+    scores = qampari(", ".join(answers), golds)
     mixed = [random.sample(names, len(names)) for names in random.sample(golds, len(golds))]
-    assert qampari(", ".join(said), mixed) == scores
+    assert qampari(", ".join(answers), mixed) == scores
     for value in (scores.prec, scores.rec, scores.rec_5, scores.f1, scores.f1_5):
         assert 0 <= value <= 1
     assert scores.rec <= scores.rec_5
@@ -158,9 +158,9 @@ def test_qampari_is_bounded_and_blind_to_the_order_of_golds(
 
 
 @given(lists, aliases)
-def test_naming_one_more_answer_never_lowers_the_recall(said: list[str], golds: list[list[str]]) -> None:
-    more = [*said, golds[0][0]]
-    assert qampari(", ".join(more), golds).rec >= qampari(", ".join(said), golds).rec
+def test_naming_one_more_answer_never_lowers_the_recall(answers: list[str], golds: list[list[str]]) -> None:
+    more = [*answers, golds[0][0]]
+    assert qampari(", ".join(more), golds).rec >= qampari(", ".join(answers), golds).rec
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.base import Finding, Outcome, assessed
-from ragc.metrics.citations import METRICS, CitationAssessor, ClaimAssessor, cite_f1_of, cited
+from ragc.metrics.base import Finding, Outcome, grade
+from ragc.metrics.citations import METRICS, CitationAssessor, ClaimAssessor, cite_f1_of, cited_sentences
 from ragc.metrics.entailment.base import LexicalEntailer, Pair
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage
@@ -55,8 +55,8 @@ def listing(prediction: str | None, passages: tuple[Passage, ...] = P) -> Outcom
 
 
 def scores(outcome: Outcome, entailer: Known) -> tuple[float | None, float | None]:
-    found = asyncio.run(assessed(outcome, [CitationAssessor(entailer)]))
-    return BY_ID["alce_cite_recall"].score(found), BY_ID["alce_cite_precision"].score(found)
+    graded_outcome = asyncio.run(grade(outcome, [CitationAssessor(entailer)]))
+    return BY_ID["alce_cite_recall"].score(graded_outcome), BY_ID["alce_cite_precision"].score(graded_outcome)
 
 
 def test_the_ids_and_what_they_read() -> None:
@@ -91,14 +91,14 @@ def test_sentences_are_cut_as_nltk_cuts_them(text: str, expected: list[str]) -> 
 
 @needs_punkt
 def test_a_sentence_is_read_with_its_marks() -> None:
-    one, two, three = cited(Outcome("A [2][1]. B [9]. C.\nD [1].", passages=P))
+    one, two, three = cited_sentences(Outcome("A [2][1]. B [9]. C.\nD [1].", passages=P))
     assert (one.text, one.marks, one.used) == ("A.", (2, 1), (2, 1))
     assert (two.text, two.marks, two.used) == ("B.", (9,), ())
     assert (three.text, three.marks, three.used) == ("C.", (), ())
 
 
 def test_an_item_of_a_list_stands_behind_the_question() -> None:
-    parts = cited(listing("Ada [1], Bo[2]."))
+    parts = cited_sentences(listing("Ada [1], Bo[2]."))
     assert [(part.text, part.used) for part in parts] == [("Who? Ada", (1,)), ("Who? Bo", (2,))]
 
 
@@ -137,13 +137,13 @@ def test_recall_and_precision_by_hand(
 def test_everything_is_asked_at_once_and_each_pair_once() -> None:
     entailer = together((1, 2))
     scores(listing("Ada [1][2], Ada [1][2], Bo [1][2][3], C, D [9], [4]"), entailer)
-    (asked,) = entailer.calls
-    assert len(asked) == len(set(asked))
-    ada = [premise for premise, hypothesis in asked if hypothesis == "Who? Ada"]
+    (pairs,) = entailer.calls
+    assert len(pairs) == len(set(pairs))
+    ada = [premise for premise, hypothesis in pairs if hypothesis == "Who? Ada"]
     assert ada == [shown(1, 2), shown(1), shown(2)]
-    bo = {premise for premise, hypothesis in asked if hypothesis == "Who? Bo"}
+    bo = {premise for premise, hypothesis in pairs if hypothesis == "Who? Bo"}
     assert bo == {shown(1, 2, 3), shown(1), shown(2), shown(3), shown(2, 3), shown(1, 3), shown(1, 2)}
-    assert {hypothesis for _, hypothesis in asked} == {"Who? Ada", "Who? Bo", "Who?"}
+    assert {hypothesis for _, hypothesis in pairs} == {"Who? Ada", "Who? Bo", "Who?"}
 
 
 def test_nobody_is_asked_when_nothing_is_cited() -> None:
@@ -161,9 +161,9 @@ def test_a_sentence_of_nothing_but_marks_is_not_supported_and_not_asked() -> Non
 
 def test_a_verdict_that_cannot_be_read_is_a_no_and_is_counted() -> None:
     entailer = Known(lambda premise, _: None if "text 1" in premise else True)
-    found = asyncio.run(assessed(listing("Ada [1], Bo [2]"), [CitationAssessor(entailer)]))
-    assert BY_ID["alce_cite_recall"].score(found) == 0.5
-    assert found.found["alce_citations"] == Finding(
+    outcome = asyncio.run(grade(listing("Ada [1], Bo [2]"), [CitationAssessor(entailer)]))
+    assert BY_ID["alce_cite_recall"].score(outcome) == 0.5
+    assert outcome.findings["alce_citations"] == Finding(
         {
             "sentences": [
                 {"text": "Who? Ada", "marks": [1], "used": 1, "supported": False, "credited": 0},
@@ -176,8 +176,8 @@ def test_a_verdict_that_cannot_be_read_is_a_no_and_is_counted() -> None:
 
 
 def test_f1_of_a_question_and_of_a_set_differ() -> None:
-    found = asyncio.run(assessed(listing("Ada [1][2], Bo"), [CitationAssessor(together((1, 2)))]))
-    assert BY_ID["alce_cite_f1"].score(found) == pytest.approx(2 * 0.5 * 1 / 1.5)
+    outcome = asyncio.run(grade(listing("Ada [1][2], Bo"), [CitationAssessor(together((1, 2)))]))
+    assert BY_ID["alce_cite_f1"].score(outcome) == pytest.approx(2 * 0.5 * 1 / 1.5)
     assert cite_f1_of(0.5473, 0.5473) == pytest.approx(0.5473)
     assert cite_f1_of(0.3679, 0.3898) == pytest.approx(0.3785, abs=1e-4)  # GGatrieval's table prints 37.86
     assert cite_f1_of(0, 0) == 0
@@ -190,9 +190,9 @@ def test_f1_of_a_question_and_of_a_set_differ() -> None:
 def test_scores_are_shares_and_an_entailer_that_says_more_never_lowers_recall(
     marks: list[list[int]], sets: set[tuple[int, int]]
 ) -> None:
-    said = ", ".join("Ada " + "".join(f"[{mark}]" for mark in of_one) for of_one in marks)
-    recall, precision = scores(listing(said), together(*sets))
-    everything, all_credited = scores(listing(said), Known(lambda *_: True))
+    text = ", ".join("Ada " + "".join(f"[{mark}]" for mark in of_one) for of_one in marks)
+    recall, precision = scores(listing(text), together(*sets))
+    everything, all_credited = scores(listing(text), Known(lambda *_: True))
     assert recall is not None
     assert precision is not None
     assert everything is not None
@@ -207,24 +207,24 @@ CLAIMS = {"claims": ["It rains.", "It snows.", "It rains."]}
 def test_claims_are_asked_of_the_first_line_without_citations() -> None:
     entailer = Known(lambda _, claim: claim == "It rains.")
     outcome = Outcome(" It rains [1]. \nIt snows.", extra=CLAIMS)
-    found = asyncio.run(assessed(outcome, [ClaimAssessor(entailer)]))
+    graded_outcome = asyncio.run(grade(outcome, [ClaimAssessor(entailer)]))
     assert entailer.calls == [[("It rains.", "It rains."), ("It rains.", "It snows.")]]
-    assert found.found["alce_claims"] == Finding({"claims": [True, False, True]}, "known")
-    assert BY_ID["alce_claim_recall"].score(found) == pytest.approx(2 / 3)
+    assert graded_outcome.findings["alce_claims"] == Finding({"claims": [True, False, True]}, "known")
+    assert BY_ID["alce_claim_recall"].score(graded_outcome) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("prediction", [None, "", "[1]"])
 def test_an_empty_answer_entails_no_claim_and_nobody_is_asked(prediction: str | None) -> None:
     entailer = Known(lambda *_: True)
-    found = asyncio.run(assessed(Outcome(prediction, extra=CLAIMS), [ClaimAssessor(entailer)]))
-    assert BY_ID["alce_claim_recall"].score(found) == 0
+    outcome = asyncio.run(grade(Outcome(prediction, extra=CLAIMS), [ClaimAssessor(entailer)]))
+    assert BY_ID["alce_claim_recall"].score(outcome) == 0
     assert entailer.calls == []
 
 
 def test_claims_do_not_apply_without_any_and_an_unreadable_verdict_stays_visible() -> None:
-    without = asyncio.run(assessed(Outcome("It rains."), [ClaimAssessor(Known(lambda *_: True))]))
+    without = asyncio.run(grade(Outcome("It rains."), [ClaimAssessor(Known(lambda *_: True))]))
     assert BY_ID["alce_claim_recall"].score(without) is None
-    unread = asyncio.run(assessed(Outcome("x", extra=CLAIMS), [ClaimAssessor(Known(lambda *_: None))]))
+    unread = asyncio.run(grade(Outcome("x", extra=CLAIMS), [ClaimAssessor(Known(lambda *_: None))]))
     assert unread.finding("alce_claims") == {"claims": [None, None, None]}
     assert BY_ID["alce_claim_recall"].score(unread) == 0
 
@@ -240,7 +240,7 @@ def test_a_metric_says_what_it_lacks(id: str) -> None:
     with pytest.raises(UsageError, match="need an assessor's finding"):
         BY_ID[id].score(Outcome("x"))
     with pytest.raises(UsageError, match="is an object whose"):
-        BY_ID[id].score(Outcome("x", found={BY_ID[id].reads: Finding("yes", "known")}))
+        BY_ID[id].score(Outcome("x", findings={BY_ID[id].reads: Finding("yes", "known")}))
 
 
 @needs_punkt
@@ -255,8 +255,8 @@ def test_the_example_answers_of_alce_are_supported_by_what_they_cite(name: str, 
         extra: dict[str, Any] = {"answers": [["?"]]} if name == "qampari" else {}
         for kind, order in (("right", passages), ("wrong", passages[3:] + passages[:3])):
             outcome = Outcome(demo["answer"], question=demo["question"], passages=order, extra=extra)
-            found = asyncio.run(assessed(outcome, [CitationAssessor(LexicalEntailer())]))
-            recall = BY_ID["alce_cite_recall"].score(found)
+            graded_outcome = asyncio.run(grade(outcome, [CitationAssessor(LexicalEntailer())]))
+            recall = BY_ID["alce_cite_recall"].score(graded_outcome)
             assert recall is not None
             recalls[kind].append(recall)
     right, wrong = (sum(values) / len(values) for values in recalls.values())

@@ -13,7 +13,7 @@ from ragc.core.counters import Counters, counting
 from ragc.corpora import datasets
 from ragc.errors import ParseFailure, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics import crag
-from ragc.metrics.base import Assessing, Finding, Outcome, assessed
+from ragc.metrics.base import Finding, GraderSettings, Outcome, grade
 from ragc.metrics.crag import CUT, CragAssessor, first_tokens
 from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 from tests.metrics.scripted_judge import ScriptedAsk
@@ -30,9 +30,11 @@ def assess(
     """The verdict and what decided; the judge must have been asked all that was scripted."""
     ask = ask or ScriptedAsk()
     outcome = Outcome(prediction, golds, question="who?", query_time="03/13/2024, 09:30:59 PT")
-    found = asyncio.run(CragAssessor(ask, Assessing(crag_judge=rule, alternatives=every)).assess(outcome))
+    finding = asyncio.run(
+        CragAssessor(ask, GraderSettings(crag_judge=rule, alternatives=every)).assess(outcome)
+    )
     assert not ask.replies
-    return found["verdict"], found["by"]
+    return finding["verdict"], finding["by"]
 
 
 every_rule = pytest.mark.parametrize("rule", ["ragx", "meta", "none"])
@@ -117,7 +119,7 @@ def test_ragx_takes_only_the_very_words_for_an_invalid_question() -> None:
     assert assess("ragx", "Ada", "invalid question") == ("hallucination", "invalid")
     judge = ScriptedAsk(False)
     assert assess("ragx", "invalid question", "Ada", ask=judge) == ("hallucination", "judge")
-    assert judge.asked[0][1]["prediction"] == "invalid question"
+    assert judge.calls[0][1]["prediction"] == "invalid question"
 
 
 @every_rule
@@ -131,7 +133,7 @@ def test_other_gold_answers_count_only_when_asked_for(rule: str) -> None:
 def test_ragx_asks_once_about_all_gold_answers() -> None:
     judge = ScriptedAsk(True)
     assert assess("ragx", "x", "a", "invalid question", "b", ask=judge, every=True) == ("correct", "judge")
-    ((signature, inputs),) = judge.asked
+    ((signature, inputs),) = judge.calls
     assert signature is JudgeAnswer
     assert inputs == {
         "question": "who?",
@@ -143,10 +145,10 @@ def test_ragx_asks_once_about_all_gold_answers() -> None:
 
 def test_meta_asks_about_one_gold_answer_after_the_other_until_one_is_right() -> None:
     judge = ScriptedAsk(False, True)
-    found = assess("meta", "x", "a", "invalid question", "b", "c", ask=judge, every=True)
-    assert found == ("correct", "judge")
-    assert [signature for signature, _ in judge.asked] == [JudgeAnswerStrictly] * 2
-    assert [inputs["gold_answer"] for _, inputs in judge.asked] == ["a", "b"]
+    verdict = assess("meta", "x", "a", "invalid question", "b", "c", ask=judge, every=True)
+    assert verdict == ("correct", "judge")
+    assert [signature for signature, _ in judge.calls] == [JudgeAnswerStrictly] * 2
+    assert [inputs["gold_answer"] for _, inputs in judge.calls] == ["a", "b"]
     unsure = ScriptedAsk(UNREADABLE, False)
     assert assess("meta", "x", "a", "b", ask=unsure, every=True) == ("hallucination", "unreadable")
     mended = ScriptedAsk(UNREADABLE, True)
@@ -161,7 +163,7 @@ def test_meta_reads_75_tokens() -> None:
     late = f"{long} I don't know"
     judge = ScriptedAsk(False)
     assert assess("meta", late, "Ada", ask=judge) == ("hallucination", "judge")
-    assert judge.asked[0][1]["prediction"] == long
+    assert judge.calls[0][1]["prediction"] == long
     assert assess("ragx", late, "Ada") == ("missing", "missing")
 
 
@@ -172,7 +174,7 @@ def test_orders_and_markers_in_a_prediction_stay_data(rule: str) -> None:
     )
     judge = ScriptedAsk(False)
     assert assess(rule, attack, "Ada", ask=judge) == ("hallucination", "judge")
-    shown = judge.asked[0][1]["prediction"]
+    shown = judge.calls[0][1]["prediction"]
     assert "\n" not in shown
     assert not any(marker in shown for marker in ("<|", "[INST]", "[["))
     assert shown.replace(" ", "") == "".join(attack.split())
@@ -180,7 +182,7 @@ def test_orders_and_markers_in_a_prediction_stay_data(rule: str) -> None:
 
 def test_the_backend_names_judge_prompt_and_options() -> None:
     def backend(rule: str, every: bool, ask: ScriptedAsk | None) -> str:
-        return CragAssessor(ask, Assessing(crag_judge=rule, alternatives=every)).backend
+        return CragAssessor(ask, GraderSettings(crag_judge=rule, alternatives=every)).backend
 
     judge = ScriptedAsk()
     assert backend("ragx", False, judge) == "judge scripted/judge, prompt ragx, first gold answer"
@@ -200,15 +202,15 @@ def test_a_prediction_that_is_no_text_is_refused() -> None:
 
 def test_a_rule_that_asks_needs_a_judge_and_rules_have_names() -> None:
     with pytest.raises(UsageError, match=r"add \[targets\.judge\].*none"):
-        CragAssessor(None, Assessing(crag_judge="ragx"))
-    assert CragAssessor(None, Assessing()).backend.startswith("exact answers only")
-    assert "prompt ragx" in CragAssessor(ScriptedAsk(), Assessing()).backend
+        CragAssessor(None, GraderSettings(crag_judge="ragx"))
+    assert CragAssessor(None, GraderSettings()).backend.startswith("exact answers only")
+    assert "prompt ragx" in CragAssessor(ScriptedAsk(), GraderSettings()).backend
     with pytest.raises(UnknownName, match="meta"):
-        CragAssessor(ScriptedAsk(), Assessing(crag_judge="mta"))
+        CragAssessor(ScriptedAsk(), GraderSettings(crag_judge="mta"))
 
 
 def scores(verdict: str) -> dict[str, float | None]:
-    outcome = Outcome("x", found={"crag": Finding({"verdict": verdict, "by": "judge"}, "test")})
+    outcome = Outcome("x", findings={"crag": Finding({"verdict": verdict, "by": "judge"}, "test")})
     return {id: metric.score(outcome) for id, metric in BY_ID.items()}
 
 
@@ -227,7 +229,7 @@ def test_units_and_directions() -> None:
 @pytest.mark.parametrize("wrong", [None, "correct", {}, {"verdict": "wrong"}, {"verdict": ["correct"]}])
 def test_a_finding_of_another_kind_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="correct, missing, hallucination"):
-        crag.verdict(Outcome("x", found={"crag": Finding(wrong, "test")}))
+        crag.verdict(Outcome("x", findings={"crag": Finding(wrong, "test")}))
 
 
 texts = st.one_of(
@@ -246,13 +248,13 @@ def test_each_question_has_one_verdict_and_the_means_are_the_published_formulas(
     totals = dict.fromkeys(BY_ID, 0.0)
     for prediction, golds, reply in rows:
         judge = ScriptedAsk(*[reply] * 3)
-        assessor = CragAssessor(judge, Assessing(crag_judge=rule, alternatives=every))
-        outcome = asyncio.run(assessed(Outcome(prediction, tuple(golds)), [assessor]))
-        assert outcome.found["crag"].backend == assessor.backend
-        found = {id: metric.score(outcome) or 0.0 for id, metric in BY_ID.items()}
-        assert found["crag_acc"] + found["crag_halluc"] + found["crag_miss"] == 1
-        assert found["crag_score"] == found["crag_acc"] - found["crag_halluc"]
-        totals = {id: totals[id] + value for id, value in found.items()}
+        assessor = CragAssessor(judge, GraderSettings(crag_judge=rule, alternatives=every))
+        outcome = asyncio.run(grade(Outcome(prediction, tuple(golds)), [assessor]))
+        assert outcome.findings["crag"].backend == assessor.backend
+        scores = {id: metric.score(outcome) or 0.0 for id, metric in BY_ID.items()}
+        assert scores["crag_acc"] + scores["crag_halluc"] + scores["crag_miss"] == 1
+        assert scores["crag_score"] == scores["crag_acc"] - scores["crag_halluc"]
+        totals = {id: totals[id] + value for id, value in scores.items()}
     n, correct, missing = len(rows), totals["crag_acc"], totals["crag_miss"]
     assert totals["crag_score"] / n == pytest.approx((2 * correct + missing) / n - 1)
 
@@ -273,5 +275,5 @@ def test_the_example_questions_of_crag_accept_their_own_answers(monkeypatch: pyt
     assert len(questions) == 9  # of ten, one has no answer
     for question in questions:
         outcome = Outcome.of(question, question.answers[0].upper())
-        assessor = CragAssessor(None, Assessing(crag_judge="none"))
+        assessor = CragAssessor(None, GraderSettings(crag_judge="none"))
         assert asyncio.run(assessor.assess(outcome)) == {"verdict": "correct", "by": "exact"}

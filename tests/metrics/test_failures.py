@@ -11,13 +11,13 @@ from ragc.metrics.failures import REASONS, WIDEST, Failures
 
 
 def test_reasons_that_differ_in_what_the_reply_began_with_are_one() -> None:
-    found = Failures.among(
+    failures = Failures.among(
         ["", "Too long. It had 9 words.", "No JSON. It began x.", "", "No JSON. It began y.", "No JSON."]
     )
-    assert (found.n, found.of) == (4, 6)
-    assert found.reasons == (("No JSON. It began x", 3), ("Too long. It had 9 words", 1))
-    assert found.text == "4 of 6 questions failed: No JSON. It began x (and 1 for other reasons)"
-    assert not found.all
+    assert (failures.n, failures.of) == (4, 6)
+    assert failures.reasons == (("No JSON. It began x", 3), ("Too long. It had 9 words", 1))
+    assert failures.text == "4 of 6 questions failed: No JSON. It began x (and 1 for other reasons)"
+    assert not failures.all
 
 
 def test_where_everything_failed_that_is_said_and_where_nothing_did_nothing_is() -> None:
@@ -37,10 +37,10 @@ def test_a_reason_is_one_line_that_a_terminal_can_show() -> None:
 
 @given(st.lists(st.text(max_size=8), max_size=30))
 def test_the_counts_add_up_and_json_gives_all_back(reasons: list[str]) -> None:
-    found = Failures.among(reasons)
-    assert (found.n, found.of) == (sum(map(bool, reasons)), len(reasons))
-    counts = [n for _, n in found.reasons]
+    failures = Failures.among(reasons)
+    assert (failures.n, failures.of) == (sum(map(bool, reasons)), len(reasons))
+    counts = [n for _, n in failures.reasons]
     assert counts == sorted(counts, reverse=True)
     assert len(counts) <= REASONS
-    assert sum(counts) <= found.n
-    assert Failures.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert sum(counts) <= failures.n
+    assert Failures.from_json(json.loads(json.dumps(failures.to_json()))) == failures

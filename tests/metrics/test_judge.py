@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetUnavailable, UsageError
 from ragc.metrics import judge as judging
-from ragc.metrics.base import Finding, Outcome, assessed
+from ragc.metrics.base import Finding, Outcome, grade
 from ragc.metrics.judge import JudgeAssessor, as_data
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
@@ -38,8 +38,8 @@ class TargetAsk:
         self._runtime = Runtime({"judge": self.target})
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        said = await RagPredict(signature, self._runtime, role="judge").acall(**inputs)
-        return dict(said.items())
+        prediction = await RagPredict(signature, self._runtime, role="judge").acall(**inputs)
+        return dict(prediction.items())
 
 
 def assess(prediction: str | None, *golds: str, ask: ScriptedAsk | TargetAsk | None = None) -> dict[str, str]:
@@ -79,7 +79,7 @@ def test_the_judge_decides_the_rest(reply: bool | Exception, expected: tuple[str
             tuple(assess("Countess of Lovelace", "Ada", "nan", "A. Lovelace", ask=judge).values()) == expected
         )
     assert spent.dropped == dropped
-    assert judge.asked == [
+    assert judge.calls == [
         (
             AnswerMatches,
             {
@@ -106,16 +106,16 @@ def test_replies_are_read_as_typed_verdicts_and_an_order_in_a_prediction_is_not_
     assert "<|" not in shown
     unreadable = TargetAsk("I cannot say", "neither")
     assert assess("Lovelace", "Ada", ask=unreadable) == {"verdict": "wrong", "by": "unreadable"}
-    assert unreadable.target.left == 0
+    assert unreadable.target.replies_left == 0
 
 
 def test_the_metric_reads_the_finding_and_reports_name_the_judge() -> None:
     assessor = JudgeAssessor(ScriptedAsk(True))
     assert assessor.family == JUDGE_ACC.reads == "judge"
-    outcome = asyncio.run(assessed(Outcome("Lovelace", ("Ada",)), [assessor]))
+    outcome = asyncio.run(grade(Outcome("Lovelace", ("Ada",)), [assessor]))
     assert JUDGE_ACC.score(outcome) == 1.0
-    assert outcome.found["judge"].backend == "judge scripted/judge, prompt matches, all gold answers"
-    wrong = Outcome("x", found={"judge": Finding({"verdict": "wrong", "by": "judge"}, "test")})
+    assert outcome.findings["judge"].backend == "judge scripted/judge, prompt matches, all gold answers"
+    wrong = Outcome("x", findings={"judge": Finding({"verdict": "wrong", "by": "judge"}, "test")})
     assert JUDGE_ACC.score(wrong) == 0.0
     assert JUDGE_ACC.bounds == (0.0, 1.0)
 
@@ -123,7 +123,7 @@ def test_the_metric_reads_the_finding_and_reports_name_the_judge() -> None:
 @pytest.mark.parametrize("wrong", [None, True, {}, {"verdict": "hallucination"}, {"verdict": ["correct"]}])
 def test_a_finding_of_another_kind_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="correct or wrong"):
-        JUDGE_ACC.score(Outcome("x", found={"judge": Finding(wrong, "test")}))
+        JUDGE_ACC.score(Outcome("x", findings={"judge": Finding(wrong, "test")}))
 
 
 def test_a_prediction_that_is_no_text_is_refused() -> None:
@@ -170,12 +170,12 @@ def test_exact_answers_of_nq301_are_those_counted_apart_and_people_mostly_agree(
         with (NQ301 / name).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t"))
 
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for human, listed in zip(table("NQ301_human.tsv"), table("NQ301_BEM.tsv"), strict=True):
         golds = listed["Gold answers"].split("|")
         verdict = assess(human["Model answer"], *golds, ask=ScriptedAsk(False))
-        found[verdict["by"], human["Acceptable?"]] += 1
-    assert found == {
+        counts[verdict["by"], human["Acceptable?"]] += 1
+    assert counts == {
         ("exact", "Yes"): 248,
         ("exact", "No"): 16,
         ("judge", "Yes"): 816 - 248,

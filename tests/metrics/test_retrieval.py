@@ -61,9 +61,9 @@ def by_definition(metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]
         return 1 / (right.index(True) + 1) if True in right else 0.0
     k = int(cut)
     if name == "ndcg":
-        gains = [1 / log2(2 + place) for place in range(len(right) + wanted)]
-        found = sum(gain for gain, hit in zip(gains, right[:k], strict=False) if hit)
-        return found / sum(gains[: min(k, wanted)])
+        gains = [1 / log2(2 + rank) for rank in range(len(right) + wanted)]
+        dcg = sum(gain for gain, hit in zip(gains, right[:k], strict=False) if hit)
+        return dcg / sum(gains[: min(k, wanted)])
     return sum(right[:k]) / (wanted if name == "recall" else k)
 
 
@@ -100,9 +100,9 @@ def test_a_question_without_gold_passages_is_not_scored(metric: str) -> None:
 
 @given(metrics, ids, golds)
 def test_scores_lie_between_0_and_1(metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]) -> None:
-    found = get(metric).score(Outcome(None, retrieved=retrieved, gold_ids=gold))
-    assert found is not None
-    assert 0.0 <= found <= 1.0 + 1e-12
+    score = get(metric).score(Outcome(None, retrieved=retrieved, gold_ids=gold))
+    assert score is not None
+    assert 0.0 <= score <= 1.0 + 1e-12
 
 
 @given(metrics, ids, golds)

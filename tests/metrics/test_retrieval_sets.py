@@ -33,8 +33,8 @@ def value(id: str, retrieved: str | tuple[str, ...], gold: str | tuple[str, ...]
 def test_hand_computed_scores(
     retrieved: str, gold: str, em: float, f1: float, precision: float, recall: float
 ) -> None:
-    found = [value(id, retrieved, gold) for id in ("sp_em", "sp_f1", "sp_precision", "sp_recall")]
-    assert found == pytest.approx([em, f1, precision, recall])
+    scores = [value(id, retrieved, gold) for id in ("sp_em", "sp_f1", "sp_precision", "sp_recall")]
+    assert scores == pytest.approx([em, f1, precision, recall])
 
 
 @pytest.mark.parametrize("metric", SUPPORTING, ids=lambda metric: metric.id)

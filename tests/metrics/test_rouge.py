@@ -134,8 +134,8 @@ def test_counts_agree_with_an_implementation_that_counts_each_run_of_words_once(
     # It cuts at white space and compares sets: here every different run of n words becomes one word.
     def runs(text: str) -> str:
         words = text.split()
-        found = dict.fromkeys(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
-        return " ".join("w" + " ".join(run).encode().hex() for run in found)
+        grams = dict.fromkeys(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+        return " ".join("w" + " ".join(run).encode().hex() for run in grams)
 
     for row in json.loads(VECTORS.read_text(encoding="utf-8")):
         stored = row["scores"][f"rouge-{n}"]["f"]

@@ -194,8 +194,10 @@ def published_em(name: str) -> tuple[float, int]:
     lines = (gzip.decompress(data) if name.endswith(".gz") else data).decode().splitlines()
     rows = [json.loads(line) for line in lines]
     # A few rows hold several predictions; the published figure is that of the first.
-    said = [row["prediction"] if isinstance(row["prediction"], str) else row["prediction"][0] for row in rows]
-    values = [score("em", text, row["answer"]) for text, row in zip(said, rows, strict=True)]
+    predictions = [
+        row["prediction"] if isinstance(row["prediction"], str) else row["prediction"][0] for row in rows
+    ]
+    values = [score("em", text, row["answer"]) for text, row in zip(predictions, rows, strict=True)]
     return 100 * sum(values) / len(values), len(values)
 
 

@@ -167,13 +167,13 @@ def test_whole_words_are_rarer_than_characters(prediction: str, gold: str) -> No
     ],
 )
 def test_choices_and_verdicts_reproduce_the_leaderboard_of_mirage(setting: str, expected: float) -> None:
-    found = [row for row in rows(PREDICTIONS) if row["setting"] == setting]
+    selection = [row for row in rows(PREDICTIONS) if row["setting"] == setting]
     letters, words = {"yes": "A", "no": "B"}, {"A": "Yes.", "B": "No."}
-    by_letter = [choice_acc(row["choice"], [letters[row["gold"]]]) for row in found]
-    by_word = [bioasq_acc(words.get(row["choice"]), [row["gold"]]) for row in found]
-    assert by_letter == by_word == [float(row["correct"]) for row in found]
-    assert len(found) == 618
-    assert 100 * sum(by_letter) / len(found) == pytest.approx(expected, abs=0.005)
+    by_letter = [choice_acc(row["choice"], [letters[row["gold"]]]) for row in selection]
+    by_word = [bioasq_acc(words.get(row["choice"]), [row["gold"]]) for row in selection]
+    assert by_letter == by_word == [float(row["correct"]) for row in selection]
+    assert len(selection) == 618
+    assert 100 * sum(by_letter) / len(selection) == pytest.approx(expected, abs=0.005)
 
 
 @pytest.mark.skipif(

@@ -27,7 +27,7 @@ def write_data(folder: Path, n: int = 60) -> None:
         }
         for i in range(n)
     ]
-    asked = [
+    questions = [
         {
             "id": f"q{i}",
             "question": f"What colour is thing number{i}?",
@@ -37,7 +37,7 @@ def write_data(folder: Path, n: int = 60) -> None:
         }
         for i in range(n)
     ]
-    for name, rows in (("corpus", corpus), ("questions", asked)):
+    for name, rows in (("corpus", corpus), ("questions", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
@@ -64,9 +64,9 @@ report = ["em", "f1", "recall@5"]
 
 
 def colour_of(request: ChatRequest) -> str:
-    said = request.messages[-1].content
-    asked = re.findall(r"thing (number\d+)\?", said)[-1]
-    return next((c for c in COLOURS if f"{asked} is {c}." in said), "unknown")
+    prompt = request.messages[-1].content
+    thing = re.findall(r"thing (number\d+)\?", prompt)[-1]
+    return next((c for c in COLOURS if f"{thing} is {c}." in prompt), "unknown")
 
 
 def needs_demos(request: ChatRequest) -> dict[str, Any]:
@@ -99,9 +99,9 @@ def begun(folder: Path) -> Run:
         out: str = "out", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
     ) -> Any:
         store = more.pop("store", None) or CallStore(folder / "store")
-        made = target or ScriptedTarget(needs_demos)
-        found = recipes.load(folder / "recipe.toml", sets)
-        return compiling.compile(found, folder / out, store=store, targets={"main": made}, **more)
+        main_target = target or ScriptedTarget(needs_demos)
+        recipe = recipes.load(folder / "recipe.toml", sets)
+        return compiling.compile(recipe, folder / out, store=store, targets={"main": main_target}, **more)
 
     return go
 

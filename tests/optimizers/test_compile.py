@@ -72,8 +72,8 @@ def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> N
 
 def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
     def only_three_passages(request: ChatRequest) -> dict[str, Any]:
-        said = request.messages[-1].content
-        return {"answer": colour_of(request) if "[3]" in said and "[4]" not in said else "no"}
+        prompt = request.messages[-1].content
+        return {"answer": colour_of(request) if "[3]" in prompt and "[4]" not in prompt else "no"}
 
     target = ScriptedTarget(only_three_passages)
     run(
@@ -93,8 +93,8 @@ def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
 def test_no_candidate_is_tried_twice_while_others_are_left(run: Run, folder: Path) -> None:
     run(sets=("search.demos=1", 'search.knobs=["query_pos"]', "search.trials=9", "search.batch=3"))
     trials = json.loads((study_directory(folder / "out") / "trials.json").read_text())
-    asked = [json.dumps(trial["candidate"], sort_keys=True) for trial in trials]
-    assert len(asked) == 10 == len(set(asked))
+    candidates = [json.dumps(trial["candidate"], sort_keys=True) for trial in trials]
+    assert len(candidates) == 10 == len(set(candidates))
 
 
 def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> None:
@@ -128,7 +128,7 @@ def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Pat
     again = score(opened)
     assert again.metrics["em"].mean == result.test["em"].mean
     assert again.counters["sent"] == 0
-    assert again.moved is None
+    assert again.score_shift is None
 
 
 def test_on_another_target_it_is_said_how_the_score_moved(
@@ -137,17 +137,17 @@ def test_on_another_target_it_is_said_how_the_score_moved(
     then = run().test["em"].mean
     other = ScriptedTarget(lambda request: {"answer": "red"}, identity="other")
     other.name = "other"
-    found = score(open_program(folder / "out", store=CallStore(None), targets={"main": other}))
-    now = found.metrics["em"].mean
+    evaluation = score(open_program(folder / "out", store=CallStore(None), targets={"main": other}))
+    now = evaluation.metrics["em"].mean
     assert now < then
-    moved = found.to_json()["moved"]
-    assert moved["targets"] == {"main": {"then": "scripted", "now": "other"}}
-    assert moved["metrics"]["em"] == {"then": then, "now": now, "difference": now - then}
-    assert moved["same_questions"]
-    console.evaluated(found)
-    said = capsys.readouterr().out
-    assert "main: scripted when compiled, other now\n" in said
-    assert f"em           {then:.3f} then, {now:.3f} now: {now - then:+.3f}\n" in said
+    shift = evaluation.to_json()["moved"]
+    assert shift["targets"] == {"main": {"then": "scripted", "now": "other"}}
+    assert shift["metrics"]["em"] == {"then": then, "now": now, "difference": now - then}
+    assert shift["same_questions"]
+    console.print_evaluation(evaluation)
+    output = capsys.readouterr().out
+    assert "main: scripted when compiled, other now\n" in output
+    assert f"em           {then:.3f} then, {now:.3f} now: {now - then:+.3f}\n" in output
 
 
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
@@ -161,20 +161,20 @@ def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -
 
 def test_what_a_program_learns_from_train_is_kept_and_sent_once(run: Run, folder: Path) -> None:
     def reads(request: ChatRequest) -> dict[str, str]:
-        said = request.messages[-1].content
-        return {"answer": colour_of(request) if "Passages:" in said else "red"}
+        prompt = request.messages[-1].content
+        return {"answer": colour_of(request) if "Passages:" in prompt else "red"}
 
     target = ScriptedTarget(reads)
     sets = ('program="skr"', "search.demos=0", 'search.knobs=["skr_k"]', "search.trials=2")
-    made = run(sets=sets, target=target)
-    learned = load(made.path).state.learned
+    compiled = run(sets=sets, target=target)
+    learned = load(compiled.path).state.learned
     assert {question for question, _ in learned["labels"]} == {
         f"What colour is thing number{i}?" for i in range(15) if COLOURS[i % 5] != "red"
     }
     assert {how for _, how in learned["labels"]} == {"better"}
     asked_without = [r for r in target.requests if "Passages:" not in r.messages[-1].content]
     assert len(asked_without) == 15
-    opened = open_program(made.path, store=CallStore(None), targets={"main": target})
+    opened = open_program(compiled.path, store=CallStore(None), targets={"main": target})
     assert opened.program.learned == learned
     plain = open_program(
         folder / "recipe.toml", sets, store=CallStore(folder / "store"), targets={"main": target}

@@ -50,28 +50,28 @@ def task(folder: Path, rows: Any, *, sets: tuple[str, ...] = (), **named: str) -
 
 
 def test_passages_that_come_with_questions_are_the_corpus_and_are_pooled(tmp_path: Path) -> None:
-    made = task(tmp_path, HOTPOT)
-    source: Any = made.runtime.source("local")
+    hotpot_task = task(tmp_path, HOTPOT)
+    source: Any = hotpot_task.runtime.source("local")
     assert sorted(p.title for p in source.passages) == ["Shared", "Thing 0", "Thing 1", "Thing 2", "Thing 3"]
     held = {p.id for p in source.passages}
-    for question in (*made.dev, *made.test):
+    for question in (*hotpot_task.dev, *hotpot_task.test):
         assert held.issuperset((*question.gold_ids, *question.context_ids))
         assert len(question.gold_ids) == 1
-    assert (len(made.dev), len(made.test)) == (2, 1)
+    assert (len(hotpot_task.dev), len(hotpot_task.test)) == (2, 1)
 
 
 def test_a_source_of_kind_given_finds_what_comes_with_the_question(tmp_path: Path) -> None:
-    made = task(tmp_path, HOTPOT, kind="given")
-    program = made.method.build(made.runtime, {})
-    asked = made.dev[0]
-    said = program(question=asked.question, **asked.context())
-    assert {passage.id for passage in said.passages} == set(asked.context_ids)
+    hotpot_task = task(tmp_path, HOTPOT, kind="given")
+    program = hotpot_task.method.build(hotpot_task.runtime, {})
+    question = hotpot_task.dev[0]
+    prediction = program(question=question.question, **question.context())
+    assert {passage.id for passage in prediction.passages} == set(question.context_ids)
 
 
 def test_ids_that_another_corpus_does_not_hold_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"id": "w1", "title": "Wiki", "text": "Other text."}\n', "utf-8")
-    made = task(tmp_path, HOTPOT, sets=('data.corpus="corpus.jsonl"',))
-    assert all(not question.gold_ids and not question.context_ids for question in made.dev)
+    hotpot_task = task(tmp_path, HOTPOT, sets=('data.corpus="corpus.jsonl"',))
+    assert all(not question.gold_ids and not question.context_ids for question in hotpot_task.dev)
 
 
 def test_a_data_set_without_passages_asks_for_a_corpus(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import DataError, RecipeError
-from ragc.optimizers.data import Known, RecipeData
+from ragc.optimizers.data import CorpusIds, RecipeData
 from ragc.recipe import Recipe, load
 
 MAPS = """
@@ -65,7 +65,7 @@ def test_a_map_and_a_filter_give_questions_and_passages(here: Path) -> None:
     data = RecipeData(recipe)
     (passage,) = data.corpus(recipe.sources["local"]).passages
     assert (passage.id, passage.text) == ("1", "text")
-    dev = data.splits(Known(()))["dev"]
+    dev = data.splits(CorpusIds(()))["dev"]
     assert {q.id for q in dev} <= {"row-1", "row-3", "row-4"}
     assert data.notes == {"skipped": 1}
 
@@ -82,7 +82,7 @@ def test_files_of_splits_may_number_their_rows(here: Path) -> None:
     recipe = read(
         here, OWN.replace('questions = "own.jsonl"\ndev = 2', 'dev = "own.jsonl"\ntest = "other.jsonl"')
     )
-    splits = RecipeData(recipe).splits(Known(()))
+    splits = RecipeData(recipe).splits(CorpusIds(()))
     assert [q.id for q in splits["dev"]] == ["dev-1", "dev-3", "dev-4"]
     assert [q.id for q in splits["test"]] == ["test-1"]
 
@@ -90,7 +90,7 @@ def test_files_of_splits_may_number_their_rows(here: Path) -> None:
 def test_a_filter_works_on_named_data_sets(here: Path) -> None:
     recipe = read(here, 'dataset = "pydocs"\ndev = 2\n[data.where]\nid = "nothing"')
     with pytest.raises(DataError, match="the filter leaves none of"):
-        RecipeData(recipe).splits(Known(()))
+        RecipeData(recipe).splits(CorpusIds(()))
 
 
 def test_a_folder_in_the_format_of_the_hub_is_a_data_set(here: Path) -> None:
@@ -98,12 +98,12 @@ def test_a_folder_in_the_format_of_the_hub_is_a_data_set(here: Path) -> None:
     rows = [{"id": n, "query": f"Who {n}?", "answers": ["a"]} for n in range(3)]
     write(here / "set" / "validation.jsonl", *rows)
     recipe = read(here, 'dataset = "hf:./set"\n[data.fields]\nquestion = "query"')
-    splits = RecipeData(recipe).splits(Known(()))
+    splits = RecipeData(recipe).splits(CorpusIds(()))
     assert sorted(q.id for q in splits["dev"]) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "expected"),
     [
         ('questions = "own.jsonl"\n[data.fields]\nqestion = "q"', "Did you mean 'question'?"),
         ('questions = "own.jsonl"\n[data.fields]\nquestion = 3', "must be a text that is not empty"),
@@ -116,9 +116,9 @@ def test_a_folder_in_the_format_of_the_hub_is_a_data_set(here: Path) -> None:
         ('dataset = "hotpotqa"\nquestions = "own.jsonl"\n[data.fields]\nid = "x"', "knows its own fields"),
     ],
 )
-def test_what_cannot_be_is_noted_with_its_line(here: Path, data: str, said: str) -> None:
+def test_what_cannot_be_is_noted_with_its_line(here: Path, data: str, expected: str) -> None:
     with pytest.raises(RecipeError) as caught:
         read(here, data)
     (problem,) = caught.value.problems
-    assert said in problem
+    assert expected in problem
     assert problem.startswith("line ")

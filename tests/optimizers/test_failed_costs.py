@@ -19,7 +19,7 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.answering import NOTHING, answer, evaluate, means
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.search.racing import beaten
+from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method, trace
 from ragc.programs.runtime import Runtime
@@ -59,12 +59,12 @@ def test_means_of_costs_have_the_failed_questions_in_them() -> None:
     good, bad = ({"answer": "x"}, "no JSON at all")
     target = ScriptedTarget(lambda request: bad if "Which" in request.messages[1].content else good)
     program = method("no_retrieval").build(Runtime({"main": target}), {})
-    asked = (Question("a", "What?", ("x",)), Question("b", "Which?", ("x",)))
+    questions = (Question("a", "What?", ("x",)), Question("b", "Which?", ("x",)))
     tokens = metrics.get("tokens")
-    rows = event_loop.run(evaluate(program, asked, Scorer.of(tokens), limit=asyncio.Semaphore(2)))
+    rows = event_loop.run(evaluate(program, questions, Scorer.of(tokens), limit=asyncio.Semaphore(2)))
     assert [bool(row.failure) for row in rows] == [False, True]
-    assert means(rows, [tokens])["tokens"] == sum(row.spent.tokens for row in rows) / 2
-    assert rows[1].spent.tokens > rows[0].spent.tokens
+    assert means(rows, [tokens])["tokens"] == sum(row.total_cost.tokens for row in rows) / 2
+    assert rows[1].total_cost.tokens > rows[0].total_cost.tokens
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -153,7 +153,7 @@ def test_a_cost_that_was_not_measured_is_never_a_good_one(id: str) -> None:
     for measured in (0.0, 1.0) if id == "crag_halluc" else (0.0, 1.0, 1e6):
         assert unmeasured <= objective.of({id: measured})
     # A program with equal scores elsewhere is beaten for it, so that it does not stay on a front.
-    assert beaten((0.5, unmeasured), (0.5, objective.of({id: 0.0})))
+    assert dominated((0.5, unmeasured), (0.5, objective.of({id: 0.0})))
 
 
 def test_a_metric_that_does_not_apply_still_counts_0_where_more_is_better() -> None:

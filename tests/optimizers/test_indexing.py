@@ -16,7 +16,7 @@ from ragc.optimizers.indexing import index
 from ragc.optimizers.task import prepare
 from ragc.programs import METHODS, Method
 from ragc.store.call_store import CallStore
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 
 RECIPE = """
 program = "{program}"
@@ -48,28 +48,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def recipe(folder: Path, method: Method) -> recipes.Recipe:
-    used = [name for name in SOURCES if name in (*method.sources, *method.may_use)]
+    used = [name for name in SOURCES if name in (*method.sources, *method.optional_sources)]
     tables = "".join(f'[sources.{name}]\nkind = "bm25"\n' for name in used)
     return recipes.parse(RECIPE.format(program=method.id) + tables, base=folder)
 
 
 def on_disk() -> set[Path]:
     home = paths.cache_home() / "indexes"
-    return {found for found in home.glob("*/*") if found.is_dir()}
+    return {entry for entry in home.glob("*/*") if entry.is_dir()}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.id)
 def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Method) -> None:
-    asked = recipe(folder, method)
-    rows = index(asked)
+    method_recipe = recipe(folder, method)
+    rows = index(method_recipe)
     assert all(row["built"] for row in rows)
     built = on_disk()
-    targets: Any = {role: ScriptedTarget(Filling()) for role in ("main", "proxy", "judge")}
-    task = prepare(asked, store=CallStore(None), targets=targets)
+    targets: Any = {role: ScriptedTarget(SchemaReplies()) for role in ("main", "proxy", "judge")}
+    task = prepare(method_recipe, store=CallStore(None), targets=targets)
     program = task.method.build(task.runtime, {})
     event_loop.run(program.acall(question="Where was thing 3 made?"))
     assert on_disk() == built
-    assert [row["built"] for row in index(asked)] == [False] * len(rows)
+    assert [row["built"] for row in index(method_recipe)] == [False] * len(rows)
 
 
 def test_rows_say_what_was_built(folder: Path) -> None:

@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def answers(request: ChatRequest) -> str:
-    asked = request.messages[-1].content
-    return json.dumps({"answer": next(said for name, said in ANSWERS.items() if name in asked)})
+    prompt = request.messages[-1].content
+    return json.dumps({"answer": next(reply for name, reply in ANSWERS.items() if name in prompt)})
 
 
 def evaluated(folder: Path, metrics: str, *, judge: Any = None) -> Evaluation:
@@ -53,16 +53,18 @@ def evaluated(folder: Path, metrics: str, *, judge: Any = None) -> Evaluation:
 
 def test_a_judge_is_asked_once_a_question_and_its_cost_is_not_the_programs(folder: Path) -> None:
     judge = ScriptedTarget([json.dumps({"correct": True})])
-    found = evaluated(folder, 'report = ["crag_score", "crag_acc", "crag_miss", "lm_calls"]', judge=judge)
-    assert judge.left == 0  # "scarlet" alone: the others are exact and missing
-    means = {name: round(interval.mean, 3) for name, interval in found.metrics.items()}
+    evaluation = evaluated(
+        folder, 'report = ["crag_score", "crag_acc", "crag_miss", "lm_calls"]', judge=judge
+    )
+    assert judge.replies_left == 0  # "scarlet" alone: the others are exact and missing
+    means = {name: round(interval.mean, 3) for name, interval in evaluation.metrics.items()}
     assert means == {"crag_score": 0.667, "crag_acc": 0.667, "crag_miss": 0.333, "lm_calls": 1.0}
-    assert found.counters["lm_calls"] == 4
-    said = found.to_json()
-    assert said["judging"]["lm_calls"] == 1
-    assert said["backends"]["crag"].startswith("judge ")
-    assert said["decided"]["crag"] == {"exact": 1, "judge": 1, "missing": 1}
-    assert {row.question.id: row.to_json()["found"]["crag"]["by"] for row in found.rows} == {
+    assert evaluation.counters["lm_calls"] == 4
+    fields = evaluation.to_json()
+    assert fields["judging"]["lm_calls"] == 1
+    assert fields["backends"]["crag"].startswith("judge ")
+    assert fields["decided"]["crag"] == {"exact": 1, "judge": 1, "missing": 1}
+    assert {row.question.id: row.to_json()["found"]["crag"]["by"] for row in evaluation.rows} == {
         "one": "exact",
         "two": "judge",
         "three": "missing",
@@ -70,9 +72,9 @@ def test_a_judge_is_asked_once_a_question_and_its_cost_is_not_the_programs(folde
 
 
 def test_without_a_judge_only_exact_answers_count_and_the_report_says_so(folder: Path) -> None:
-    found = evaluated(folder, 'report = ["crag_acc", "crag_halluc"]')
-    assert round(found.metrics["crag_acc"].mean, 3) == 0.333
-    assert found.backends["crag"].startswith("exact answers only")
+    evaluation = evaluated(folder, 'report = ["crag_acc", "crag_halluc"]')
+    assert round(evaluation.metrics["crag_acc"].mean, 3) == 0.333
+    assert evaluation.backends["crag"].startswith("exact answers only")
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,10 @@ def test_wrong_options_of_metrics_are_told(folder: Path, metrics: str, words: st
 
 
 def test_a_pooled_figure_is_made_of_the_means_of_others(folder: Path) -> None:
-    found = evaluated(folder, 'report = ["alce_cite_f1"]')
-    assert set(found.metrics) == {"alce_cite_f1", "alce_cite_recall", "alce_cite_precision"}
-    assert found.metrics["alce_cite_f1"].mean == 0
-    assert "lexical" in found.backends["alce_citations"]
+    evaluation = evaluated(folder, 'report = ["alce_cite_f1"]')
+    assert set(evaluation.metrics) == {"alce_cite_f1", "alce_cite_recall", "alce_cite_precision"}
+    assert evaluation.metrics["alce_cite_f1"].mean == 0
+    assert "lexical" in evaluation.backends["alce_citations"]
 
 
 def test_two_runs_are_compared_question_by_question(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

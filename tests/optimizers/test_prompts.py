@@ -57,9 +57,9 @@ def test_what_was_compiled_is_exported_checked_and_listed(
     run(target=ScriptedTarget(needs_demos))
     out = str(folder / "out")
     assert main(["export", out, "--to", "all", "--out", str(folder / "prompts"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {"jinja2", "openai-json", "python", "langchain"} <= found["written"].keys()
-    assert "openai-batch" in found["refused"]
+    report = json.loads(capsys.readouterr().out)
+    assert {"jinja2", "openai-json", "python", "langchain"} <= report["written"].keys()
+    assert "openai-batch" in report["refused"]
     assert main(["export", out, "--check", str(folder / "prompts")]) == 0
     assert main(["export", out, "--to", "jinja2", "--out", str(folder / "prompts")]) == 2
     assert "--force" in capsys.readouterr().err
@@ -69,7 +69,7 @@ def test_what_was_compiled_is_exported_checked_and_listed(
     assert main(["export", out, "--check", str(one)]) == 2
     assert "Query" in capsys.readouterr().err
     assert main(["list", "exports", "--json"]) == 0
-    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == found["written"].keys() | found[
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == report["written"].keys() | report[
         "refused"
     ]
     assert main(["export", out, "--to", "yaml", "--out", str(folder / "x")]) == 2

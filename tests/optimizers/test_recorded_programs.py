@@ -16,7 +16,7 @@ from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import COLOURS, written
 
 RECORDED = Path(__file__).with_name("golden")
@@ -32,7 +32,7 @@ SOURCES = ("local", "web", "kg", "dense")
 
 def replies() -> Any:
     """Replies that fit; an answer is right where the passages name the colour, for two questions of three."""
-    fill = Filling()
+    fill = SchemaReplies()
 
     def reply(request: ChatRequest) -> Any:
         text = request.messages[-1].content
@@ -64,12 +64,12 @@ def test_a_compiled_program_is_the_recorded_one(method: str, tmp_path: Path) -> 
     compiling.compile(recipe, folder / "out", store=CallStore(None), targets=roles)
     files = {"program.json": folder / "out" / "program.json"}
     files |= {f"prompts/{path.name}": path for path in sorted((folder / "out" / "prompts").iterdir())}
-    kept = RECORDED / method
+    golden = RECORDED / method
     if os.environ.get("UPDATE_GOLDEN"):
         for name, path in files.items():
-            (kept / name).parent.mkdir(parents=True, exist_ok=True)
-            (kept / name).write_bytes(path.read_bytes())
-    recorded = {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()}
+            (golden / name).parent.mkdir(parents=True, exist_ok=True)
+            (golden / name).write_bytes(path.read_bytes())
+    recorded = {str(path.relative_to(golden)) for path in golden.rglob("*") if path.is_file()}
     assert recorded == set(files)
     for name, path in files.items():
-        assert path.read_text("utf-8") == (kept / name).read_text("utf-8"), name
+        assert path.read_text("utf-8") == (golden / name).read_text("utf-8"), name

@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked() -> Iterator[tuple[str, list[str]]]:
+def forbidden_index() -> Iterator[tuple[str, list[str]]]:
     """An index that must not be asked: its address, and what it was asked for."""
     paths: list[str] = []
 
@@ -95,9 +95,9 @@ def problems(folder: Path, *sets: str, **parts: bool) -> tuple[str, ...]:
     ],
 )
 def test_without_the_extra_it_is_said_before_any_download(
-    folder: Path, asked: tuple[str, list[str]], command: list[str]
+    folder: Path, forbidden_index: tuple[str, list[str]], command: list[str]
 ) -> None:
-    home, (index, paths) = folder / "home", asked
+    home, (index, paths) = folder / "home", forbidden_index
     environment = os.environ | {
         "RAGC_HOME": str(home),
         "PIP_INDEX_URL": index,
@@ -114,18 +114,18 @@ def test_without_the_extra_it_is_said_before_any_download(
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    said = " ".join(done.stderr.split())
-    assert "'main', of kind 'embedded', needs xllamacpp, which is not installed" in said
-    assert 'pip install "ragc[embedded]"' in said
-    assert "Traceback" not in said
+    message = " ".join(done.stderr.split())
+    assert "'main', of kind 'embedded', needs xllamacpp, which is not installed" in message
+    assert 'pip install "ragc[embedded]"' in message
+    assert "Traceback" not in message
     assert paths == []
     assert not (home / "weights").exists()
 
 
 def test_the_target_itself_looks_before_it_downloads(
-    tmp_path: Path, asked: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, forbidden_index: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index, paths = asked
+    index, paths = forbidden_index
     monkeypatch.setenv("RAGC_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_INDEX_URL", index)
     hide(monkeypatch, "xllamacpp")
@@ -155,7 +155,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         'data.dev = "hf:org/name"',
         'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}',
     )
-    found = problems(folder, *sets)
+    messages = problems(folder, *sets)
     expected = [
         ("'hf:org/name'", "[hub]"),
         ("'a'", "faiss", "[dense]"),
@@ -176,10 +176,10 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("Redis", "redis", "[redis]"),
         ("PostgreSQL", "psycopg", "[postgres]"),
     ]
-    assert len(found) == len(expected), found
-    for text, words in zip(found, expected, strict=True):
+    assert len(messages) == len(expected), messages
+    for text, words in zip(messages, expected, strict=True):
         assert all(word in text for word in words), text
-    with pytest.raises(RecipeError, match=f"{len(found)} problems"):
+    with pytest.raises(RecipeError, match=f"{len(messages)} problems"):
         api.plan(folder / "recipe.toml", sets=sets)
 
 
@@ -210,8 +210,8 @@ def test_the_doctor_agrees(
     path = str(folder / "recipe.toml")
     assert main.main(["doctor", path, "--json"]) == 1
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    (said,) = problems(folder)
-    assert checks["recipe"] == {"id": "recipe", "ok": False, "found": said, "needed": True}
+    (message,) = problems(folder)
+    assert checks["recipe"] == {"id": "recipe", "ok": False, "found": message, "needed": True}
     assert checks["xllamacpp"]["ok"] is False
     assert 'pip install "ragc[embedded]"' in checks["xllamacpp"]["found"]
     assert checks["main"]["ok"] is False

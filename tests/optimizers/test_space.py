@@ -10,18 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.search.sampler import enqueued, suggest
-from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.programs import method
 
 
-def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> Space:
+def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> ProgramSpace:
     kind = method(name).knobs
-    made = Space(tuple(knob for knob in kind.declared() if knob.name in knobs), kind, program=program)
-    return replace(made, **more)
+    space = ProgramSpace(
+        tuple(knob for knob in kind.list_knobs() if knob.name in knobs), kind, program=program
+    )
+    return replace(space, **more)
 
 
-WIDE = Spaces(
+WIDE = SearchSpace(
     (
         part("vanilla", ("top_k", "cot"), "vanilla", demos=2, demo_sets=3, instructions={"answer": 3}),
         part("cot", (), "cot", instructions={"answer": 1}),
@@ -35,7 +37,7 @@ WIDE = Spaces(
 def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
     first = suggest(WIDE, study.ask())
-    study.enqueue_trial(enqueued(WIDE, first))
+    study.enqueue_trial(to_parameters(WIDE, first))
     assert suggest(WIDE, study.ask()) == first
     assert Candidate.of(first.to_json()) == first
     assert first.mark == Candidate.of(first.to_json()).mark
@@ -62,7 +64,7 @@ def test_the_beginning_tries_each_program_each_player_and_each_instruction() -> 
 
 
 def test_a_study_with_one_program_names_no_program() -> None:
-    alone = Spaces((part("vanilla", ("top_k",)),))
+    alone = SearchSpace((part("vanilla", ("top_k",)),))
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     trial = study.ask()
     assert suggest(alone, trial).program == ""
@@ -73,7 +75,7 @@ def test_a_study_with_one_program_names_no_program() -> None:
 
 
 def test_new_instructions_enter_the_space_of_their_program_only() -> None:
-    grown = WIDE.instructed("cot", {"answer": 4})
-    assert grown.parts[1].instructed == {"answer": 4}
+    grown = WIDE.with_instruction_counts("cot", {"answer": 4})
+    assert grown.parts[1].instruction_counts == {"answer": 4}
     assert grown.parts[0] == WIDE.parts[0]
     assert grown.size == WIDE.size + 1

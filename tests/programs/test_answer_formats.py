@@ -12,9 +12,9 @@ from ragc.programs.calls.replies import read_json, reply_schema
 from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
-from ragc.signatures.answer import FORMATS, ClosedBookAnswer, ShortAnswer, worded
+from ragc.signatures.answer import FORMATS, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.store.call_store import CallStore
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 FOUND = ListSource([Passage(f"p{i}", f"Title {i}", f"Thing {i} is red.") for i in range(9)])
 CASES = [
@@ -25,14 +25,16 @@ CASES = [
 ]
 
 
-def asked(entry: Method, name: str) -> list[Any]:
+def collect_system_prompts(entry: Method, name: str) -> list[Any]:
     """The system prompts of a run whose answer is to be in the format `name`."""
-    target = ScriptedTarget(Filling(logprob=-0.01))
+    target = ScriptedTarget(SchemaReplies(logprob=-0.01))
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-    sources: Any = dict.fromkeys(("local", "web", *entry.sources, *entry.may_use), FOUND)
+    sources: Any = dict.fromkeys(("local", "web", *entry.sources, *entry.optional_sources), FOUND)
     knobs = {"answer_format": name} | ({"finish": "short"} if entry.id == "flare" else {})
-    said = entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)(question="Which thing is red?")
-    assert isinstance(said.answer, str)
+    prediction = entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)(
+        question="Which thing is red?"
+    )
+    assert isinstance(prediction.answer, str)
     return [request.messages[0].content for request in target.requests]
 
 
@@ -42,7 +44,7 @@ def test_the_knob_and_the_formats_are_the_same_names() -> None:
 
 @pytest.mark.parametrize(("entry", "name"), CASES, ids=lambda value: getattr(value, "id", value))
 def test_every_program_asks_for_the_format_and_for_no_other(entry: Method, name: str) -> None:
-    prompts = "\n".join(asked(entry, name))
+    prompts = "\n".join(collect_system_prompts(entry, name))
     assert FORMATS[name].what.split(",")[0] in prompts or name == "cited"
     if name != "short":
         assert FORMATS["short"].what not in prompts
@@ -50,7 +52,7 @@ def test_every_program_asks_for_the_format_and_for_no_other(entry: Method, name:
 
 @pytest.mark.parametrize("name", ["yesno", "choice"])
 def test_formats_with_options_limit_the_reply(name: str) -> None:
-    limited = worded(ShortAnswer, name, also=("unknown",))
+    limited = apply_format(ShortAnswer, name, also=("unknown",))
     assert reply_schema(limited)["properties"]["answer"]["enum"] == [*FORMATS[name].options, "unknown"]
 
 
@@ -61,19 +63,19 @@ def test_formats_with_options_limit_the_reply(name: str) -> None:
 def test_an_option_in_other_spelling_is_that_option_and_other_text_is_kept(
     name: str, text: str, read: str
 ) -> None:
-    signature = worded(ClosedBookAnswer, name)
+    signature = apply_format(ClosedBookAnswer, name)
     assert read_json(signature, f'{{"answer": "{text}"}}') == {"answer": read}
 
 
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="answer format"):
-        worded(ShortAnswer, "shrt")
+        apply_format(ShortAnswer, "shrt")
 
 
 def test_programs_are_told_of_a_question_what_is_no_answer() -> None:
     pairs = [{"question": "Who?", "short_answers": ["x"]}, {"short_answers": ["y"]}]
     extra = {"qa_pairs": pairs, "domain": "movie", "exact_answer": "secret"}
     question = Question("q1", "Who and when?", ("secret",), gold_ids=("g",), query_time="now", extra=extra)
-    told = {"id": "q1", "query_time": "now", "domain": "movie", "sub_questions": ["Who?"]}
-    assert question.context() == told
+    context = {"id": "q1", "query_time": "now", "domain": "movie", "sub_questions": ["Who?"]}
+    assert question.context() == context
     assert Question("", "Who?", ("x",)).context() == {}

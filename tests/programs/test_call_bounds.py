@@ -17,7 +17,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import Filling, ListSource, ScriptedTarget, settings
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget, settings
 from tests.examples import THOROUGH
 
 QUESTION = "What is the colour of thing 3?"
@@ -37,36 +37,36 @@ class Fresh(ListSource):
 
     def __init__(self, text: str = "It is made of text.") -> None:
         super().__init__([])
-        self.text, self.given = text, 0
+        self.text, self.passage_count = text, 0
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.given += k
-        numbers = range(self.given - k, self.given)
+        self.passage_count += k
+        numbers = range(self.passage_count - k, self.passage_count)
         return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
 
 
 UNSURE = -3.0
 FILLINGS = {
-    "plain": Filling(logprob=UNSURE),
-    "last": Filling(last=True, logprob=UNSURE),
-    "full": Filling(full=True, logprob=UNSURE),
-    "last and full": Filling(last=True, full=True, logprob=UNSURE),
-    "no answer": Filling(fields={"answer": ""}, logprob=UNSURE),
-    "empty": Filling(text="", logprob=UNSURE),
+    "plain": SchemaReplies(logprob=UNSURE),
+    "last": SchemaReplies(last=True, logprob=UNSURE),
+    "full": SchemaReplies(full=True, logprob=UNSURE),
+    "last and full": SchemaReplies(last=True, full=True, logprob=UNSURE),
+    "no answer": SchemaReplies(fields={"answer": ""}, logprob=UNSURE),
+    "empty": SchemaReplies(text="", logprob=UNSURE),
 }
 
 
-def made(
+def build_program(
     entry: Method,
     knobs: Mapping[str, Value],
     reply: Callable[[ChatRequest], Reply],
     *,
     source: Any = None,
-    room: int = 100_000,
+    context_tokens: int = 100_000,
 ) -> RagProgram:
     """`entry` on a target that says `reply`, with the sources that its method may use."""
-    names = (*entry.sources, *entry.may_use)
-    target = ScriptedTarget(reply, context_tokens=room)
+    names = (*entry.sources, *entry.optional_sources)
+    target = ScriptedTarget(reply, context_tokens=context_tokens)
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
     sources = dict.fromkeys(names, source or Fresh())
     return entry.build(Runtime(roles, sources, store=CallStore(None)), dict(knobs))
@@ -82,15 +82,15 @@ def spent(program: RagProgram) -> int:
 @pytest.mark.parametrize("kind", FILLINGS if THOROUGH else ("plain", "last and full", "empty"))
 def test_no_question_takes_more_calls_than_the_bound(entry: Method, kind: str) -> None:
     ran = 0
-    for asked in settings(entry.knobs, most=7 if THOROUGH else 4):
-        if not THOROUGH and asked and set(asked) <= WORDING:
+    for knobs in settings(entry.knobs, most=7 if THOROUGH else 4):
+        if not THOROUGH and knobs and set(knobs) <= WORDING:
             continue
         try:
-            program = made(entry, {**FEW.get(entry.id, {}), **asked}, FILLINGS[kind])
+            program = build_program(entry, {**FEW.get(entry.id, {}), **knobs}, FILLINGS[kind])
         except UsageError:
             continue
         calls, most = spent(program), program.most_calls()
-        assert 1 <= calls <= most, f"{asked} takes {calls} calls, bound {most}"
+        assert 1 <= calls <= most, f"{knobs} takes {calls} calls, bound {most}"
         ran += 1
     assert ran
 
@@ -98,7 +98,7 @@ def test_no_question_takes_more_calls_than_the_bound(entry: Method, kind: str) -
 @every
 def test_the_bound_holds_where_only_one_passage_fits(entry: Method) -> None:
     for kind in ("plain", "last", "full"):
-        program = made(entry, {}, FILLINGS[kind], source=Fresh("word " * 800), room=1700)
+        program = build_program(entry, {}, FILLINGS[kind], source=Fresh("word " * 800), context_tokens=1700)
         assert 1 <= spent(program) <= program.most_calls()
 
 
@@ -138,7 +138,7 @@ def test_the_bound_holds_where_only_one_passage_fits(entry: Method) -> None:
     ],
 )
 def test_a_question_can_take_as_many_calls(id: str, knobs: dict[str, Value], kind: str, calls: int) -> None:
-    program = made(method(id), knobs, FILLINGS[kind])
+    program = build_program(method(id), knobs, FILLINGS[kind])
     assert (spent(program), program.most_calls()) == (calls, calls)
 
 
@@ -160,7 +160,9 @@ def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) 
             "action_input": [""] * bad + [f"query {number}" for number in range(20)],
             "grade": "INCORRECT",
         }
-        program = made(method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), Filling(fields=fields))
+        program = build_program(
+            method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), SchemaReplies(fields=fields)
+        )
         counts.append(spent(program))
         most = program.most_calls()
     assert max(counts) == most
@@ -170,23 +172,27 @@ def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) 
 @pytest.mark.parametrize("scope", ["each", "best"])
 def test_ggatrieval_can_take_as_many_calls_as_its_bound(verify: bool, scope: str) -> None:
     knobs: dict[str, Value] = {"verify": verify, "scqu_scope": scope}
-    nothing = Filling(last=True, text="")
-    program = made(method("ggatrieval"), knobs, nothing, source=Fresh("word " * 2000), room=3500)
-    chosen, rounds, found = 5, 4, 10
-    later = chosen + found + found + verify + (chosen if scope == "each" else 1)
-    assert spent(program) == program.most_calls() == 2 + found + found + (rounds - 1) * later
+    nothing = SchemaReplies(last=True, text="")
+    program = build_program(
+        method("ggatrieval"), knobs, nothing, source=Fresh("word " * 2000), context_tokens=3500
+    )
+    chosen, rounds, candidates = 5, 4, 10
+    later = chosen + candidates + candidates + verify + (chosen if scope == "each" else 1)
+    assert spent(program) == program.most_calls() == 2 + candidates + candidates + (rounds - 1) * later
 
 
 def test_llatrieval_can_take_as_many_calls_as_its_bound() -> None:
-    reply = Filling(last=True, fields={"ids": [[]]})
+    reply = SchemaReplies(last=True, fields={"ids": [[]]})
     knobs: dict[str, Value] = {"doc_condense": False, "candidates": 5, "rounds": 2}
-    program = made(method("llatrieval"), knobs, reply, source=Fresh("word " * 2000), room=3500)
+    program = build_program(
+        method("llatrieval"), knobs, reply, source=Fresh("word " * 2000), context_tokens=3500
+    )
     assert spent(program) == program.most_calls() == 1 + 5 + (5 + 5) + 2
 
 
 def test_crag_can_take_as_many_calls_as_its_bound() -> None:
     knobs: dict[str, Value] = {"strips": "three_sentences", "crag_upper": 1.0, "crag_lower": -1.0}
-    program = made(method("crag"), knobs, FILLINGS["plain"], source=Fresh(LONG))
+    program = build_program(method("crag"), knobs, FILLINGS["plain"], source=Fresh(LONG))
     assert spent(program) == program.most_calls() == 10 + 60 + (1 + 60) + 1
 
 
@@ -196,10 +202,10 @@ def test_claims_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
 
     def chat(request: ChatRequest) -> Reply:
         system = request.messages[0].content
-        asked = [name for name in fields if f"[[ ## {name} ## ]]" in system]
-        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in asked))
+        output_names = [name for name in fields if f"[[ ## {name} ## ]]" in system]
+        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in output_names))
 
-    program = made(method("slimplm"), {"layout": "chat", "include_question_queries": False}, chat)
-    said = program(question=QUESTION)
-    assert said.counters["dropped"] == 4
-    assert said.counters["lm_calls"] == program.most_calls() == 9
+    program = build_program(method("slimplm"), {"layout": "chat", "include_question_queries": False}, chat)
+    prediction = program(question=QUESTION)
+    assert prediction.counters["dropped"] == 4
+    assert prediction.counters["lm_calls"] == program.most_calls() == 9

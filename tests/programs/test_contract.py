@@ -17,7 +17,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
-from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget, settings
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget, settings
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")
@@ -25,33 +25,33 @@ FOUND = [
 ]
 QUESTION = "What is the colour of thing 3?"
 
-FITTING = Filling()
+FITTING = SchemaReplies()
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 
 
 def runtime(source: Any = None, reply: Any = FITTING) -> tuple[Runtime, ScriptedTarget]:
     target = ScriptedTarget(reply)
-    found = source or ListSource(FOUND)
+    shared_source = source or ListSource(FOUND)
     names = {"local", "web", *(name for entry in METHODS for name in entry.sources)}
     roles: dict[str, Any] = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-    return Runtime(roles, dict.fromkeys(names, found), store=CallStore(None)), target
+    return Runtime(roles, dict.fromkeys(names, shared_source), store=CallStore(None)), target
 
 
-def made(entry: Method, source: Any = None, **knobs: Any) -> tuple[RagProgram, ScriptedTarget]:
+def build_program(entry: Method, source: Any = None, **knobs: Any) -> tuple[RagProgram, ScriptedTarget]:
     ground, target = runtime(source)
     return entry.build(ground, knobs), target
 
 
 @every
 def test_knobs_are_complete_and_their_defaults_in_range(entry: Method) -> None:
-    knobs = entry.knobs.declared()
+    knobs = entry.knobs.list_knobs()
     assert {"layout", "temperature", "top_p", "icl_n"} <= {knob.name for knob in knobs}
     for knob in knobs:
         assert knob.check(knob.default) == knob.default
         assert knob.about
     names = {knob.name for knob in knobs}
-    assert {*entry.demo_knobs, *entry.demo_shape} <= names
+    assert {*entry.demo_knobs, *entry.demo_shaping_knobs} <= names
     assert all(knob.when.knob in names for knob in knobs if knob.when)
     assert entry.about
     assert entry.paper
@@ -59,54 +59,54 @@ def test_knobs_are_complete_and_their_defaults_in_range(entry: Method) -> None:
 
 @every
 def test_a_question_ends_in_an_answer_with_passages_trace_and_counters(entry: Method) -> None:
-    program, target = made(entry)
-    said = program(question=QUESTION)
-    assert isinstance(said.answer, str)
-    assert all(isinstance(passage, Passage) for passage in said.passages)
-    calls = [event for event in said.trace if isinstance(event, Call)]
-    searches = [event for event in said.trace if isinstance(event, Search)]
-    assert len(calls) + said.counters["repairs"] == said.counters["lm_calls"] >= 1
-    assert len(searches) == said.counters["searches"]
-    assert len(target.requests) == said.counters["sent"]
-    assert said.counters["repairs"] == 0
-    assert json.loads(json.dumps([event.to_json() for event in said.trace]))
+    program, target = build_program(entry)
+    prediction = program(question=QUESTION)
+    assert isinstance(prediction.answer, str)
+    assert all(isinstance(passage, Passage) for passage in prediction.passages)
+    calls = [event for event in prediction.trace if isinstance(event, Call)]
+    searches = [event for event in prediction.trace if isinstance(event, Search)]
+    assert len(calls) + prediction.counters["repairs"] == prediction.counters["lm_calls"] >= 1
+    assert len(searches) == prediction.counters["searches"]
+    assert len(target.requests) == prediction.counters["sent"]
+    assert prediction.counters["repairs"] == 0
+    assert json.loads(json.dumps([event.to_json() for event in prediction.trace]))
 
 
 @every
 def test_the_same_question_gives_the_same_trace(entry: Method) -> None:
-    runs = [made(entry)[0](question=QUESTION) for _ in range(2)]
-    first, second = ([event.to_json() for event in said.trace] for said in runs)
+    runs = [build_program(entry)[0](question=QUESTION) for _ in range(2)]
+    first, second = ([event.to_json() for event in prediction.trace] for prediction in runs)
     assert first == second
 
 
 @every
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_nothing_found_ends_in_an_answer(entry: Method, source: ListSource) -> None:
-    program, _ = made(entry, source)
-    said = program(question=QUESTION)
-    assert isinstance(said.answer, str)
-    assert said.passages == ()
+    program, _ = build_program(entry, source)
+    prediction = program(question=QUESTION)
+    assert isinstance(prediction.answer, str)
+    assert prediction.passages == ()
 
 
 @every
 def test_every_value_of_every_knob_runs_or_names_itself(entry: Method) -> None:
-    for asked in settings(entry.knobs):
+    for knobs in settings(entry.knobs):
         try:
-            program, _ = made(entry, **asked)
+            program, _ = build_program(entry, **knobs)
         except UsageError as error:
-            if not any(name in str(error) for name in asked):
-                pytest.fail(f"{asked} is refused without being named: {error}")
+            if not any(name in str(error) for name in knobs):
+                pytest.fail(f"{knobs} is refused without being named: {error}")
             continue
-        assert isinstance(program(question=QUESTION).answer, str), asked
+        assert isinstance(program(question=QUESTION).answer, str), knobs
 
 
 @every
 def test_a_question_longer_than_the_context_is_cut_and_counted(entry: Method) -> None:
     ground, target = runtime()
     target.context_tokens = 3000
-    said = entry.build(ground)(question="What is it? " + "word " * 9000)
-    assert isinstance(said.answer, str)
-    assert said.counters["trimmed"] >= 1
+    prediction = entry.build(ground)(question="What is it? " + "word " * 9000)
+    assert isinstance(prediction.answer, str)
+    assert prediction.counters["trimmed"] >= 1
     for request in target.requests:
         assert sum(len(m.content.split()) for m in request.messages) <= 3000
 
@@ -121,7 +121,7 @@ def test_a_prompt_too_long_without_its_inputs_is_refused_in_a_sentence(entry: Me
 
 @every
 def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Method, tmp_path: Path) -> None:
-    program, _ = made(entry)
+    program, _ = build_program(entry)
     named = dict(program.named_predictors())
     assert named
     assert all(isinstance(predictor, RagPredict) for predictor in named.values())
@@ -129,7 +129,7 @@ def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Meth
         demo = dict.fromkeys(predictor.signature.fields, "x")
         predictor.demos = [demo]
     program.save(tmp_path / "state.json")
-    twin, _ = made(entry)
+    twin, _ = build_program(entry)
     twin.load(tmp_path / "state.json")
     for name, predictor in twin.named_predictors():
         assert [dict(demo) for demo in predictor.demos] == [dict(demo) for demo in named[name].demos]
@@ -146,7 +146,7 @@ def test_threads_of_dspy_evaluate_and_bootstrapping_pick_the_same_demonstrations
 
     picked = []
     for _ in range(2):
-        program, _ = made(entry)
+        program, _ = build_program(entry)
         score = dspy.Evaluate(devset=examples, metric=fine, num_threads=8, display_progress=False)(program)
         assert score.score == 100
         boot = dspy.BootstrapFewShot(metric=fine, max_bootstrapped_demos=2, max_labeled_demos=0)

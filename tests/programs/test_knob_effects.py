@@ -19,10 +19,10 @@ from ragc.records import Hit, Passage
 from ragc.signatures.answer import INVALID
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import Filling, ListSource, ScriptedTarget, ends
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget, ends
 
 
-def varied(request: ChatRequest) -> Reply:
+def vary_reply(request: ChatRequest) -> Reply:
     """One answer to most prompts, another to some, which is graded better wherever it is graded.
 
     The tokens of a reply are less and less likely.
@@ -38,11 +38,11 @@ def varied(request: ChatRequest) -> Reply:
         "action_input": f"thing {zlib.crc32(text.encode()) % 97}",
         "sentence": "Thing 3 is red and was made in a far town a long time ago.",
     }
-    said = Filling(fields=fields)(request).text
-    parts = [said[at : at + 3] for at in range(0, len(said), 3)]
+    reply_text = SchemaReplies(fields=fields)(request).text
+    parts = [reply_text[at : at + 3] for at in range(0, len(reply_text), 3)]
     base = -0.05 if some else -0.1
-    drawn = tuple(TokenLogprob(part, base * (1 + at % 40)) for at, part in enumerate(parts))
-    return Reply(said, logprobs=drawn if request.logprobs else ())
+    tokens = tuple(TokenLogprob(part, base * (1 + at % 40)) for at, part in enumerate(parts))
+    return Reply(reply_text, logprobs=tokens if request.logprobs else ())
 
 
 QUESTION = "What is the colour of thing 3?"
@@ -65,19 +65,19 @@ LABELS = [
 """Train questions, half of them unlike the one that is asked."""
 
 REPLIES: dict[str, Callable[[ChatRequest], Reply]] = {
-    "plain": Filling(),
-    "unsure": Filling(logprob=-3.0),
-    "last": Filling(last=True),
-    "last and full": Filling(last=True, full=True, logprob=-3.0),
-    "words of the question": Filling(text="colour of thing 3"),
-    "varied": varied,
-    "web": Filling(fields={"action": "web", "answer": ""}),
-    "later documents": Filling(fields={"ids": [[9]], "sufficient": "NO"}),
-    "never done": Filling(fields={"answer": "", "sufficient": "NO", "known": "no", "confidence": 50}),
+    "plain": SchemaReplies(),
+    "unsure": SchemaReplies(logprob=-3.0),
+    "last": SchemaReplies(last=True),
+    "last and full": SchemaReplies(last=True, full=True, logprob=-3.0),
+    "words of the question": SchemaReplies(text="colour of thing 3"),
+    "varied": vary_reply,
+    "web": SchemaReplies(fields={"action": "web", "answer": ""}),
+    "later documents": SchemaReplies(fields={"ids": [[9]], "sufficient": "NO"}),
+    "never done": SchemaReplies(fields={"answer": "", "sufficient": "NO", "known": "no", "confidence": 50}),
 }
 
 
-class Asked(ListSource):
+class QuerySource(ListSource):
     """Finds other passages for another query, and draws others with another seed."""
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -94,9 +94,11 @@ def behaviour(
 ) -> str:
     """All that a question leads to: requests, searches, answer and passages."""
     target = ScriptedTarget(reply, context_tokens=9000)
-    names = {"local", "web", *entry.sources, *entry.may_use}
+    names = {"local", "web", *entry.sources, *entry.optional_sources}
     roles: Any = {role: ScriptedTarget(reply, context_tokens=9000) for role in ("proxy", "judge", "teacher")}
-    sources = {name: Asked([Passage(f"{name}{p.id}", p.title, p.text) for p in FOUND]) for name in names}
+    sources = {
+        name: QuerySource([Passage(f"{name}{p.id}", p.title, p.text) for p in FOUND]) for name in names
+    }
     program = entry.build(Runtime({"main": target, **roles}, sources, store=CallStore(None)), dict(knobs))
     for predictor in program.predictors():
         demo = dict.fromkeys(predictor.signature.fields, "x")
@@ -104,11 +106,13 @@ def behaviour(
         predictor.demos = [*[demo] * 16, last]
     if labelled:
         program.learned = {"labels": LABELS}
-    said = program(question=QUESTION, sub_questions=["Which thing is red?"])
+    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"])
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
-    searches = [[e.source, e.query, e.k] for e in said.trace if isinstance(e, Search)]
+    searches = [[e.source, e.query, e.k] for e in prediction.trace if isinstance(e, Search)]
     cuts = [source.cut for source in sources.values()]
-    return json.dumps([sorted(requests), searches, said.answer, [p.id for p in said.passages], cuts])
+    return json.dumps(
+        [sorted(requests), searches, prediction.answer, [p.id for p in prediction.passages], cuts]
+    )
 
 
 def effective(entry: Method, knob: Knob) -> bool:
@@ -137,7 +141,7 @@ def effective(entry: Method, knob: Knob) -> bool:
     return False
 
 
-CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.declared()]
+CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.list_knobs()]
 
 
 @pytest.mark.parametrize(("entry", "knob"), CASES, ids=lambda value: getattr(value, "id", "") or value.name)

@@ -19,7 +19,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Gate, Search
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 QUESTION = "What is the colour of thing 3?"
 FOUND = [Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red.") for i in range(30)]
@@ -48,7 +48,7 @@ REACHED: dict[str, Mapping[str, Value]] = {
 GRADED = {"crag": {"grade": {"points": 40}}}
 """What some fields of one method say, as other methods have fields of the same names."""
 
-CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.declared() if knob.threshold]
+CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.list_knobs() if knob.threshold]
 
 
 def needed(entry: Method, knob: Knob) -> dict[str, Value]:
@@ -65,15 +65,15 @@ def needed(entry: Method, knob: Knob) -> dict[str, Value]:
 def run(entry: Method, values: Mapping[str, Value]) -> tuple[list[Gate], str]:
     """The gates that one question passed through, and all else that it led to."""
     fields = json.loads(json.dumps({**SAID, **GRADED.get(entry.id, {})}))  # lists are used up
-    target = ScriptedTarget(Filling(fields=fields, logprob=-0.9))
-    names = {"local", "web", *entry.sources, *entry.may_use}
+    target = ScriptedTarget(SchemaReplies(fields=fields, logprob=-0.9))
+    names = {"local", "web", *entry.sources, *entry.optional_sources}
     sources = {name: ListSource([replace(p, id=f"{name} {p.id}") for p in FOUND]) for name in names}
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-    said = entry.build(Runtime(roles, sources, store=CallStore(None)), values)(question=QUESTION)
-    events = [e.to_json() for e in said.trace if isinstance(e, Call | Search)]
+    prediction = entry.build(Runtime(roles, sources, store=CallStore(None)), values)(question=QUESTION)
+    events = [e.to_json() for e in prediction.trace if isinstance(e, Call | Search)]
     for event in events:
         del event["at"]
-    return [e for e in said.trace if isinstance(e, Gate)], json.dumps(events)
+    return [e for e in prediction.trace if isinstance(e, Gate)], json.dumps(events)
 
 
 def test_every_number_that_is_compared_with_a_score_is_declared_a_threshold() -> None:
@@ -106,22 +106,22 @@ def test_a_threshold_on_either_side_of_the_recorded_score_takes_another_way(
     below, above = (int(score), int(score) + 1) if whole else (score - 1e-4, score + 1e-4)
     passed, way = run(entry, {**others, knob.name: below})
     missed, other = run(entry, {**others, knob.name: above})
-    first = [next(gate for gate in found if gate.knob == knob.name) for found in (passed, missed)]
+    first = [next(gate for gate in gate_events if gate.knob == knob.name) for gate_events in (passed, missed)]
     assert [(gate.score, gate.passed) for gate in first] == [(score, True), (score, False)]
     assert way != other
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 def test_only_thresholds_are_gates(entry: Method) -> None:
-    declared = {knob.name for knob in entry.knobs.declared() if knob.threshold}
+    declared = {knob.name for knob in entry.knobs.list_knobs() if knob.threshold}
     assert {gate.knob for gate in run(entry, {})[0]} <= declared
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1))
 def test_a_score_is_recorded_as_it_was_compared(score: float, threshold: float) -> None:
     with trace.recording() as seen:
-        reached = gates.reaches("tau", score, threshold)
-        above = gates.exceeds("tau", score, threshold)
+        reached = gates.at_least("tau", score, threshold)
+        above = gates.above("tau", score, threshold)
     one, two = seen.events
     assert isinstance(one, Gate)
     assert isinstance(two, Gate)
@@ -132,8 +132,8 @@ def test_a_score_is_recorded_as_it_was_compared(score: float, threshold: float) 
 
 
 def test_a_score_that_is_the_threshold_reaches_it_and_steps_that_were_added_up_are_no_more() -> None:
-    assert gates.reaches("tau", 0.3, 0.1 + 0.2)
-    assert not gates.exceeds("tau", 0.3, 0.1 + 0.2)
+    assert gates.at_least("tau", 0.3, 0.1 + 0.2)
+    assert not gates.above("tau", 0.3, 0.1 + 0.2)
 
 
 def test_a_trace_tells_which_way_a_gate_went() -> None:

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.knobs import LAYOUTS
-from ragc.prompts.load import ImportedPrompt, imported
+from ragc.prompts.load import ImportedPrompt, import_prompt
 from tests.examples import examples
-from tests.exports.common import CALM, made, with_demos
+from tests.exports.common import CALM, build_program, with_demos
 
 FORMATS = ("jinja2", "openai-json")
 DEMO = {"question": "Who wrote it?", "passages": ["One.", "Two [2] and\n[7] more."], "answer": "Ann"}
@@ -27,16 +27,16 @@ DEMO = {"question": "Who wrote it?", "passages": ["One.", "Two [2] and\n[7] more
 
 def read(folder: Path, files: Any, name: str) -> ImportedPrompt:
     (folder / name).write_bytes(files[name])
-    return imported(folder / name)
+    return import_prompt(folder / name)
 
 
-def written(folder: Path, said: Any, name: str = "own.json") -> ImportedPrompt:
-    (folder / name).write_text(said if isinstance(said, str) else json.dumps(said), "utf-8")
-    return imported(folder / name)
+def import_text(folder: Path, content: Any, name: str = "own.json") -> ImportedPrompt:
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return import_prompt(folder / name)
 
 
 def answering(**knobs: Any) -> RagProgram:
-    return made(method("vanilla"), **knobs)
+    return build_program(method("vanilla"), **knobs)
 
 
 def answer(program: RagProgram) -> Any:
@@ -51,25 +51,25 @@ def test_an_export_comes_back_as_the_same_bytes(
     id: str, format: str, data: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     knobs = {"layout": data.draw(st.sampled_from(LAYOUTS)), "icl_n": 3, "temperature": 0.5}
-    before = exported(with_demos(made(method(id), **knobs), data))
+    before = derive_export(with_demos(build_program(method(id), **knobs), data))
     files, folder = format_of(format).files(before), tmp_path_factory.mktemp("export")
-    again = made(method(id), **knobs)
+    again = build_program(method(id), **knobs)
     for prompt in before:
-        found = read(folder, files, f"{prompt.name}{format_of(format).suffix}")
-        assert (found.exported, found.left) == (True, ())
-        assert found.sampling.temperature == prompt.sampling.temperature
-        found.apply(again, prompt.name)
-    assert format_of(format).files(exported(again)) == files
+        imported_prompt = read(folder, files, f"{prompt.name}{format_of(format).suffix}")
+        assert (imported_prompt.exported, imported_prompt.left) == (True, ())
+        assert imported_prompt.sampling.temperature == prompt.sampling.temperature
+        imported_prompt.apply(again, prompt.name)
+    assert format_of(format).files(derive_export(again)) == files
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 def test_the_signature_of_an_export_asks_for_the_same_replies(entry: Method, tmp_path: Path) -> None:
-    program = exported(made(entry))
+    program = derive_export(build_program(entry))
     files = format_of("openai-json").files(program)
     for prompt in program:
-        found = read(tmp_path, files, f"{prompt.name}.openai.json")
-        assert found.inputs == prompt.inputs
-        signature = found.signature()
+        imported_prompt = read(tmp_path, files, f"{prompt.name}.openai.json")
+        assert imported_prompt.inputs == prompt.inputs
+        signature = imported_prompt.signature()
         assert list(signature.input_fields) == [one.name for one in prompt.inputs]
         assert reply_schema(signature) == prompt.output_schema
 
@@ -80,15 +80,15 @@ def test_an_export_that_somebody_edited_is_read_as_it_stands(format: str, tmp_pa
     answer(program).signature = answer(program).signature.with_instructions("Say so.")
     answer(program).demos = [DEMO]
     name = f"answer{format_of(format).suffix}"
-    file = format_of(format).files(exported(program))[name]
+    file = format_of(format).files(derive_export(program))[name]
     (tmp_path / name).write_bytes(file.replace(b"Say so.", b"Say it shortly."))
-    found = imported(tmp_path / name)
-    assert (found.instructions, found.demos) == ("Say it shortly.", (DEMO,))
-    assert "changed after the export" in found.left[0]
+    imported_prompt = import_prompt(tmp_path / name)
+    assert (imported_prompt.instructions, imported_prompt.demos) == ("Say it shortly.", (DEMO,))
+    assert "changed after the export" in imported_prompt.left[0]
     other = answering(icl_n=2)
-    found.apply(other, "answer")
+    imported_prompt.apply(other, "answer")
     answer(program).signature = answer(program).signature.with_instructions("Say it shortly.")
-    assert [p.messages for p in exported(other)] == [p.messages for p in exported(program)]
+    assert [p.messages for p in derive_export(other)] == [p.messages for p in derive_export(program)]
 
 
 ASK = "Context:\n{{passages}}\n\nQuestion: {{ question }}"
@@ -107,22 +107,26 @@ def test_a_hand_written_array_gives_fields_instructions_and_demonstrations(
     bare: bool, tmp_path: Path
 ) -> None:
     more = {"messages": HAND, "temperature": 0.3, "max_completion_tokens": 9, "stop": "END"}
-    found = written(tmp_path, HAND if bare else more)
-    assert found.instructions == "You answer from the passages."
-    assert [one.name for one in found.inputs] == ["passages", "question"]
-    assert [one.name for one in found.outputs] == ["answer"]
-    shown = {"passages": "[1] Bees fly.\n[2] Ants walk.", "question": "What flies?", "answer": "Bees"}
-    assert found.demos == (shown,)
-    assert len(found.left) == 1
-    assert "How are you?" in found.left[0]
-    asked = found.sampling
-    assert (asked.temperature, asked.max_tokens, asked.stop) == ((0, 256, ()) if bare else (0.3, 9, ("END",)))
+    imported_prompt = import_text(tmp_path, HAND if bare else more)
+    assert imported_prompt.instructions == "You answer from the passages."
+    assert [one.name for one in imported_prompt.inputs] == ["passages", "question"]
+    assert [one.name for one in imported_prompt.outputs] == ["answer"]
+    demo = {"passages": "[1] Bees fly.\n[2] Ants walk.", "question": "What flies?", "answer": "Bees"}
+    assert imported_prompt.demos == (demo,)
+    assert len(imported_prompt.left) == 1
+    assert "How are you?" in imported_prompt.left[0]
+    sampling = imported_prompt.sampling
+    assert (sampling.temperature, sampling.max_tokens, sampling.stop) == (
+        (0, 256, ()) if bare else (0.3, 9, ("END",))
+    )
 
 
 def test_what_a_last_message_says_beside_its_inputs_is_kept_as_instructions(tmp_path: Path) -> None:
-    found = written(tmp_path, [HAND[0], {"role": "user", "content": f"{ASK}\nBe brief.\nAnswer:"}])
-    assert found.instructions == "You answer from the passages.\nBe brief."
-    inline = written(tmp_path, "Translate {{ text }} to {{ language }}.\n\nAnswer:", "own.jinja")
+    imported_prompt = import_text(
+        tmp_path, [HAND[0], {"role": "user", "content": f"{ASK}\nBe brief.\nAnswer:"}]
+    )
+    assert imported_prompt.instructions == "You answer from the passages.\nBe brief."
+    inline = import_text(tmp_path, "Translate {{ text }} to {{ language }}.\n\nAnswer:", "own.jinja")
     assert inline.instructions == "Translate `text` to `language`."
     assert [one.name for one in inline.inputs] == ["text", "language"]
 
@@ -132,33 +136,33 @@ def test_a_text_template_gives_lists_and_conditions(tmp_path: Path) -> None:
         "Use the passages.\nPassages:\n{% for p in passages %}[{{ loop.index }}] {{ p }}\n{% endfor %}"
         "{% if hint %}Hint: {{ hint|trim }}\n{% endif %}Question: {{ question }}\n"
     )
-    found = written(tmp_path, text, "own.j2")
-    told = [(one.name, one.many) for one in found.inputs]
-    assert told == [("passages", True), ("hint", False), ("question", False)]
-    assert found.instructions == "Use the passages."
-    assert [said.split(" ")[1] for said in found.left[:2]] == ["condition", "filter"]
+    imported_prompt = import_text(tmp_path, text, "own.j2")
+    fields = [(one.name, one.many) for one in imported_prompt.inputs]
+    assert fields == [("passages", True), ("hint", False), ("question", False)]
+    assert imported_prompt.instructions == "Use the passages."
+    assert [note.split(" ")[1] for note in imported_prompt.left[:2]] == ["condition", "filter"]
 
 
 def test_a_hand_written_prompt_starts_a_program(tmp_path: Path) -> None:
-    found = written(tmp_path, HAND)
+    imported_prompt = import_text(tmp_path, HAND)
     program = answering(icl_n=1)
-    found.apply(program, "answer")
-    (prompt,) = exported(program)
+    imported_prompt.apply(program, "answer")
+    (prompt,) = derive_export(program)
     assert (prompt.instructions, prompt.demos) == ("You answer from the passages.", 1)
     with pytest.raises(UsageError, match="1 demonstrations and the program shows 0; set the knob icl_n to 1"):
-        found.apply(answering(icl_n=0), "answer")
+        imported_prompt.apply(answering(icl_n=0), "answer")
     with pytest.raises(UnknownName, match="'reply'"):
-        found.apply(program, "reply")
+        imported_prompt.apply(program, "reply")
 
 
 def test_other_fields_are_named(tmp_path: Path) -> None:
-    found = written(tmp_path, "Question: {{ q }}", "own.jinja")
+    imported_prompt = import_text(tmp_path, "Question: {{ q }}", "own.jinja")
     with pytest.raises(UsageError, match="its inputs are q, wanted are passages, question"):
-        found.apply(answering(), "answer")
+        imported_prompt.apply(answering(), "answer")
     schema = {"json_schema": {"schema": {"properties": {"reply": {"type": "string"}}}}}
     both = {"messages": [{"role": "user", "content": ASK}], "response_format": schema}
     with pytest.raises(UsageError, match="its outputs are reply, wanted are answer"):
-        written(tmp_path, both).apply(answering(), "answer")
+        import_text(tmp_path, both).apply(answering(), "answer")
 
 
 USER = {"role": "user", "content": "{{ question }}"}
@@ -169,7 +173,7 @@ def user(content: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("content", "wrong"),
     [
         ("{", "it is no JSON"),
         ({}, "it holds no messages"),
@@ -190,15 +194,15 @@ def user(content: str) -> list[dict[str, str]]:
         ),
     ],
 )
-def test_what_is_no_prompt_is_told_in_one_sentence(said: Any, wrong: str, tmp_path: Path) -> None:
+def test_what_is_no_prompt_is_told_in_one_sentence(content: Any, wrong: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=wrong) as error:
-        written(tmp_path, said)
+        import_text(tmp_path, content)
     assert "own.json" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_other_formats_and_missing_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="jinja2, openai-json"):
-        imported(tmp_path / "x.json", format="baml")
+        import_prompt(tmp_path / "x.json", format="baml")
     with pytest.raises(DataError, match="cannot be read"):
-        imported(tmp_path / "x.json")
+        import_prompt(tmp_path / "x.json")

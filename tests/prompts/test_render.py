@@ -11,16 +11,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.exports.derive import exported, prompt_of
+from ragc.exports.derive import derive_export, prompt_of
 from ragc.programs import METHODS, Method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt
 from ragc.prompts.render import literal, render, template
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import cases, examples
-from tests.exports.common import CALM, inputs_for, made, sent, texts, value_of, with_demos
+from tests.exports.common import (
+    CALM,
+    build_program,
+    capture_messages,
+    inputs_for,
+    texts,
+    value_of,
+    with_demos,
+)
 
 slow = settings(max_examples=examples(4), suppress_health_check=CALM)
 
@@ -39,7 +47,7 @@ class Typed(dspy.Signature):
 
 
 def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
-    call = RagPredict(Typed, Runtime({"main": ScriptedTarget(Filling())}), layout=layout)
+    call = RagPredict(Typed, Runtime({"main": ScriptedTarget(SchemaReplies())}), layout=layout)
     return call, prompt_of("typed", call, "")
 
 
@@ -48,10 +56,10 @@ def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
 @slow
 @given(data=st.data())
 def test_every_prompt_of_every_method_is_what_is_sent(entry: Method, layout: str, data: Any) -> None:
-    program = with_demos(made(entry, layout=layout, icl_n=3), data)
-    for prompt in exported(program):
+    program = with_demos(build_program(entry, layout=layout, icl_n=3), data)
+    for prompt in derive_export(program):
         inputs = data.draw(inputs_for(prompt))
-        assert render(prompt, inputs) == sent(program, prompt.name, inputs)
+        assert render(prompt, inputs) == capture_messages(program, prompt.name, inputs)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -73,13 +81,13 @@ def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: 
 def test_fixed_text_is_itself_in_any_environment(
     parts: list[str], blocks: bool, strip: bool, keep: bool
 ) -> None:
-    kept = jinja2.Environment(
+    environment = jinja2.Environment(
         trim_blocks=blocks, lstrip_blocks=strip, keep_trailing_newline=keep, undefined=jinja2.StrictUndefined
     )
     block = "{% for item in given %}{{ item }}{% endfor %}"
     last = len(parts) - 1
     source = block.join(literal(t, after_block=i > 0, rest=i < last) for i, t in enumerate(parts))
-    assert kept.from_string(source).render(given=["x", "y"]) == "xy".join(parts)
+    assert environment.from_string(source).render(given=["x", "y"]) == "xy".join(parts)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -89,18 +97,18 @@ def test_a_plain_environment_renders_the_same(layout: str, data: Any) -> None:
     _, prompt = typed(layout)
     inputs = data.draw(inputs_for(prompt))
     plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made = [plain.from_string(template(prompt, message)).render(inputs) for message in prompt.messages]
-    assert made == [message.content for message in render(prompt, inputs)]
+    contents = [plain.from_string(template(prompt, message)).render(inputs) for message in prompt.messages]
+    assert contents == [message.content for message in render(prompt, inputs)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_echoed_question_stands_twice(layout: str) -> None:
-    program = made(METHODS[1], layout=layout, query_pos="both")
-    (prompt,) = exported(program)
+    program = build_program(METHODS[1], layout=layout, query_pos="both")
+    (prompt,) = derive_export(program)
     assert [one.name for one in prompt.inputs] == ["question", "passages"]
     inputs = {"question": "{{ q }}?", "passages": []}
     assert render(prompt, inputs)[-1].content.count("{{ q }}?") == 2
-    assert render(prompt, inputs) == sent(program, "answer", inputs)
+    assert render(prompt, inputs) == capture_messages(program, "answer", inputs)
 
 
 @given(data=st.data())
@@ -117,15 +125,15 @@ def test_inputs_of_another_type_are_refused_by_name(data: Any) -> None:
         render(prompt, inputs | {one.name: value})
 
 
-@pytest.mark.parametrize("given", [{}, {"question": "q", "passages": [], "more": ""}])
-def test_missing_and_unknown_inputs_are_refused(given: dict[str, Any]) -> None:
-    (prompt,) = exported(made(METHODS[1]))
+@pytest.mark.parametrize("inputs", [{}, {"question": "q", "passages": [], "more": ""}])
+def test_missing_and_unknown_inputs_are_refused(inputs: dict[str, Any]) -> None:
+    (prompt,) = derive_export(build_program(METHODS[1]))
     with pytest.raises(UsageError, match=r"has the inputs question, passages; found"):
-        render(prompt, given)
+        render(prompt, inputs)
 
 
 def test_a_number_that_json_cannot_hold_is_refused() -> None:
     _, prompt = typed("json")
-    given = {"question": "", "number": 1, "sure": True, "passages": [], "scores": [], "marks": []}
+    inputs = {"question": "", "number": 1, "sure": True, "passages": [], "scores": [], "marks": []}
     with pytest.raises(UsageError, match="'share' of 'typed' must be a number"):
-        render(prompt, given | {"share": float("nan")})
+        render(prompt, inputs | {"share": float("nan")})

@@ -160,7 +160,7 @@ def test_the_default_objective_is_the_first_metric_reported() -> None:
 
 def test_all_means_every_searched_knob_that_is_not_fixed() -> None:
     recipe = read(LEAST + '[knobs]\ntop_k = 4\n[search]\nknobs = "all"')
-    declared = method("vanilla").knobs.declared()
+    declared = method("vanilla").knobs.list_knobs()
     assert recipe.search.knobs == tuple(k.name for k in declared if k.searched and k.name != "top_k")
 
 
@@ -202,7 +202,7 @@ def test_embedded_weights_lead_from_the_recipe() -> None:
 
 
 def test_everything_wrong_is_said_at_once_in_the_order_of_lines() -> None:
-    found = problems(
+    messages = problems(
         """\
 program = "vanilla"
 seed = "seven"
@@ -222,9 +222,14 @@ top_k = [5, 2]
 report = ["em", "f2"]
 """
     )
-    assert [problem.split(":")[0] for problem in found] == [f"line {n}" for n in (1, 1, 2, 3, 8, 10, 13, 16)]
+    assert [problem.split(":")[0] for problem in messages] == [
+        f"line {n}" for n in (1, 1, 2, 3, 8, 10, 13, 16)
+    ]
     assert [
-        hint for problem in found for hint in ("'top_k'", "'trials'", "'seed'") if f"mean {hint}" in problem
+        hint
+        for problem in messages
+        for hint in ("'top_k'", "'trials'", "'seed'")
+        if f"mean {hint}" in problem
     ] == [
         "'seed'",
         "'top_k'",
@@ -233,7 +238,7 @@ report = ["em", "f2"]
 
 
 @pytest.mark.parametrize(
-    ("addition", "line", "said"),
+    ("addition", "line", "expected"),
     [
         ("[knobs]\ntop_k = 99", 9, "knob top_k must be between 1 and 20, found 99"),
         ("[knobs]\ntop_k = 2.5", 9, "knob top_k must be an integer"),
@@ -295,9 +300,9 @@ report = ["em", "f2"]
         ("[exports]\nto = 'baml'", 8, "unknown key 'exports' at the top"),
     ],
 )
-def test_each_problem_has_its_line(addition: str, line: int, said: str) -> None:
-    found = problems(LEAST + addition)
-    assert any(problem.startswith(f"line {line}: ") and said in problem for problem in found), found
+def test_each_problem_has_its_line(addition: str, line: int, expected: str) -> None:
+    messages = problems(LEAST + addition)
+    assert any(problem.startswith(f"line {line}: ") and expected in problem for problem in messages), messages
 
 
 def test_a_sound_recipe_has_one_problem_only_when_one_thing_is_wrong() -> None:
@@ -305,8 +310,8 @@ def test_a_sound_recipe_has_one_problem_only_when_one_thing_is_wrong() -> None:
 
 
 def test_roles_that_the_program_needs_are_asked_for() -> None:
-    found = problems('seed = 1\nprogram = "vanilla"')
-    assert [f.split(";")[0] for f in found] == [
+    messages = problems('seed = 1\nprogram = "vanilla"')
+    assert [f.split(";")[0] for f in messages] == [
         "line 2: program 'vanilla' needs [targets.main]",
         "line 2: program 'vanilla' needs [sources.local]",
     ]
@@ -340,8 +345,8 @@ def test_missing_files_are_named_with_the_nearest_one(folder: Path) -> None:
     ],
 )
 def test_text_that_is_not_toml_is_refused_with_its_line(text: str, line: int) -> None:
-    (found,) = problems(text)
-    assert found.startswith(f"line {line}: this is not TOML: ")
+    (message,) = problems(text)
+    assert message.startswith(f"line {line}: this is not TOML: ")
 
 
 def test_files_that_cannot_be_read(folder: Path) -> None:
@@ -372,7 +377,7 @@ def test_overrides_are_toml_values_or_plain_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "expected"),
     [
         ("search.trails=3", "unknown key 'trails' in [search]. Did you mean 'trials'?"),
         ("seed=-1", "seed must be an integer between"),
@@ -386,18 +391,18 @@ def test_overrides_are_toml_values_or_plain_text() -> None:
         ("sources.local.corpus=''", "a text that is not empty"),
     ],
 )
-def test_problems_of_overrides_name_the_override(override: str, said: str) -> None:
-    (found,) = problems(LEAST, override)
-    assert found.startswith(f"--set {override}: ")
-    assert said in found
+def test_problems_of_overrides_name_the_override(override: str, expected: str) -> None:
+    (message,) = problems(LEAST, override)
+    assert message.startswith(f"--set {override}: ")
+    assert expected in message
 
 
 def test_an_override_replaces_what_stands_in_the_file() -> None:
     broken = LEAST + "[search]\ntrials = 0\n"
     assert read(broken, "search.trials=3").search.trials == 3
     assert read(broken, "search={}").search.trials == 30
-    (found,) = problems(broken, "search.trials=0", "search.trials=-1")
-    assert found.startswith("--set search.trials=-1: ")
+    (message,) = problems(broken, "search.trials=0", "search.trials=-1")
+    assert message.startswith("--set search.trials=-1: ")
 
 
 def test_a_value_with_a_line_break_stays_one_value() -> None:
@@ -460,7 +465,7 @@ def ranges(knob: Knob) -> st.SearchStrategy[tuple[Any, ...]]:
 @st.composite
 def recipes(draw: st.DrawFn) -> Recipe:
     chosen = draw(st.sampled_from(METHODS))
-    declared = chosen.knobs.declared()
+    declared = chosen.knobs.list_knobs()
     uses = {knob.name: draw(st.sampled_from(["left", "fixed", "searched", "ranged"])) for knob in declared}
     objectives = draw(
         st.lists(st.sampled_from(["em", "f1", "-tokens", "recall@5"]), min_size=1, unique=True).map(tuple)
@@ -521,16 +526,16 @@ tables = st.dictionaries(names, jsons, max_size=4)
 def places(value: object, keys: Keys = ()) -> set[Keys]:
     """The way to everything inside `value`."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {keys} - {()} | {place for name, item in inner for place in places(item, (*keys, name))}
+    return {keys} - {()} | {path for name, item in inner for path in places(item, (*keys, name))}
 
 
 @given(tables, tables)
 def test_every_key_and_item_of_a_document_has_its_line(top: dict[str, Any], inner: dict[str, Any]) -> None:
     rows = document({(): top, ("a # table", "c"): {**inner, "end": 1}}).split("\n")
     text = "# [x] = {\n" + "\n".join(f"{row}  # ]\n" for row in rows)
-    found = locate(text)
-    assert set(found) == places(tomllib.loads(text))
-    for keys, line in found.items():
+    lines = locate(text)
+    assert set(lines) == places(tomllib.loads(text))
+    for keys, line in lines.items():
         depth = 2 if len(keys) > 2 and keys[0] == "a # table" else 0
         assert keys[depth] in tomllib.loads(text.split("\n")[line - 1])
 
@@ -580,7 +585,7 @@ l = { m = [1,
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (
             "program = vanilla",
@@ -598,8 +603,8 @@ l = { m = [1,
         ("a = 1 2", "line 1: this is not TOML: expected newline"),
     ],
 )
-def test_a_text_without_quotes_is_named_as_such(text: str, said: str) -> None:
-    with pytest.raises(RecipeError, match=said):
+def test_a_text_without_quotes_is_named_as_such(text: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=expected):
         parse(text)
 
 

@@ -64,9 +64,11 @@ class Ended:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "RAGC_DEBUG")}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "RAGC_DEBUG")
+    }
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return kept | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": path} | more
+    return inherited | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": path} | more
 
 
 def command(*arguments: str | bytes, unprivileged: bool = False) -> list[str | bytes]:
@@ -112,16 +114,16 @@ def prepared(folder: Path, server: Loopback) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes | str]:
     """Every file by relative path, links and other things by what they are."""
-    found: dict[str, bytes | str] = {}
+    entries: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found[name] = f"link to {path.readlink()}"
+            entries[name] = f"link to {path.readlink()}"
         elif path.is_file():
-            found[name] = path.read_bytes()
+            entries[name] = path.read_bytes()
         elif not path.is_dir():
-            found[name] = f"mode {path.stat().st_mode:o}"
-    return found
+            entries[name] = f"mode {path.stat().st_mode:o}"
+    return entries
 
 
 def needs_privileges_dropped() -> pytest.MarkDecorator:

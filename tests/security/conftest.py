@@ -11,5 +11,5 @@ from experiments.benchmarks.serving.loopback import Loopback
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Loopback]:
-    with Loopback(latency_s=0.001) as made:
-        yield made
+    with Loopback(latency_s=0.001) as endpoint:
+        yield endpoint

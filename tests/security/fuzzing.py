@@ -135,11 +135,11 @@ class Warden:
 
     def _check(self, event: str, path: str | bytes) -> None:
         try:
-            place = os.path.join(os.path.realpath(os.path.dirname(os.fsdecode(path))), "")  # noqa: PTH118, PTH120
+            parent = os.path.join(os.path.realpath(os.path.dirname(os.fsdecode(path))), "")  # noqa: PTH118, PTH120
         except ValueError:
             return  # a NUL: the system call refuses it
-        if not place.startswith((self.folder + os.sep, "/dev/", "/proc/self/")):
-            raise Refused(13, f"the warden keeps {place}: {event}")
+        if not parent.startswith((self.folder + os.sep, "/dev/", "/proc/self/")):
+            raise Refused(13, f"the warden keeps {parent}: {event}")
 
 
 def completion(text: str) -> bytes:

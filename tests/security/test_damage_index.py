@@ -115,10 +115,10 @@ def flip(file: Path, pick: random.Random) -> None:
 
 def outcome(make: Open, file: Path, home: Path, right: list[tuple[Hit, ...]]) -> str:
     try:
-        found = answers(make, file, home)
+        hits = answers(make, file, home)
     except SourceError as error:
         return "refused" if "\n" not in str(error) else "more than a sentence"
-    assert found == right, "a wrong answer in silence"
+    assert hits == right, "a wrong answer in silence"
     return "right"
 
 
@@ -194,10 +194,10 @@ def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) 
     other = index_cache.open_or_build("toy", "c1", {"k": 2}, build("other"), home=tmp_path)
     shutil.rmtree(one.path)
     shutil.copytree(other.path, one.path)
-    told = Notes()
-    again = index_cache.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=told)
+    progress = Notes()
+    again = index_cache.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=progress)
     assert (again.built, (again.path / "f").read_text()) == (True, "one")
-    assert [note for note in told.notes if "damaged" in note and "built anew" in note]
+    assert [note for note in progress.notes if "damaged" in note and "built anew" in note]
 
 
 def test_rot_that_leaves_no_trace_in_times_is_found_by_reading_whole(

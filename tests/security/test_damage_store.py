@@ -46,10 +46,10 @@ def copies(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def fresh(whole: Path, place: Path) -> Path:
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(whole, place)
-    return place
+def fresh(whole: Path, destination: Path) -> Path:
+    shutil.rmtree(destination, ignore_errors=True)
+    shutil.copytree(whole, destination)
+    return destination
 
 
 def outcome(folder: Path) -> str:
@@ -58,14 +58,14 @@ def outcome(folder: Path) -> str:
         store = CallStore(folder)
     except StoreError as error:
         return sentence(error)
-    asked = []
+    missed_keys = []
 
     async def answer(key: str) -> tuple[str, bool]:
         async def call() -> str:
-            asked.append(key)
+            missed_keys.append(key)
             return REPLIES[key]
 
-        return await store.fetch(key, call)
+        return await store.get_or_call(key, call)
 
     try:
         for key, text in REPLIES.items():
@@ -75,14 +75,14 @@ def outcome(folder: Path) -> str:
         return sentence(error)
     finally:
         store.close()
-    return "asked again" if asked else "right"
+    return "asked again" if missed_keys else "right"
 
 
 def sentence(error: StoreError) -> str:
-    said = str(error)
-    assert "\n" not in said
-    assert said.endswith(".")
-    assert "call store at" in said
+    message = str(error)
+    assert "\n" not in message
+    assert message.endswith(".")
+    assert "call store at" in message
     return "refused"
 
 
@@ -103,8 +103,8 @@ def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> 
                 with rows:
                     rows.execute(change, (bytes(bad), key))
                 store = CallStore(folder)
-                found = [name for name in REPLIES if store.get(name) != REPLIES[name]]
-                assert [store.get(name) for name in found] == [None]
+                lost_keys = [name for name in REPLIES if store.get(name) != REPLIES[name]]
+                assert [store.get(name) for name in lost_keys] == [None]
                 store.put(key, text)
                 assert store.get(key) == text
                 store.close()
@@ -201,8 +201,8 @@ def test_an_audit_counts_damaged_rows_and_changes_nothing(whole: Path, copies: P
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
         rows.execute("UPDATE Cache SET value = value || ' ' WHERE rowid % 20 = 1")
     before, steps = (folder / "cache.db").read_bytes(), list[int]()
-    found = audit(folder, steps.append)
-    assert (found.rows, found.damaged, found.broken, sum(steps)) == (80, 4, "", 80)
+    report = audit(folder, steps.append)
+    assert (report.rows, report.damaged, report.broken, sum(steps)) == (80, 4, "", 80)
     assert (folder / "cache.db").read_bytes() == before
     (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
     assert audit(folder, steps.append).broken
@@ -226,5 +226,5 @@ def test_what_the_store_does_not_read_counts_as_damaged(whole: Path, copies: Pat
         rows.execute(f"UPDATE Cache SET {change}")
     store = CallStore(folder)
     assert not any(store.get(key) for key in REPLIES)
-    found = store.audit()
-    assert (found.rows, found.damaged) == (80, 80)
+    report = store.audit()
+    assert (report.rows, report.damaged) == (80, 80)

@@ -158,24 +158,24 @@ def test_a_flipped_bit_never_lowers_what_was_spent(tmp_path: Path) -> None:
     for _ in range(400):
         path.write_bytes(flipped(whole, pick))
         try:
-            found = FileLedger(path, Budget())
+            ledger = FileLedger(path, Budget())
         except StoreError as error:
             seen["refused" if re.search(r"damaged in line \d+.*--resume", str(error)) else "said else"] += 1
             continue
-        assert (found.calls, found.tokens, found.usd) == (20, 200, 10.0)
+        assert (ledger.calls, ledger.tokens, ledger.usd) == (20, 200, 10.0)
         seen["right"] += 1
     print(dict(seen))
     assert seen["refused"] + seen["right"] == 400
 
 
-@pytest.mark.parametrize("kept", [1, 20, 60, 200])
+@pytest.mark.parametrize("length", [1, 20, 60, 200])
 def test_a_line_that_a_kill_cut_off_is_passed_over_and_what_follows_is_read(
-    tmp_path: Path, kept: int
+    tmp_path: Path, length: int
 ) -> None:
     path = tmp_path / "charges.jsonl"
     charged(path, 1)
     first, _ = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes((first + first)[: len(first) + min(kept, len(first) - 2)])
+    path.write_bytes((first + first)[: len(first) + min(length, len(first) - 2)])
     ledger = FileLedger(path, Budget())
     assert ledger.calls == 1
     ledger.settle("another", 5, 0.0)

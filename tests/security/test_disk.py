@@ -229,12 +229,12 @@ def test_no_home_at_all_is_one_sentence(tmp_path: Path) -> None:
     path.write_text(
         'program = "no_retrieval"\n[data]\ndataset = "pydocs"\ndev = 2\n[targets.main]\nkind = "embedded"\n'
     )
-    kept = environment(tmp_path)
-    del kept["RAGC_HOME"]
+    variables = environment(tmp_path)
+    del variables["RAGC_HOME"]
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
         cwd=tmp_path,
-        env=kept,
+        env=variables,
         capture_output=True,
         text=True,
         check=False,
@@ -257,9 +257,9 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", PLACES)
 def test_a_device_or_pipe_is_never_read_as_a_file(
-    place: str,
+    location: str,
     server: Loopback,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -267,11 +267,11 @@ def test_a_device_or_pipe_is_never_read_as_a_file(
 ) -> None:
     monkeypatch.chdir(prepared(tmp_path, server))
     os.mkfifo(tmp_path / "pipe")
-    if place == "exported":
+    if location == "exported":
         assert main(["compile", "recipe.toml", "--out", "out"]) == 0
     sent = server.log.requests
     for device in DEVICES:
-        status, err = ended_here(capsys, *(part.replace("DEVICE", device) for part in PLACES[place]))
+        status, err = ended_here(capsys, *(part.replace("DEVICE", device) for part in PLACES[location]))
         assert status in (1, 2), (device, err)
         assert server.log.requests == sent
 
@@ -329,9 +329,11 @@ def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Pat
             stderr=subprocess.PIPE,
             check=False,
         )
-    said = done.stderr.decode()
+    message = done.stderr.decode()
     assert done.returncode == 1
-    assert said == "ragc: Writing the result to stdout failed: No space left on device; free space there.\n"
+    assert (
+        message == "ragc: Writing the result to stdout failed: No space left on device; free space there.\n"
+    )
 
 
 def test_a_closed_stdout_and_a_reader_that_left(tmp_path: Path) -> None:
@@ -393,12 +395,12 @@ def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> No
 
 
 def test_a_target_that_fails_midway_leaves_no_noise(tmp_path: Path) -> None:
-    asked = 0
+    calls = 0
 
     def failing(body: Any) -> str:
-        nonlocal asked
-        asked += 1
-        if asked > 5:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
             raise RuntimeError("out of order")
         return reply(body)
 

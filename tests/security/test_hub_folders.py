@@ -19,22 +19,22 @@ SECRET = "the secret of this machine"
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
-    monkeypatch.setattr(found.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    return found
+    module = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    monkeypatch.setattr(module.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    return module
 
 
 @pytest.fixture
 def folder(library: Any, tmp_path: Path) -> Path:
     (tmp_path / "secret.jsonl").write_text(json.dumps({"text": SECRET}) + "\n")
-    made = tmp_path / "data" / "set"
-    made.mkdir(parents=True)
-    (made / "own.jsonl").write_text('{"text": "own"}\n')
-    return made
+    path = tmp_path / "data" / "set"
+    path.mkdir(parents=True)
+    (path / "own.jsonl").write_text('{"text": "own"}\n')
+    return path
 
 
 @pytest.fixture
-def asked() -> Iterator[tuple[str, list[str]]]:
+def forbidden_server() -> Iterator[tuple[str, list[str]]]:
     """A server that must not be asked, and the paths it was asked for."""
     paths: list[str] = []
 
@@ -89,9 +89,9 @@ def card(folder: Path, name: str, configs: Any) -> None:
     ],
 )
 def test_a_card_leads_to_no_file_outside(
-    folder: Path, asked: tuple[str, list[str]], path: str, name: str, options: str
+    folder: Path, forbidden_server: tuple[str, list[str]], path: str, name: str, options: str
 ) -> None:
-    url, paths = asked
+    url, paths = forbidden_server
     path = path.format(secret=folder.parents[1] / "secret.jsonl", url=url)
     card(
         folder,
@@ -148,7 +148,7 @@ def test_splits_of_save_to_disk_stay_within(library: Any, folder: Path, tmp_path
 def test_a_card_of_any_shape_is_one_sentence_or_read(folder: Path, text: str) -> None:
     (folder / "README.md").write_text(text)
     try:
-        found = [row.values["text"] for row in HubRows(f"hf:{folder}")]
+        texts = [row.values["text"] for row in HubRows(f"hf:{folder}")]
     except DataError as error:
-        found = [str(error)]
-    assert found == ["own"] or (len(found) == 1 and "\n" not in found[0])
+        texts = [str(error)]
+    assert texts == ["own"] or (len(texts) == 1 and "\n" not in texts[0])

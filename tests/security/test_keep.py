@@ -47,8 +47,8 @@ def run(folder: Path) -> Run:
 
 @pytest.fixture
 def server() -> Iterator[Loopback]:
-    with loopback() as made:
-        yield made
+    with loopback() as endpoint:
+        yield endpoint
 
 
 def holding(folder: Path, text: bytes) -> list[Path]:
@@ -58,12 +58,12 @@ def holding(folder: Path, text: bytes) -> list[Path]:
 
 def compiled_here(folder: Path, name: str, *sets: str) -> compiling.Compiled:
     """The recipe of `folder` compiled with the store that its `[study]` table asks for."""
-    found = recipes.load(folder / "recipe.toml", sets)
-    return compiling.compile(found, folder / name, targets={"main": ScriptedTarget(needs_demos)})
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    return compiling.compile(recipe, folder / name, targets={"main": ScriptedTarget(needs_demos)})
 
 
 def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
-    kept = compiled_here(folder, "kept")
+    with_store = compiled_here(folder, "kept")
     left = {path.name for path in (folder / "home").iterdir()}
     assert {"store", "studies"} <= left
     assert holding(folder / "home", b"I think it may be")
@@ -71,9 +71,9 @@ def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
     gone = compiled_here(folder, "gone", *NOT_KEPT)
     assert not holding(folder / "home", b"I think it may be")
     assert {path.name for path in (folder / "home").iterdir()} <= {"studies", "trusted"}
-    assert gone.program.state == kept.program.state
-    assert gone.test == kept.test
-    assert gone.counters["sent"] == kept.counters["sent"]
+    assert gone.program.state == with_store.program.state
+    assert gone.test == with_store.test
+    assert gone.counters["sent"] == with_store.counters["sent"]
     assert not study_directory(folder / "gone").exists()
     assert "keep = false" in load(folder / "gone").recipe
     assert "keep" not in load(folder / "kept").recipe
@@ -81,8 +81,8 @@ def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
 
 def test_the_budget_holds_and_equal_requests_are_sent_once(folder: Path) -> None:
     target = ScriptedTarget(needs_demos)
-    found = recipes.load(folder / "recipe.toml", (*NOT_KEPT, "budget.lm_calls=60"))
-    result = compiling.compile(found, folder / "out", targets={"main": target})
+    recipe = recipes.load(folder / "recipe.toml", (*NOT_KEPT, "budget.lm_calls=60"))
+    result = compiling.compile(recipe, folder / "out", targets={"main": target})
     assert result.counters["sent"] == len(target.requests) <= 60
     assert result.counters["replayed"] > 0
 
@@ -93,9 +93,9 @@ def test_an_error_of_the_run_leaves_nothing_either(folder: Path) -> None:
     def fails(request: object) -> dict[str, str]:
         raise TargetError("the model went away")
 
-    found = recipes.load(folder / "recipe.toml", NOT_KEPT)
+    recipe = recipes.load(folder / "recipe.toml", NOT_KEPT)
     with pytest.raises(TargetError):
-        compiling.compile(found, folder / "out", targets={"main": ScriptedTarget(fails)})
+        compiling.compile(recipe, folder / "out", targets={"main": ScriptedTarget(fails)})
     assert not study_directory(folder / "out").exists()
 
 
@@ -126,8 +126,8 @@ def test_an_optuna_study_on_disk_is_refused(folder: Path) -> None:
 
 
 def test_the_key_survives_being_written() -> None:
-    found = recipes.parse(f"{RECIPE}[study]\nkeep = false\n", files=False)
-    assert recipes.parse(found.to_toml(), files=False) == found
+    recipe = recipes.parse(f"{RECIPE}[study]\nkeep = false\n", files=False)
+    assert recipes.parse(recipe.to_toml(), files=False) == recipe
 
 
 def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, server: Loopback) -> None:
@@ -154,7 +154,7 @@ def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
     job = subprocess.Popen(
         command(*args), cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True
     )
-    while len(server.asked) < 40 and job.poll() is None:
+    while len(server.request_keys) < 40 and job.poll() is None:
         time.sleep(0.01)
     job.send_signal(signal.SIGINT)
     _, error = job.communicate(timeout=60)
@@ -180,11 +180,11 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
-    def kept() -> str:
+    def describe_home() -> str:
         return next(check.found for check in machine.examine() if check.id == "kept")
 
     home = folder / "home"
-    assert kept().startswith(f"{home}: ")
+    assert describe_home().startswith(f"{home}: ")
     (home / "studies" / "s-1").mkdir(parents=True)
     (home / "studies" / "s-1" / "study.log").write_bytes(b"x" * 3 * 2**20)
-    assert "studies 3.0 MiB" in kept()
+    assert "studies 3.0 MiB" in describe_home()

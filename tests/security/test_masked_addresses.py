@@ -58,10 +58,10 @@ def test_the_address_of_a_storage_that_cannot_be_used(
         begun(folder)("out")
     main.main(["study", "status", str(out)])
     shown = capsys.readouterr()
-    told = shown.out + shown.err + str(caught.value)
+    output = shown.out + shown.err + str(caught.value)
     assert "\n" not in str(caught.value)
-    assert "Traceback" not in told
-    assert SECRET not in told
+    assert "Traceback" not in output
+    assert SECRET not in output
     nowhere(study_directory(out))
 
 
@@ -76,10 +76,10 @@ def test_the_address_of_a_store_that_cannot_be_used(
     with pytest.raises(RagcError) as caught:
         SharedLedger(address, "study", Budget()).begin()
     shown = capsys.readouterr()
-    told = shown.out + shown.err + str(caught.value)
+    output = shown.out + shown.err + str(caught.value)
     assert code in (1, 2)
-    assert "Traceback" not in told
-    assert SECRET not in told.replace(f"{SECRET}x", "")
+    assert "Traceback" not in output
+    assert SECRET not in output.replace(f"{SECRET}x", "")
     nowhere(study_directory(folder / "out"))
 
 
@@ -134,6 +134,6 @@ def test_what_is_secret_in_an_address() -> None:
 
 
 def test_words_of_a_server_are_masked_by_the_same_rules() -> None:
-    told = redact("GET https://me:hunter22@h/v1?api-version=3&key=sesame failed")
-    assert told == "GET https://[redacted]@h/v1?api-version=3&key=[redacted] failed"
+    text = redact("GET https://me:hunter22@h/v1?api-version=3&key=sesame failed")
+    assert text == "GET https://[redacted]@h/v1?api-version=3&key=[redacted] failed"
     assert mask_addresses("see https://h/medium/@user?page=2") == "see https://h/medium/@user?page=2"

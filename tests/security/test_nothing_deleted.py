@@ -26,9 +26,9 @@ from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, cases
-from tests.exports.common import made
+from tests.exports.common import build_program
 from tests.optimizers.colours import Run, begun, written
 from tests.security.command_line import contents, prepared, ragc
 
@@ -47,9 +47,9 @@ def run_of(folder: Path) -> Run:
     store = CallStore(None)
 
     def go(out: Any, **more: Any) -> Any:
-        found = recipe.load(folder / "recipe.toml", (*SMALL, *more.pop("sets", ())))
-        target = more.pop("target", None) or ScriptedTarget(Filling())
-        return compiling.compile(found, out, store=store, targets={"main": target}, **more)
+        spec = recipe.load(folder / "recipe.toml", (*SMALL, *more.pop("sets", ())))
+        target = more.pop("target", None) or ScriptedTarget(SchemaReplies())
+        return compiling.compile(spec, out, store=store, targets={"main": target}, **more)
 
     return go
 
@@ -113,7 +113,7 @@ def test_a_file_that_a_person_changed_is_not_overwritten(run: Run, compiled: Pat
     text = (compiled / name).read_text()
     changed = text.replace("{", '{"mine": 1, ', 1) if name.endswith(".json") else f"{text}\n# mine\n"
     (compiled / name).write_text(changed)
-    target = ScriptedTarget(Filling())
+    target = ScriptedTarget(SchemaReplies())
     with pytest.raises(ArtefactError, match="was changed since ragc wrote it; move it away"):
         run(compiled, target=target)
     assert not target.requests
@@ -167,7 +167,7 @@ def write_to(out: Path, run: Run, force: bool | None) -> None:
     if force is None:
         run(out)
     else:
-        export(made(CRAG), "jinja2", out, force=force)
+        export(build_program(CRAG), "jinja2", out, force=force)
 
 
 @pytest.mark.parametrize("kind", OUTS)
@@ -179,7 +179,7 @@ def test_an_out_that_is_something_else_is_refused(kind: str, run: Run, tmp_path:
             _ = (
                 run(tmp_path / "out")
                 if force is None
-                else export(made(CRAG), "jinja2", tmp_path / "out", force=force)
+                else export(build_program(CRAG), "jinja2", tmp_path / "out", force=force)
             )
         assert contents(tmp_path) == before
 
@@ -240,35 +240,35 @@ def test_force_replaces_no_recipe_pipe_device_or_socket(tmp_path: Path) -> None:
         for name in (*names, "link"):
             for program in (VANILLA, CRAG):
                 with pytest.raises(UsageError, match="is no export, so it is not replaced"):
-                    export(made(program), "jinja2", tmp_path / name, force=True)
+                    export(build_program(program), "jinja2", tmp_path / name, force=True)
         assert contents(tmp_path) == before
 
 
 def test_force_replaces_exports_and_keeps_what_lies_among_them(tmp_path: Path) -> None:
     out, single = tmp_path / "out", tmp_path / "one.jinja.json"
-    export(made(CRAG), "jinja2", out)
+    export(build_program(CRAG), "jinja2", out)
     (out / "notes.txt").write_text("mine")
-    export(made(CRAG), "openai-json", out, force=True)
+    export(build_program(CRAG), "openai-json", out, force=True)
     assert (out / "notes.txt").read_text() == "mine"
     assert not list(out.glob("*.jinja.json"))
     with pytest.raises(UsageError, match=r"notes\.txt is not part of the export"):
-        export(made(VANILLA), "jinja2", out, force=True)
+        export(build_program(VANILLA), "jinja2", out, force=True)
     (out / "notes.txt").unlink()
-    assert check(made(CRAG), out) == "openai-json"
-    export(made(VANILLA), "jinja2", single)
-    export(made(VANILLA, temperature=0.5), "jinja2", single, force=True)
-    assert check(made(VANILLA, temperature=0.5), single) == "jinja2"
+    assert check(build_program(CRAG), out) == "openai-json"
+    export(build_program(VANILLA), "jinja2", single)
+    export(build_program(VANILLA, temperature=0.5), "jinja2", single, force=True)
+    assert check(build_program(VANILLA, temperature=0.5), single) == "jinja2"
     single.write_text(single.read_text() + "\n")
     with pytest.raises(UsageError, match="is no export"):
-        export(made(VANILLA), "jinja2", single, force=True)
+        export(build_program(VANILLA), "jinja2", single, force=True)
 
 
 def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
-    export(made(CRAG), "jinja2", tmp_path / "out")
+    export(build_program(CRAG), "jinja2", tmp_path / "out")
     readme = tmp_path / "out" / "README.md"
     readme.write_text(readme.read_text() + "\nmy remarks\n")
     with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
-        export(made(CRAG), "jinja2", tmp_path / "out", force=True)
+        export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
 
 
 def test_rows_replace_only_rows(server: Loopback, tmp_path: Path) -> None:
@@ -489,6 +489,6 @@ def act(run: Run, out: Path, draw: random.Random, start: bool = False) -> None:
         case 0:
             run(out, sets=(f"knobs.top_k={draw.randint(1, 9)}",))
         case 1:
-            export(made(CRAG), "jinja2", out, force=True)
+            export(build_program(CRAG), "jinja2", out, force=True)
         case _:
-            export(made(VANILLA), "jinja2", out, force=True)
+            export(build_program(VANILLA), "jinja2", out, force=True)

@@ -14,7 +14,7 @@ from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.errors import DataError, UsageError
 from ragc.prompts.files import DEEPEST, MOST_BYTES
-from ragc.prompts.load import imported
+from ragc.prompts.load import import_prompt
 
 RECIPE = """
 program = "vanilla"
@@ -129,8 +129,8 @@ HOSTILE: dict[str, str | bytes] = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    asked = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(asked) + "\n", "utf-8")
+    question = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
     (tmp_path / "corpus.jsonl").write_text('{"id": "d1", "title": "T", "text": "red"}\n', "utf-8")
     return tmp_path
 
@@ -182,9 +182,9 @@ def test_nesting_is_bounded_where_json_would_still_read_it(tmp_path: Path) -> No
         path.write_text(reply(schema), "utf-8")
         return path
 
-    imported(nested(DEEPEST - 10)).signature()
+    import_prompt(nested(DEEPEST - 10)).signature()
     with pytest.raises(DataError, match="nested deeper than 64 levels"):
-        imported(nested(DEEPEST))
+        import_prompt(nested(DEEPEST))
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,6 @@ def test_a_schema_that_is_none_gives_no_signature(schema: dict[str, Any], tmp_pa
     itself = {"$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}}}
     path.write_text(reply(schema, **itself), "utf-8")
     with pytest.raises(UsageError) as caught:
-        imported(path).signature()
+        import_prompt(path).signature()
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400

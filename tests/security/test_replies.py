@@ -45,7 +45,7 @@ from ragc.testing import ScriptedTarget
 from tests.examples import cases, examples
 from tests.targets.conftest import only_our_key
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import Answer, said, serving
+from tests.targets.fault_server import Answer, build_answer, serving
 
 __all__ = ["only_our_key"]
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
@@ -73,15 +73,15 @@ def saying(content: Any) -> dict[str, Any]:
     return choosing(message={"role": "assistant", "content": content})
 
 
-def asked(kind: str, answer: Answer, **options: Any) -> tuple[Reply, int]:
+def fetch_reply(kind: str, answer: Answer, **options: Any) -> tuple[Reply, int]:
     """The reply of a target of `kind` to whom a server always gives `answer`, and the tries that took."""
     with serving(lambda _: answer) as server:
         target = target_of(kind, server.url, Waits(), tries=2, **options)
         try:
-            return finished(target, target.complete(ASK)), len(server.asked)
+            return finished(target, target.complete(ASK)), len(server.prompts)
         except TargetUnavailable as error:
-            if len(server.asked) != 2 or "\n" in str(error) or len(str(error)) > 600:
-                raise AssertionError(f"no sentence after two tries, but {len(server.asked)}") from error
+            if len(server.prompts) != 2 or "\n" in str(error) or len(str(error)) > 600:
+                raise AssertionError(f"no sentence after two tries, but {len(server.prompts)}") from error
             raise
 
 
@@ -105,7 +105,7 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("body", cases(BROKEN, 8))
 def test_a_body_of_another_shape_is_tried_again_and_then_one_sentence(kind: str, body: str) -> None:
     try:
-        reply, _ = asked(kind, Answer(json.dumps(BROKEN[body]).encode()))
+        reply, _ = fetch_reply(kind, Answer(json.dumps(BROKEN[body]).encode()))
     except TargetUnavailable:
         return
     assert kind == "hosted"  # LiteLLM makes a text of some of them
@@ -136,7 +136,7 @@ def test_an_error_with_the_status_of_success_is_one_sentence(kind: str) -> None:
 )
 def test_bytes_that_are_no_json_are_tried_again_and_then_one_sentence(kind: str, body: bytes) -> None:
     with pytest.raises(TargetUnavailable, match="tried 2 times"):
-        asked(kind, Answer(body))
+        fetch_reply(kind, Answer(body))
 
 
 LIES: dict[str, Any] = {
@@ -167,17 +167,17 @@ LIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("usage", LIES.values(), ids=list(LIES))
 def test_usage_that_is_no_count_is_counted_here(usage: Any) -> None:
-    reply, tries = asked("vllm", Answer(json.dumps(completion(usage=usage)).encode()))
+    reply, tries = fetch_reply("vllm", Answer(json.dumps(completion(usage=usage)).encode()))
     assert (reply.text, tries) == ("Lima", 1)
     assert reply.usage in (Usage(20, 3), Usage(4, 1))  # what the server says, or a quarter of the characters
-    told = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    assert (reply.usage.prompt == 20) == (told == 20)
+    prompt_tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    assert (reply.usage.prompt == 20) == (prompt_tokens == 20)
 
 
 @pytest.mark.parametrize("usage", LIES.values(), ids=list(LIES))
 def test_usage_that_is_no_count_never_lowers_what_a_hosted_model_cost(usage: Any) -> None:
     try:
-        reply, _ = asked("hosted", Answer(json.dumps(completion(usage=usage)).encode()))
+        reply, _ = fetch_reply("hosted", Answer(json.dumps(completion(usage=usage)).encode()))
     except TargetUnavailable:
         return
     assert reply.text == "Lima"
@@ -187,10 +187,10 @@ def test_usage_that_is_no_count_never_lowers_what_a_hosted_model_cost(usage: Any
 
 def test_timings_and_text_in_parts_are_taken_as_far_as_they_make_sense() -> None:
     body = completion(timings=[1], usage={"prompt_tokens": 20, "completion_tokens": 3})
-    assert asked("vllm", Answer(json.dumps(body).encode()))[0].usage == Usage(20, 3)
+    assert fetch_reply("vllm", Answer(json.dumps(body).encode()))[0].usage == Usage(20, 3)
     parts = saying([{"type": "text", "text": "Li"}, "ma"])
-    assert asked("vllm", Answer(json.dumps(parts).encode()))[0].text == "Lima"
-    assert asked("vllm", Answer(json.dumps(saying(None)).encode()))[0].text == ""
+    assert fetch_reply("vllm", Answer(json.dumps(parts).encode()))[0].text == "Lima"
+    assert fetch_reply("vllm", Answer(json.dumps(saying(None)).encode()))[0].text == ""
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_half_a_surrogate_pair_is_replaced_and_can_be_stored(kind: str, tmp_path
     """Escaped in JSON it is ASCII on the wire, and no text that UTF-8 can hold."""
     body = json.dumps(saying("L\ud800ima \ud83d\ude00")).encode()
     try:
-        reply, _ = asked(kind, Answer(body))
+        reply, _ = fetch_reply(kind, Answer(body))
     except TargetUnavailable:
         assert kind == "hosted"
         return
@@ -246,17 +246,17 @@ JUNK = {
 @pytest.mark.parametrize("junk", JUNK.values(), ids=list(JUNK))
 def test_what_is_no_http_is_tried_again_and_then_one_sentence(kind: str, junk: bytes) -> None:
     with pytest.raises(TargetUnavailable, match="tried 2 times"):
-        asked(kind, Answer(junk, raw=True), restart_s=0.0)
+        fetch_reply(kind, Answer(junk, raw=True), restart_s=0.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_takes_no_prompt_and_no_key_elsewhere(kind: str, status: int) -> None:
-    with serving(lambda asked: said("Lima")) as elsewhere:
-        moved = (("Location", f"{elsewhere.url}/chat/completions"),)
+    with serving(lambda request: build_answer("Lima")) as elsewhere:
+        headers = (("Location", f"{elsewhere.url}/chat/completions"),)
         with pytest.raises(TargetError, match=f"answered {status}"):
-            asked(kind, Answer(b"", status=status, headers=moved))
-        assert not elsewhere.asked
+            fetch_reply(kind, Answer(b"", status=status, headers=headers))
+        assert not elsewhere.prompts
 
 
 ZEROS = 300 * 2**20
@@ -295,7 +295,7 @@ def test_a_bomb_is_unpacked_up_to_the_cap(kind: str, packing: str) -> None:
     packer = zlib.compressobj(wbits=31 if packing == "gzip" else 15)
     answer = Answer(bomb(packer), headers=(("Content-Encoding", packing),))
     with pytest.raises(TargetUnavailable, match=r"more than 8,388,608 bytes.*tried 2 times"):
-        asked(kind, answer)
+        fetch_reply(kind, answer)
 
 
 @pytest.mark.parametrize("body", [b" " * 200_000, gzip.compress(b" " * 10_000_000)])
@@ -333,14 +333,14 @@ def test_a_reply_that_is_packed_and_small_is_read(kind: str) -> None:
         "deflate": zlib.compress(whole),
         "Deflate ": raw.compress(whole) + raw.flush(),
     }.items():
-        assert asked(kind, Answer(body, headers=(("Content-Encoding", packing),)))[0].text == "Lima"
+        assert fetch_reply(kind, Answer(body, headers=(("Content-Encoding", packing),)))[0].text == "Lima"
 
 
 def test_the_cap_is_an_option_of_the_target() -> None:
     body = json.dumps(saying("x" * 200_000)).encode()
-    assert len(asked("vllm", Answer(body))[0].text) == 200_000
+    assert len(fetch_reply("vllm", Answer(body))[0].text) == 200_000
     with pytest.raises(TargetUnavailable, match=r"sent a reply of more than 100,000 bytes \(tried 2 times\)"):
-        asked("vllm", Answer(body), max_reply_bytes=CAP)
+        fetch_reply("vllm", Answer(body), max_reply_bytes=CAP)
     with pytest.raises(UsageError, match="max_reply_bytes of a vllm target must be a whole number above 0"):
         VllmOptions.of({"max_reply_bytes": 0})
 
@@ -478,10 +478,10 @@ def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path
 def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: Path) -> None:
     ledger = FileLedger(None, Budget())
     gateway = Gateway(CallStore(tmp_path), ledger)
-    kept = event_loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
+    safe_reply = event_loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
     assert ledger.tokens >= 0 <= ledger.usd
-    assert kept.usage.prompt >= 0 <= kept.usage.completion
-    assert "Lima".replace("L", "") in kept.text.replace("L\ufffd", "")
+    assert safe_reply.usage.prompt >= 0 <= safe_reply.usage.completion
+    assert "Lima".replace("L", "") in safe_reply.text.replace("L\ufffd", "")
 
 
 JSON = st.recursive(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.cli import main
-from ragc.core.terminal import Shown, json_text, rich_console, visible
+from ragc.core.terminal import EscapedStream, json_text, rich_console, visible
 from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
@@ -32,8 +32,8 @@ def row() -> Row:
         Call(HOSTILE, "main", {HOSTILE: HOSTILE}, {"answer": HOSTILE, "list": [HOSTILE]}, at=(2,)),
         Note(HOSTILE, HOSTILE, (3,)),
     )
-    asked = Question(HOSTILE, HOSTILE, (HOSTILE,))
-    return Row(asked, HOSTILE, (passage,), {}, {}, events, HOSTILE)
+    question = Question(HOSTILE, HOSTILE, (HOSTILE,))
+    return Row(question, HOSTILE, (passage,), {}, {}, events, HOSTILE)
 
 
 @pytest.mark.parametrize("form", [[], ["--trace"], ["--json"]])
@@ -83,7 +83,7 @@ def test_streams_are_given_back_and_rich_goes_past_them(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stdout", raw)
     assert main.main(["list", "targets"]) == 0
     assert sys.stdout is raw
-    stream = Shown(raw)
+    stream = EscapedStream(raw)
     monkeypatch.setattr(sys, "stdout", stream)
     rich_console(force_terminal=True).print("red", style="red")
     assert "\x1b[31mred" in raw.getvalue()
@@ -92,14 +92,14 @@ def test_streams_are_given_back_and_rich_goes_past_them(monkeypatch: pytest.Monk
 def test_a_stream_that_takes_ascii_only_gets_json_all_the_same() -> None:
     held = io.BytesIO()
     stream = io.TextIOWrapper(held, encoding="ascii")
-    Shown(stream).write(json.dumps(["é\U0001f600\ud800\x7f"], ensure_ascii=False))
+    EscapedStream(stream).write(json.dumps(["é\U0001f600\ud800\x7f"], ensure_ascii=False))
     stream.flush()
     assert json.loads(held.getvalue()) == ["é\U0001f600\ud800\x7f"]
 
 
 def test_a_question_that_is_no_text_for_the_system_is_one_sentence(tmp_path: Path) -> None:
-    asked = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", str(tmp_path))), b"\xff\xfe \x1b[2J"]
-    done = subprocess.run(asked, capture_output=True, check=False)
+    command = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", str(tmp_path))), b"\xff\xfe \x1b[2J"]
+    done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
     assert b"\x1b" not in done.stdout + done.stderr

@@ -21,7 +21,7 @@ from ragc.corpora.sources.options import OPTIONS as SOURCE_OPTIONS
 from ragc.corpora.sources.recorded import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
-from ragc.metrics.base import Assessing
+from ragc.metrics.base import GraderSettings
 from ragc.optimizers.results import trust
 from ragc.recipe.resolved import Data, Recipe, SourceSpec, StudySpec
 from ragc.targets import TARGETS
@@ -52,7 +52,7 @@ def names(record: Any) -> set[str]:
 def test_every_field_of_a_recipe_is_classified() -> None:
     assert names(Recipe) == trust.RECIPE_PLAIN | trust.RECIPE_REVIEWED
     assert names(Data) == trust.DATA_PLAIN | trust.DATA_REVIEWED
-    assert names(Assessing) == trust.ASSESSING_PLAIN | {"entailment"}
+    assert names(GraderSettings) == trust.ASSESSING_PLAIN | {"entailment"}
     assert names(StudySpec) == {*trust.STUDY_ADDRESSES, "workers", "keep"}
     assert names(TargetSpec) == {"kind", "model", "base_url", "options"}
     assert names(SourceSpec) == {"kind", "corpus", "options", "fields"}

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.corpora.sources.given import current_question
-from ragc.corpora.sources.web.engine import Found, results
-from ragc.corpora.sources.web.fetch import check_url, fetch, unfit
+from ragc.corpora.sources.web.engine import WebResult, results
+from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
 from ragc.corpora.sources.web.source import LONGEST_TITLE, WebSource
 from ragc.errors import SourceError
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from tests.examples import examples
 
-GOOD = Found("http://a.example/", "A", "about cats")
+GOOD = WebResult("http://a.example/", "A", "about cats")
 
 
 class Engine:
@@ -35,15 +35,15 @@ class Engine:
 
     identity: Mapping[str, Any] = {"library": "fake"}
 
-    def __init__(self, *found: Any) -> None:
-        self.found = found
+    def __init__(self, *results: Any) -> None:
+        self.results = results
 
-    def search(self, query: str, n: int) -> Sequence[Found]:
-        return list(self.found)
+    def search(self, query: str, n: int) -> Sequence[WebResult]:
+        return list(self.results)
 
 
-def searched(*found: Any, pages: bool = False, store: CallStore | None = None) -> tuple[Any, ...]:
-    source = WebSource(Engine(*found), store=store, pages=pages, per_second=1000.0, backoff=0.0, tries=1)
+def searched(*results: Any, pages: bool = False, store: CallStore | None = None) -> tuple[Any, ...]:
+    source = WebSource(Engine(*results), store=store, pages=pages, per_second=1000.0, backoff=0.0, tries=1)
     return asyncio.run(source.search("cats", 10))
 
 
@@ -73,14 +73,14 @@ def test_a_hostile_result_is_dropped_and_the_others_kept(
     url: str, pages: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        found = searched(Found(url, "B", "cats and dogs"), GOOD, pages=pages)
-    assert [hit.passage.text for hit in found] == ["about cats"]
+        hits = searched(WebResult(url, "B", "cats and dogs"), GOOD, pages=pages)
+    assert [hit.passage.text for hit in hits] == ["about cats"]
     assert "1 of 2 results of a web search name no page" in caplog.text
 
 
 def test_what_an_engine_says_is_cleaned_and_bounded(tmp_path: Any) -> None:
     store = CallStore(tmp_path)
-    odd = Found(
+    odd = WebResult(
         "http://b.example/\x00\ud800x", "T\x1b[2J\ud800" + "t" * 1_000_000, "\ud800cats\x00" * 100_000
     )
     for _ in range(2):
@@ -103,14 +103,22 @@ def test_a_stored_row_that_is_no_search_is_searched_again(tmp_path: Path, bad: s
     assert CallStore(tmp_path).get(key) != bad
 
 
-@pytest.mark.parametrize("bad", [Found(3, "B", "b"), Found("http://b.example/", None, "b"), None, "text"])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "bad",
+    [
+        WebResult(3, "B", "b"),  # type: ignore[arg-type]
+        WebResult("http://b.example/", None, "b"),  # type: ignore[arg-type]
+        None,
+        "text",
+    ],
+)
 def test_a_result_of_wrong_types_is_dropped_and_the_others_kept(bad: Any) -> None:
     assert [hit.passage.text for hit in searched(bad, GOOD)] == ["about cats"]
 
 
 def test_rows_of_the_library_that_are_no_results_are_passed_over() -> None:
     rows = [{"href": 3}, None, {"title": "x"}, {"href": "http://a.example/", "title": 1, "body": ["b"]}]
-    assert results(rows) == [Found("http://a.example/", "", "")]
+    assert results(rows) == [WebResult("http://a.example/", "", "")]
     assert results([]) == []
     for garbage in (None, "text", {"href": "x"}, [None, 3]):
         with pytest.raises(SourceError, match="no list of results"):
@@ -170,15 +178,15 @@ REFUSED = [
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_what_is_not_reachable_from_everywhere_is_refused(address: str) -> None:
-    assert unfit(address)
-    assert unfit(address, allow_loopback=True)
+    assert why_unreachable(address)
+    assert why_unreachable(address, allow_loopback=True)
 
 
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "192.0.1.1", "2606:4700::1111", "2a00:1450::5"]
 )
 def test_addresses_of_everyone_are_fit(address: str) -> None:
-    assert unfit(address) == ""
+    assert why_unreachable(address) == ""
 
 
 @settings(max_examples=examples(300))
@@ -186,7 +194,7 @@ def test_addresses_of_everyone_are_fit(address: str) -> None:
 def test_nothing_that_python_calls_private_is_fit(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
-    if not unfit(str(address)):
+    if not why_unreachable(str(address)):
         assert address.is_global or address in ipaddress.ip_network("2002::/16")
         assert not address.is_private
         assert not address.is_multicast

@@ -19,50 +19,50 @@ from ragc import signatures
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.runtime import Runtime
-from ragc.signatures.answer import FORMATS, ShortAnswer, reasoned, with_question, worded
-from ragc.testing import Filling, ScriptedTarget
+from ragc.signatures.answer import FORMATS, ShortAnswer, apply_format, with_question, with_reasoning
+from ragc.testing import SchemaReplies, ScriptedTarget
 
 GOLDEN = Path(__file__).with_name("golden")
 MOST = 1100
 """Characters of a prompt with the plainest inputs: it says what it needs and no more."""
 
 
-def written() -> dict[str, Any]:
+def collect_signatures() -> dict[str, Any]:
     """Every signature of ours by module and class, and the variants that knobs make of the reader."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for info in pkgutil.iter_modules(signatures.__path__):
         module = importlib.import_module(f"ragc.signatures.{info.name}")
         for name, value in vars(module).items():
             mine = isinstance(value, type) and issubclass(value, dspy.Signature)
             if mine and value.__module__ == module.__name__:
-                found[f"{info.name}.{name}"] = value
-    found["answer.ShortAnswer+reasoned"] = reasoned(ShortAnswer)
-    found["answer.ShortAnswer+both"] = with_question(ShortAnswer, "both")
+                by_name[f"{info.name}.{name}"] = value
+    by_name["answer.ShortAnswer+reasoned"] = with_reasoning(ShortAnswer)
+    by_name["answer.ShortAnswer+both"] = with_question(ShortAnswer, "both")
     for name in FORMATS:
-        found[f"answer.ShortAnswer+{name}"] = worded(ShortAnswer, name)
-    del found["answer.ShortAnswer+short"]
-    return found
+        by_name[f"answer.ShortAnswer+{name}"] = apply_format(ShortAnswer, name)
+    del by_name["answer.ShortAnswer+short"]
+    return by_name
 
 
 def example(name: str, annotation: Any) -> Any:
     if annotation is str:
         return f"<{name}>"
-    return Filling().example(pydantic.TypeAdapter(annotation).json_schema())
+    return SchemaReplies().example(pydantic.TypeAdapter(annotation).json_schema())
 
 
-def rendered(signature: Any) -> str:
+def render_messages(signature: Any) -> str:
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}))
     inputs = {name: example(name, info.annotation) for name, info in signature.input_fields.items()}
     messages = call.messages(**inputs)
     return "\n".join(f"--- {message.role}\n{message.content}" for message in messages) + "\n"
 
 
-SIGNATURES = written()
+SIGNATURES = collect_signatures()
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_prompts_are_what_they_were(name: str) -> None:
-    file, prompt = GOLDEN / f"{name}.txt", rendered(SIGNATURES[name])
+    file, prompt = GOLDEN / f"{name}.txt", render_messages(SIGNATURES[name])
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
         file.write_text(prompt, "utf-8")
@@ -76,7 +76,7 @@ def test_no_golden_prompt_is_left_behind() -> None:
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_prompts_are_short_and_name_neither_us_nor_a_library_nor_a_paper(name: str) -> None:
-    prompt = rendered(SIGNATURES[name])
+    prompt = render_messages(SIGNATURES[name])
     for word in ("ragc", "dspy", "prefrag", "rag-x", "ragx", "ggatrieval", "rq-rag", "slimplm", "paper"):
         assert word not in prompt.lower()
     assert len(prompt) <= MOST

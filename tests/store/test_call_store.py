@@ -25,12 +25,12 @@ def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
             return '"reply"'
 
-        return list(await asyncio.gather(*(store.fetch("k", call) for _ in range(8))))
+        return list(await asyncio.gather(*(store.get_or_call("k", call) for _ in range(8))))
 
-    found = event_loop.run(work())
+    results = event_loop.run(work())
     assert len(calls) == 1
-    assert [text for text, _ in found] == ['"reply"'] * 8
-    assert sorted(replayed for _, replayed in found) == [False] + [True] * 7
+    assert [text for text, _ in results] == ['"reply"'] * 8
+    assert sorted(replayed for _, replayed in results) == [False] + [True] * 7
 
 
 def test_a_reply_survives_the_process_and_is_replayed(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_failures_are_not_stored(tmp_path: Path) -> None:
     async def work() -> None:
         for _ in range(2):
             with pytest.raises(ValueError, match="no"):
-                await store.fetch("k", fail)
+                await store.get_or_call("k", fail)
 
     event_loop.run(work())
     assert len(seen) == 2
@@ -65,7 +65,7 @@ def test_a_cancelled_caller_does_not_lose_the_reply(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
             return "1"
 
-        waiting = asyncio.ensure_future(store.fetch("k", call))
+        waiting = asyncio.ensure_future(store.get_or_call("k", call))
         await asyncio.sleep(0)
         waiting.cancel()
         await store.settle()
@@ -108,14 +108,14 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
 def test_replies_of_one_moment_are_kept_together_and_one_that_cannot_be_fails_alone(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "s")
 
-    async def said(text: str) -> str:
+    async def echo(text: str) -> str:
         return text
 
     async def work() -> list[object]:
         texts = [f"reply {n}" for n in range(20)]
         texts[7] = "half of a pair: \ud800"
-        asked = [store.fetch(f"k{n}", partial(said, text)) for n, text in enumerate(texts)]
-        return list(await asyncio.gather(*asked, return_exceptions=True))
+        calls = [store.get_or_call(f"k{n}", partial(echo, text)) for n, text in enumerate(texts)]
+        return list(await asyncio.gather(*calls, return_exceptions=True))
 
     results = event_loop.run(work())
     assert [n for n, result in enumerate(results) if isinstance(result, Exception)] == [7]
@@ -131,12 +131,14 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
 
-    async def said() -> str:
+    async def answer() -> str:
         return "a reply"
 
     async def work() -> list[object]:
         return list(
-            await asyncio.gather(*(store.fetch(f"k{n}", said) for n in range(5)), return_exceptions=True)
+            await asyncio.gather(
+                *(store.get_or_call(f"k{n}", answer) for n in range(5)), return_exceptions=True
+            )
         )
 
     assert [type(result) for result in event_loop.run(work())] == [StoreError] * 5

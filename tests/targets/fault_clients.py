@@ -57,15 +57,15 @@ def finished(target: Target, work: Coroutine[Any, Any, T]) -> T:
     return event_loop.run(go())
 
 
-def number_of(asked: Asked) -> str:
+def number_of(request: Asked) -> str:
     """The item that a completion was asked for, in whichever message it stands."""
-    messages = " ".join(str(message["content"]) for message in asked.body["messages"])
+    messages = " ".join(str(message["content"]) for message in request.body["messages"])
     return messages.partition("item ")[2][:4]
 
 
-def right(asked: Asked) -> Answer:
+def right(request: Asked) -> Answer:
     """The right answer."""
-    return fitting(asked, answer=number_of(asked))
+    return fitting(request, answer=number_of(request))
 
 
 def scored(

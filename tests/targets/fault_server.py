@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ragc.testing import Filling
+from ragc.testing import SchemaReplies
 
 MODEL = "gpt-4o-mini"
 
@@ -48,7 +48,7 @@ class Answer:
 Script = Callable[[Asked], Answer]
 
 
-def said(text: str) -> Answer:
+def build_answer(text: str) -> Answer:
     """A completion whose text is `text`."""
     message = {"role": "assistant", "content": text}
     body = {
@@ -62,10 +62,10 @@ def said(text: str) -> Answer:
     return Answer(json.dumps(body).encode())
 
 
-def fitting(asked: Asked, **fields: Any) -> Answer:
+def fitting(request: Asked, **fields: Any) -> Answer:
     """A completion that fits the schema asked for, with `fields` as they are given."""
-    schema = asked.body["response_format"]["json_schema"]["schema"]
-    return said(json.dumps(Filling().example(schema) | fields))
+    schema = request.body["response_format"]["json_schema"]["schema"]
+    return build_answer(json.dumps(SchemaReplies().example(schema) | fields))
 
 
 def failing(status: int, message: str = "out of order", **headers: str) -> Answer:
@@ -78,14 +78,14 @@ def failing(status: int, message: str = "out of order", **headers: str) -> Answe
 class FaultServer:
     """Answers by `script` until closed; `open` again listens on the same port.
 
-    `asked` has the last message of every completion asked for, `bodies` all of it, `answered` the messages
+    `prompts` has the last message of every completion asked for, `bodies` all of it, `answered` the messages
     of the whole answers with status 200. The first `together` completions are answered when all of them
     have been asked for.
     """
 
     def __init__(self, script: Script, together: int = 0) -> None:
         self.script, self.together = script, together
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.answered: list[str] = []
         self.port = self.poured = 0
@@ -104,7 +104,7 @@ class FaultServer:
     @property
     def times(self) -> Counter[str]:
         """How often each message was asked."""
-        return Counter(self.asked)
+        return Counter(self.prompts)
 
     def open(self) -> None:
         """Listen: on any port at first, then on that one."""
@@ -156,16 +156,16 @@ class FaultServer:
             listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": 32768}]}
             return await self._send(writer, Answer(json.dumps(listed).encode()))
         body = json.loads(content)
-        asked = Asked(len(self.asked), str(body["messages"][-1]["content"]), body)
-        self.asked.append(asked.text)
+        request = Asked(len(self.prompts), str(body["messages"][-1]["content"]), body)
+        self.prompts.append(request.text)
         self.bodies.append(body)
-        if len(self.asked) >= self.together:
+        if len(self.prompts) >= self.together:
             self._gathered.set()
         await self._gathered.wait()
-        answer = self.script(asked)
+        answer = self.script(request)
         goes_on = await self._send(writer, answer)
         if answer.ending == "whole" and answer.status == 200:
-            self.answered.append(asked.text)
+            self.answered.append(request.text)
         return goes_on
 
     async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> bool:

@@ -40,7 +40,7 @@ class Scripted:
         return len(text)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        return await event_loop.bridge(self._answer(request))
+        return await event_loop.on_loop(self._answer(request))
 
     async def _answer(self, request: ChatRequest) -> Reply:
         self.requests.append(request)
@@ -152,12 +152,12 @@ def test_logprobs_arrive_in_the_prediction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [({"frequency_penalty": 1.0}, "frequency_penalty"), ({"logit_bias": {"1": 1}}, "logit_bias")],
 )
-def test_what_a_request_cannot_hold_is_refused(config: dict[str, Any], said: str) -> None:
+def test_what_a_request_cannot_hold_is_refused(config: dict[str, Any], expected: str) -> None:
     target = Scripted()
-    with pytest.raises(dspy.LMUnsupportedFeatureError, match=said):
+    with pytest.raises(dspy.LMUnsupportedFeatureError, match=expected):
         predict("question -> answer", target.lm(), config=config, question="x")
     assert target.requests == []
 

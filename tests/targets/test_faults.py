@@ -11,16 +11,16 @@ import pytest
 from ragc.errors import TargetUnavailable
 from ragc.targets.base import ChatRequest, Message, Reply
 from tests.targets.fault_clients import KINDS, QUESTIONS, Waits, finished, number_of, right, scored, target_of
-from tests.targets.fault_server import Answer, Asked, FaultServer, failing, said, serving
+from tests.targets.fault_server import Answer, Asked, FaultServer, build_answer, failing, serving
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
-GOOD = said("Lima")
+GOOD = build_answer("Lima")
 
 
 def in_order(*answers: Answer) -> Callable[[Asked], Answer]:
     """A script of `answers`, the last one for ever."""
-    return lambda asked: answers[min(asked.number, len(answers) - 1)]
+    return lambda request: answers[min(request.number, len(answers) - 1)]
 
 
 def asked_once(kind: str, server: FaultServer, waits: Waits, **options: Any) -> Reply:
@@ -49,7 +49,7 @@ def test_a_passing_fault_is_tried_again_and_counted(kind: str, fault: Answer) ->
     waits = Waits()
     with serving(in_order(fault, fault, GOOD)) as server:
         assert asked_once(kind, server, waits).text == "Lima"
-        assert len(server.asked) == 3
+        assert len(server.prompts) == 3
     assert len(waits.slept) == 2
     if fault.headers:
         assert all(7 <= wait < 8 for wait in waits.slept)
@@ -63,7 +63,7 @@ def test_a_fault_that_stays_is_one_error_after_the_stated_tries(kind: str, fault
         with pytest.raises(TargetUnavailable, match="tried 3 times") as caught:
             asked_once(kind, server, waits, tries=3, total_s=60.0)
         assert server.url in str(caught.value)
-        assert len(server.asked) == 3
+        assert len(server.prompts) == 3
     assert sum(waits.slept) <= 60
 
 
@@ -73,22 +73,22 @@ def test_a_stall_is_asked_for_again_after_the_read_timeout(kind: str, sent: int)
     stalled = Answer(GOOD.body, ending="stall", sent=sent)
     with serving(in_order(stalled, GOOD)) as server:
         assert asked_once(kind, server, Waits(), timeout_s=0.2, total_s=30.0).text == "Lima"
-        assert len(server.asked) == 2
+        assert len(server.prompts) == 2
     with serving(in_order(stalled)) as server:
         with pytest.raises(TargetUnavailable, match=r"within 0\.2 s \(tried 3 times\)"):
             asked_once(kind, server, Waits(), timeout_s=0.2, total_s=30.0, tries=3)
-        assert len(server.asked) == 3
+        assert len(server.prompts) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_stalled_reply_does_not_end_an_evaluation(kind: str) -> None:
     stalled: list[str] = []
 
-    def script(asked: Asked) -> Answer:
-        if number_of(asked) == "0003" and not stalled:
-            stalled.append(asked.text)
+    def script(request: Asked) -> Answer:
+        if number_of(request) == "0003" and not stalled:
+            stalled.append(request.text)
             return Answer(GOOD.body, ending="stall", sent=20)
-        return right(asked)
+        return right(request)
 
     with serving(script) as server:
         rows, spent = scored(kind, server, QUESTIONS[:8], flying=8, timeout_s=0.5, total_s=30.0)
@@ -102,11 +102,11 @@ def test_all_tries_together_end_with_the_cap(kind: str) -> None:
     with serving(in_order(Answer(GOOD.body, ending="stall"))) as server:
         with pytest.raises(TargetUnavailable, match=r"within 0\.3 s"):
             asked_once(kind, server, Waits(), total_s=0.3, timeout_s=30.0)
-        assert len(server.asked) == 1
+        assert len(server.prompts) == 1
     with serving(in_order(failing(429, "tomorrow", retry_after="86400"))) as server:
         with pytest.raises(TargetUnavailable, match="tomorrow"):
             asked_once(kind, server, Waits())
-        assert len(server.asked) == 1
+        assert len(server.prompts) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,11 +115,11 @@ def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: s
     draws = random.Random(3)
     failed: list[str] = []
 
-    def script(asked: Asked) -> Answer:
+    def script(request: Asked) -> Answer:
         if draws.random() < 0.1:
-            failed.append(asked.text)
+            failed.append(request.text)
             return draws.choice(faults)
-        return right(asked)
+        return right(request)
 
     with serving(script, together=64) as server:
         rows, spent = scored(kind, server, tries=8)
@@ -135,8 +135,8 @@ def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: s
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_evaluation_over_a_broken_server_is_an_error_and_no_score(kind: str) -> None:
-    def script(asked: Asked) -> Answer:
-        return failing(500) if number_of(asked) == "0005" else right(asked)
+    def script(request: Asked) -> Answer:
+        return failing(500) if number_of(request) == "0005" else right(request)
 
     with serving(script) as server:
         with pytest.raises(TargetUnavailable, match="answered 500"):
@@ -146,25 +146,25 @@ def test_an_evaluation_over_a_broken_server_is_an_error_and_no_score(kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reply_in_a_wrong_schema_gets_one_repair_call(kind: str) -> None:
-    def script(asked: Asked) -> Answer:
-        repaired = asked.number > 0
-        return right(asked) if repaired else said('{"reply": ["not", "what was asked"]}')
+    def script(request: Asked) -> Answer:
+        repaired = request.number > 0
+        return right(request) if repaired else build_answer('{"reply": ["not", "what was asked"]}')
 
     with serving(script) as server:
         rows, spent = scored(kind, server, QUESTIONS[:1])
-        assert len(server.asked) == 2
+        assert len(server.prompts) == 2
     assert rows[0].scores["em"] == 1.0
     assert (spent.repairs, spent.sent) == (1, 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_schema_that_stays_is_a_failure_that_is_named_and_counted(kind: str) -> None:
-    def script(asked: Asked) -> Answer:
-        return said("no JSON at all") if "0001" in number_of(asked) else right(asked)
+    def script(request: Asked) -> Answer:
+        return build_answer("no JSON at all") if "0001" in number_of(request) else right(request)
 
     with serving(script) as server:
         rows, spent = scored(kind, server, QUESTIONS[:3])
-        assert len(server.asked) == 4
+        assert len(server.prompts) == 4
     assert [row.scores["em"] for row in rows] == [1.0, 0.0, 1.0]
     assert rows[1].prediction is None
     assert rows[1].failure

@@ -62,9 +62,9 @@ def test_after_the_cool_down_one_call_tries_the_endpoint_and_closes_it() -> None
         first = await asyncio.gather(*(world.ask() for _ in range(5)))
         return [*first, await world.ask()]
 
-    said = asyncio.run(go())
-    assert said.count("Lima") == 2
-    assert sum("is being tried again now" in text for text in said) == 4
+    replies = asyncio.run(go())
+    assert replies.count("Lima") == 2
+    assert sum("is being tried again now" in text for text in replies) == 4
     assert world.calls == 5
     assert not world.breaker.open
 

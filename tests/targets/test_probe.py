@@ -15,19 +15,19 @@ from ragc.core import event_loop
 from ragc.doctor.targets import TargetCheck, examine_targets
 from ragc.recipe import parse
 from ragc.targets.base import Capability, Target
-from ragc.targets.probe import Found, probe, probed
+from ragc.targets.probe import ProbeResult, load_or_probe, probe
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import MODEL, Answer, Asked, failing, fitting, said, serving
+from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, fitting, serving
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
 EVERY: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed")
 
 
-def able(asked: Asked) -> Answer:
+def able(request: Asked) -> Answer:
     """A server that does whatever it is asked."""
-    body = asked.body
-    answer = fitting(asked) if "response_format" in body else said(f"word {body.get('seed', 0)}")
+    body = request.body
+    answer = fitting(request) if "response_format" in body else build_answer(f"word {body.get('seed', 0)}")
     reply = json.loads(answer.body)
     choice = reply["choices"][0]
     if body.get("logprobs"):
@@ -40,15 +40,15 @@ def able(asked: Asked) -> Answer:
     return Answer(json.dumps(reply).encode())
 
 
-def deaf(asked: Asked) -> Answer:
+def deaf(request: Asked) -> Answer:
     """A server that takes every parameter and minds none; no two of its draws are equal."""
-    return said(f"word {asked.number}")
+    return build_answer(f"word {request.number}")
 
 
-def picky(asked: Asked) -> Answer:
+def picky(request: Asked) -> Answer:
     """A server that refuses every parameter that it does not know, and always says the same."""
-    strange = {"response_format", "logprobs", "n", "prompt_logprobs"} & asked.body.keys()
-    return failing(400, f"unknown: {strange}") if strange else said("word")
+    strange = {"response_format", "logprobs", "n", "prompt_logprobs"} & request.body.keys()
+    return failing(400, f"unknown: {strange}") if strange else build_answer("word")
 
 
 def whole(kind: str, url: str) -> Target:
@@ -59,37 +59,37 @@ def whole(kind: str, url: str) -> Target:
 @pytest.mark.parametrize(
     ("server", "found"),
     [
-        (able, Found(frozenset(EVERY))),
-        (deaf, Found(frozenset(), frozenset({"prefix_cache"}))),
-        (picky, Found(frozenset(), frozenset({"prefix_cache", "seed"}))),
+        (able, ProbeResult(frozenset(EVERY))),
+        (deaf, ProbeResult(frozenset(), frozenset({"prefix_cache"}))),
+        (picky, ProbeResult(frozenset(), frozenset({"prefix_cache", "seed"}))),
     ],
     ids=["able", "deaf", "picky"],
 )
 def test_each_capability_is_seen_in_what_comes_back(
-    kind: str, server: Callable[[Asked], Answer], found: Found
+    kind: str, server: Callable[[Asked], Answer], expected: ProbeResult
 ) -> None:
     with serving(server) as running:
         target: Any = whole(kind, running.url)
         seen = finished(target, probe(target))
-        assert len(running.asked) == 10
-        assert max(asked["max_tokens"] for asked in running.bodies) <= 24
+        assert len(running.prompts) == 10
+        assert max(body["max_tokens"] for body in running.bodies) <= 24
     if kind == "hosted":  # LiteLLM hands on what it knows of a reply, and prompt logprobs are not in it
-        seen, found = (Found(f.able - {"prompt_logprobs"}, f.unsure) for f in (seen, found))
-    assert seen == found
+        seen, expected = (ProbeResult(f.able - {"prompt_logprobs"}, f.unsure) for f in (seen, expected))
+    assert seen == expected
 
 
 def test_an_endpoint_is_probed_once_and_the_file_holds_no_address(tmp_path: Path) -> None:
     with serving(able) as server:
         target: Any = whole("vllm", server.url)
 
-        async def thrice() -> list[Found]:
-            found = [await probed(target, tmp_path), await probed(target, tmp_path)]
-            assert len(server.asked) == 10
-            return [*found, await probed(target, tmp_path, again=True)]
+        async def thrice() -> list[ProbeResult]:
+            probes = [await load_or_probe(target, tmp_path), await load_or_probe(target, tmp_path)]
+            assert len(server.prompts) == 10
+            return [*probes, await load_or_probe(target, tmp_path, again=True)]
 
-        found = finished(target, thrice())
-        assert len(server.asked) == 20
-    assert found == [Found(frozenset(EVERY))] * 3
+        results = finished(target, thrice())
+        assert len(server.prompts) == 20
+    assert results == [ProbeResult(frozenset(EVERY))] * 3
     (file,) = tmp_path.iterdir()
     assert "127.0.0.1" not in file.name + file.read_text()
     assert set(json.loads(file.read_text())) == {"format", "able", "unsure"}
@@ -99,12 +99,12 @@ def test_an_endpoint_is_probed_once_and_the_file_holds_no_address(tmp_path: Path
 def test_a_file_that_is_not_ours_counts_as_absent(tmp_path: Path, text: str) -> None:
     with serving(able) as server:
         target: Any = whole("vllm", server.url)
-        finished(target, probed(target, tmp_path))
+        finished(target, load_or_probe(target, tmp_path))
         (file,) = tmp_path.iterdir()
         file.write_text(text)
-        assert event_loop.run(probed(target, tmp_path)).able == set(EVERY)
+        assert event_loop.run(load_or_probe(target, tmp_path)).able == set(EVERY)
         event_loop.run(target.aclose())
-        assert len(server.asked) == 20
+        assert len(server.prompts) == 20
 
 
 RECIPE = """
@@ -134,7 +134,7 @@ def test_the_verdict_says_what_to_do(home: Path) -> None:
     with serving(able) as server:
         good = examined(server.url)
         modest = examined(server.url, 'lacks = ["seed"]')
-        assert len(server.asked) == 10
+        assert len(server.prompts) == 10
         absent = examined(server.url, model="gpt-4o-mni")
     with serving(deaf) as server:
         false = examined(server.url)
@@ -163,4 +163,4 @@ def test_the_command_prints_a_line_a_target_after_the_machine(
         assert checks[-1]["capabilities"] == list(EVERY)
         main(["doctor", str(home / "recipe.toml")])
         assert re.search(rf"ok +main +vllm {MODEL}: ready; schema, logprobs", capsys.readouterr().out)
-        assert len(server.asked) == 10
+        assert len(server.prompts) == 10

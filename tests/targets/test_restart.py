@@ -28,11 +28,11 @@ class Restart:
         self.waits = 0
         self.server: FaultServer | None = None
 
-    def script(self, asked: Asked) -> Answer:
-        if asked.number >= BEFORE and not self.dead.is_set():
+    def script(self, request: Asked) -> Answer:
+        if request.number >= BEFORE and not self.dead.is_set():
             self.dying.set()
             return Answer(b"", ending="stall")
-        return right(asked)
+        return right(request)
 
     def kill(self) -> None:
         assert self.server is not None

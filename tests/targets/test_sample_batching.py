@@ -21,7 +21,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogpro
 from ragc.targets.dspy_engine import as_lm
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.options import VllmOptions
-from ragc.targets.sample_batching import Draws
+from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
 
@@ -61,7 +61,7 @@ class Server:
         return VllmTarget(URL, "m", VllmOptions(**options), transport=httpx.MockTransport(self))
 
 
-def asked(server: Server, requests: Sequence[ChatRequest], **options: Any) -> list[Reply]:
+def complete_all(server: Server, requests: Sequence[ChatRequest], **options: Any) -> list[Reply]:
     async def go() -> list[Reply]:
         target = server.target(**options)
         await target.open()
@@ -79,7 +79,7 @@ def draws(*numbers: int, of: ChatRequest = ASK) -> list[ChatRequest]:
 
 def test_draws_of_one_request_travel_together_and_come_back_each_to_its_own() -> None:
     server = Server()
-    replies = asked(server, draws(3, 1, 2))
+    replies = complete_all(server, draws(3, 1, 2))
     assert [(b["n"], b["seed"]) for b in server.bodies] == [(3, 101)]
     assert [reply.text for reply in replies] == ["103", "101", "102"]
     assert [(r.usage.prompt, r.usage.completion) for r in replies] == [(20, 3), (20, 1), (20, 2)]
@@ -89,7 +89,7 @@ def test_what_is_no_run_of_one_request_travels_apart() -> None:
     server = Server()
     other = replace(ASK, messages=(Message("user", "Name a town."),))
     greedy = replace(ASK, sampling=Sampling())
-    replies = asked(server, [*draws(0, 1, 5, 5), other, greedy, greedy])
+    replies = complete_all(server, [*draws(0, 1, 5, 5), other, greedy, greedy])
     assert [r.text for r in replies] == ["100", "101", "105", "105", "100", "greedy", "greedy"]
     assert sorted((b.get("seed", 0), b.get("n", 1)) for b in server.bodies) == [
         (0, 1), (0, 1), (100, 1), (100, 2), (105, 1), (105, 1),
@@ -106,7 +106,7 @@ def test_every_draw_has_the_reply_that_it_has_alone(numbers: list[int], most: in
         return [Reply(str(request.sample + i)) for i in range(n)]
 
     async def go() -> list[Reply]:
-        together = Draws(send, most=most)
+        together = SampleBatcher(send, most=most)
         return await asyncio.gather(*(together.reply(request) for request in draws(*numbers)))
 
     assert [reply.text for reply in asyncio.run(go())] == [str(number) for number in numbers]
@@ -124,7 +124,7 @@ def test_every_draw_has_the_reply_that_it_has_alone(numbers: list[int], most: in
 )
 def test_no_group_is_sent_where_it_would_not_be_the_same(card: Any, options: Any) -> None:
     server = Server(card)
-    asked(server, draws(0, 1), **options)
+    complete_all(server, draws(0, 1), **options)
     assert [body.get("n") for body in server.bodies] == [None, None]
 
 
@@ -147,7 +147,7 @@ def test_a_group_that_fails_fails_each_of_its_draws() -> None:
 def test_a_draw_that_is_given_up_takes_no_other_with_it_and_the_last_ends_the_request() -> None:
     ended: list[bool] = []
 
-    async def go(kept: int) -> list[Any]:
+    async def go(survivors: int) -> list[Any]:
         sent, free = asyncio.Event(), asyncio.Event()
 
         async def send(request: ChatRequest, n: int) -> list[Reply]:
@@ -159,17 +159,17 @@ def test_a_draw_that_is_given_up_takes_no_other_with_it_and_the_last_ends_the_re
                 raise
             return [Reply(str(i)) for i in range(n)]
 
-        together = Draws(send)
+        together = SampleBatcher(send)
         waiting = [asyncio.ensure_future(together.reply(request)) for request in draws(0, 1)]
         await sent.wait()
-        for one in waiting[kept:]:
+        for one in waiting[survivors:]:
             one.cancel()
-        if kept:
+        if survivors:
             free.set()
-        found = await asyncio.gather(*waiting, return_exceptions=True)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
         for _ in range(5):
             await asyncio.sleep(0)
-        return found
+        return results
 
     first, second = asyncio.run(go(1))
     assert (first.text, type(second), ended) == ("0", asyncio.CancelledError, [])
@@ -214,7 +214,7 @@ def test_all_that_shapes_a_draw_reaches_the_server() -> None:
     sampling = Sampling(0.7, 0.9, 33, top_k=5, min_p=0.1, seed=7, stop=("END",))
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     request = replace(ASK, sampling=sampling, schema=schema)
-    asked(server, draws(4, 5, of=request))
+    complete_all(server, draws(4, 5, of=request))
     (body,) = server.bodies
     assert body == {
         "model": "m",
@@ -268,7 +268,7 @@ def test_prompt_logprobs_are_asked_for_read_kept_and_part_of_the_key() -> None:
 def test_a_reply_longer_than_the_context_is_refused_before_it_is_sent() -> None:
     server = Server()
     with pytest.raises(TargetError, match=r"context window .* 512 tokens"):
-        asked(server, [ChatRequest(ASK.messages, sampling=Sampling(max_tokens=512))])
+        complete_all(server, [ChatRequest(ASK.messages, sampling=Sampling(max_tokens=512))])
     assert server.bodies == []
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from ragc.core.event_loop import closes
-from ragc.core.retry import PASSING_STATUS, GivenUp, Passing, Retry, retried, retry_after
+from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retry_after, with_retries
 from ragc.errors import SourceError, UsageError
 
 LARGEST_REPLY = 16 * 1024 * 1024
@@ -97,7 +97,7 @@ class ApiClient:
             tries = "1 try" if last.tries == 1 else f"{last.tries} tries"
             return SourceError(f"{where} {last.failure.reason} after {tries}; see that the API is up.")
 
-        return await retried(attempt, self._policy, endpoint=where, sleep=self._sleep, error=given_up)
+        return await with_retries(attempt, self._policy, endpoint=where, sleep=self._sleep, error=given_up)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
@@ -128,7 +128,7 @@ class ApiClient:
         try:
             async with self._http().stream("POST", self.endpoint + path, json=body) as response:
                 if response.status_code in PASSING_STATUS:
-                    raise Passing(
+                    raise RetryableError(
                         f"answers with status {response.status_code}",
                         retry_after(response.headers.get("retry-after")),
                     )
@@ -144,11 +144,11 @@ class ApiClient:
                         raise SourceError(f"{self.endpoint}{path} sent over {LARGEST_REPLY} bytes.")
                 return bytes(read)
         except httpx.TimeoutException:
-            raise Passing(f"does not answer within {self.limits.timeout_s:g} s") from None
+            raise RetryableError(f"does not answer within {self.limits.timeout_s:g} s") from None
         except httpx.DecodingError:
             raise SourceError(f"{self.endpoint}{path} sent a body that cannot be unpacked.") from None
         except httpx.HTTPError as error:
-            raise Passing(f"does not answer ({type(error).__name__})") from None
+            raise RetryableError(f"does not answer ({type(error).__name__})") from None
 
 
 def _result(body: bytes, where: str) -> Any:

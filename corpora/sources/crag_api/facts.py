@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from ragc.corpora.sources.crag_api import names
-from ragc.corpora.sources.crag_api.question import Asked
+from ragc.corpora.sources.crag_api.question import ParsedQuestion
 from ragc.records import Hit, Passage
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Fact:
         return Hit(Passage(f"api/{self.key.replace('#', '')}", self.title, self.text), self.score)
 
 
-async def gathered(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of all of `work`, run side by side, in order; the first error ends the rest."""
     tasks: list[asyncio.Task[T]] = []
     try:
@@ -60,27 +60,27 @@ async def gathered(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def rows(found: object) -> list[dict[str, Any]]:
+def rows(reply: object) -> list[dict[str, Any]]:
     """The rows of a reply that holds columns, `{column: {row: value}}`; none when it is not of that form.
 
     A row key such as "('ENG', '2324', 'Everton', 'game')" becomes the field `index`.
     """
-    if not isinstance(found, Mapping) or not all(isinstance(column, Mapping) for column in found.values()):
+    if not isinstance(reply, Mapping) or not all(isinstance(column, Mapping) for column in reply.values()):
         return []
-    keys = dict.fromkeys(key for column in found.values() for key in column)
-    return [{"index": key} | {name: column.get(key) for name, column in found.items()} for key in keys]
+    keys = dict.fromkeys(key for column in reply.values() for key in column)
+    return [{"index": key} | {name: column.get(key) for name, column in reply.items()} for key in keys]
 
 
-def texts(found: object) -> list[str]:
-    """The strings of a list that are not blank; none when `found` is no list."""
-    if not isinstance(found, list):
+def texts(items: object) -> list[str]:
+    """The strings of a list that are not blank; none when `items` is no list."""
+    if not isinstance(items, list):
         return []
-    return [item for item in found if isinstance(item, str) and item.strip()]
+    return [item for item in items if isinstance(item, str) and item.strip()]
 
 
-def objects(found: object) -> list[dict[str, Any]]:
-    """The objects of a list; none when `found` is no list."""
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+def objects(items: object) -> list[dict[str, Any]]:
+    """The objects of a list; none when `items` is no list."""
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def slug(name: str) -> str:
@@ -100,54 +100,56 @@ MOST_ITEMS = 30
 """Items of a list inside a line."""
 
 
-def value(found: object) -> str:
+def format_value(json_value: object) -> str:
     """A JSON value on one line: numbers with separators and at most 4 decimals, lists with commas."""
-    if found is None or found == "" or found == [] or found == {}:
+    if json_value is None or json_value == "" or json_value == [] or json_value == {}:
         return UNKNOWN
-    if isinstance(found, bool):
-        return "yes" if found else "no"
-    if isinstance(found, int):
-        return f"{found:,}"
-    if isinstance(found, float):
-        return f"{found:,.4f}".rstrip("0").rstrip(".") if found == found else UNKNOWN
-    if isinstance(found, Mapping):
-        return clipped("; ".join(f"{name}: {value(inner)}" for name, inner in found.items()))
-    if isinstance(found, list | tuple):
-        shown = ", ".join(value(item) for item in found[:MOST_ITEMS])
-        more = len(found) - MOST_ITEMS
-        return clipped(f"{shown} and {more} more" if more > 0 else shown)
-    return clipped(" ".join(str(found).split()))
+    if isinstance(json_value, bool):
+        return "yes" if json_value else "no"
+    if isinstance(json_value, int):
+        return f"{json_value:,}"
+    if isinstance(json_value, float):
+        return f"{json_value:,.4f}".rstrip("0").rstrip(".") if json_value == json_value else UNKNOWN
+    if isinstance(json_value, Mapping):
+        return clip("; ".join(f"{name}: {format_value(inner)}" for name, inner in json_value.items()))
+    if isinstance(json_value, list | tuple):
+        shown = ", ".join(format_value(item) for item in json_value[:MOST_ITEMS])
+        more = len(json_value) - MOST_ITEMS
+        return clip(f"{shown} and {more} more" if more > 0 else shown)
+    return clip(" ".join(str(json_value).split()))
 
 
-def clipped(text: str, most: int = LONGEST_VALUE) -> str:
+def clip(text: str, most: int = LONGEST_VALUE) -> str:
     """`text`, or its first `most - 1` characters and an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def listed(values: Mapping[str, object]) -> str:
+def format_list(values: Mapping[str, object]) -> str:
     """One line `- name: value` for each."""
-    return "\n".join(f"- {name}: {value(found)}" for name, found in values.items())
+    return "\n".join(f"- {name}: {format_value(item)}" for name, item in values.items())
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A markdown table of the first MOST_ROWS rows, and how many more there were."""
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(value(cell).replace('|', '/') for cell in row)} |" for row in rows[:MOST_ROWS]]
+    lines += [
+        f"| {' | '.join(format_value(cell).replace('|', '/') for cell in row)} |" for row in rows[:MOST_ROWS]
+    ]
     if len(rows) > MOST_ROWS:
         lines.append(f"\n{len(rows) - MOST_ROWS} more rows are left out.")
     return "\n".join(lines)
 
 
-def awards(found: Iterable[object]) -> list[str]:
+def awards(entries: Iterable[object]) -> list[str]:
     """Oscar entries as "1999 Best Director: NAME, FILM, won", those that are no objects left out."""
 
     def year(entry: Mapping[str, Any]) -> object:
         return entry.get("year_ceremony") or UNKNOWN
 
     return [
-        f"{year(entry)} {value(entry.get('category'))}: {value(entry.get('name'))}, "
-        f"{value(entry.get('film'))}, {'won' if entry.get('winner') is True else 'nominated'}"
-        for entry in found
+        f"{year(entry)} {format_value(entry.get('category'))}: {format_value(entry.get('name'))}, "
+        f"{format_value(entry.get('film'))}, {'won' if entry.get('winner') is True else 'nominated'}"
+        for entry in entries
         if isinstance(entry, Mapping)
     ]
 
@@ -159,16 +161,16 @@ MOST_FIELDS = 30
 """Fields of an entity's box of facts, the first that it lists."""
 
 
-async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+async def find_facts(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     """The summary and the box of facts of the entity `name`; raises SourceError."""
     known = texts(await ask("/open/search_entity_by_name", query=name))
     fit = names.match(name, known, "entity")
-    found = await ask("/open/get_entity", query=fit.name) if fit else None
-    if fit is None or not isinstance(found, Mapping):
+    entity = await ask("/open/get_entity", query=fit.name) if fit else None
+    if fit is None or not isinstance(entity, Mapping):
         return []
-    summary, box = found.get("summary_text"), found.get("summary_structured")
-    parts = [clipped(summary.strip(), LONGEST_SUMMARY)] if isinstance(summary, str) else []
+    summary, box = entity.get("summary_text"), entity.get("summary_structured")
+    parts = [clip(summary.strip(), LONGEST_SUMMARY)] if isinstance(summary, str) else []
     if isinstance(box, Mapping):
-        parts.append(listed(dict(list(box.items())[:MOST_FIELDS])))
+        parts.append(format_list(dict(list(box.items())[:MOST_FIELDS])))
     text = "\n\n".join(part for part in parts if part)
     return [Fact(f"open/{slug(fit.name)}", fit.name, text, fit.score)] if text else []

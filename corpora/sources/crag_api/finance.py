@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.corpora.sources.crag_api import names
-from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, gathered, listed, table, texts
-from ragc.corpora.sources.crag_api.question import Asked
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, gather, table, texts
+from ragc.corpora.sources.crag_api.question import ParsedQuestion
 
 LATEST = 5
 """Days of prices, or payments of dividends, that are shown when the question names no date."""
@@ -35,21 +35,21 @@ FIGURES = {
 _SYMBOL = re.compile(r"\$?[A-Za-z]{1,5}(?:[.-][A-Za-z])?")
 
 
-async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     """What the API says of the company or symbol `name`; raises SourceError.
 
     One to five capitals are a symbol; anything else is a company, and a symbol when no company fits.
     """
-    found = await _ticker(ask, name)
-    if found is None:
+    match = await _ticker(ask, name)
+    if match is None:
         return []
-    ticker, score = found
-    calls = [_info(ask, ticker, score), _figures(ask, ticker, score, asked)]
-    if asked.wants("price", "minute"):
-        calls.append(_prices(ask, ticker, score, asked))
-    if asked.wants("dividend"):
-        calls.append(_dividends(ask, ticker, score, asked))
-    return [fact for fact in await gathered(calls) if fact]
+    ticker, score = match
+    calls = [_info(ask, ticker, score), _figures(ask, ticker, score, question)]
+    if question.wants("price", "minute"):
+        calls.append(_prices(ask, ticker, score, question))
+    if question.wants("dividend"):
+        calls.append(_dividends(ask, ticker, score, question))
+    return [fact for fact in await gather(calls) if fact]
 
 
 async def _ticker(ask: Ask, name: str) -> tuple[str, float] | None:
@@ -65,32 +65,32 @@ async def _ticker(ask: Ask, name: str) -> tuple[str, float] | None:
 
 
 async def _info(ask: Ask, ticker: str, score: float) -> Fact | None:
-    found = await ask("/finance/get_info", query=ticker)
-    if not isinstance(found, Mapping):
+    info = await ask("/finance/get_info", query=ticker)
+    if not isinstance(info, Mapping):
         return None
-    shown = {label: found[name] for name, label in INFO.items() if found.get(name) is not None}
-    return Fact(f"finance/{ticker}/info", f"{ticker}: company", listed(shown), score) if shown else None
+    shown = {label: info[name] for name, label in INFO.items() if info.get(name) is not None}
+    return Fact(f"finance/{ticker}/info", f"{ticker}: company", format_list(shown), score) if shown else None
 
 
-async def _figures(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
-    topics = [topic for topic in FIGURES if asked.wants(topic)]
-    found = await gathered(ask(FIGURES[topic][0], query=ticker) for topic in topics)
-    pairs = zip(topics, found, strict=True)
+async def _figures(ask: Ask, ticker: str, score: float, question: ParsedQuestion) -> Fact | None:
+    topics = [topic for topic in FIGURES if question.wants(topic)]
+    figures = await gather(ask(FIGURES[topic][0], query=ticker) for topic in topics)
+    pairs = zip(topics, figures, strict=True)
     shown = {FIGURES[topic][1]: figure for topic, figure in pairs if isinstance(figure, int | float)}
     if not shown:
         return None
     key = f"finance/{ticker}/figures/{','.join(topics).replace(' ', '-')}"
-    return Fact(key, f"{ticker}: key figures", listed(shown), score + ASKED)
+    return Fact(key, f"{ticker}: key figures", format_list(shown), score + ASKED)
 
 
-async def _prices(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
-    by_minute = asked.wants("minute")
+async def _prices(ask: Ask, ticker: str, score: float, question: ParsedQuestion) -> Fact | None:
+    by_minute = question.wants("minute")
     path = "/finance/get_detailed_price_history" if by_minute else "/finance/get_price_history"
-    found = await ask(path, query=ticker)
-    times = _times(found, asked)
+    history = await ask(path, query=ticker)
+    times = _select_times(history, question)
     if by_minute:
-        times = _near_clock(times, asked)
-    days = [(time, found[time]) for time in times if isinstance(found[time], Mapping)]
+        times = _filter_by_clock(times, question)
+    days = [(time, history[time]) for time in times if isinstance(history[time], Mapping)]
     if not days:
         return None
     rows = [[time if by_minute else time[:10], *(day.get(part) for part in PARTS)] for time, day in days]
@@ -99,12 +99,12 @@ async def _prices(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | N
     return Fact(key, title, table(("date", *map(str.lower, PARTS)), rows), score + ASKED)
 
 
-async def _dividends(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact | None:
-    found = await ask("/finance/get_dividends_history", query=ticker)
-    times = _times(found, asked)
+async def _dividends(ask: Ask, ticker: str, score: float, question: ParsedQuestion) -> Fact | None:
+    history = await ask("/finance/get_dividends_history", query=ticker)
+    times = _select_times(history, question)
     if not times:
         return None
-    text = table(("date", "dividend"), [(time[:10], found[time]) for time in times])
+    text = table(("date", "dividend"), [(time[:10], history[time]) for time in times])
     return Fact(
         f"finance/{ticker}/dividends/{times[0][:10]}-{times[-1][:10]}-{len(times)}",
         f"{ticker}: dividends",
@@ -113,25 +113,27 @@ async def _dividends(ask: Ask, ticker: str, score: float, asked: Asked) -> Fact 
     )
 
 
-def _times(found: Any, asked: Asked) -> list[str]:
+def _select_times(history: Any, question: ParsedQuestion) -> list[str]:
     """The times of a history, in order, that the question names.
 
     When it names none, or none that the history holds: the latest up to the query day, or of all when that
     is not known.
     """
-    if not isinstance(found, Mapping):
+    if not isinstance(history, Mapping):
         return []
-    times = sorted(time for time in found if isinstance(time, str))
-    if named := [time for time in times if asked.within(time)]:
+    times = sorted(time for time in history if isinstance(time, str))
+    if named := [time for time in times if question.within(time)]:
         return named
-    last = asked.day.isoformat() if asked.day else "9999"
+    last = question.day.isoformat() if question.day else "9999"
     return [time for time in times if time[:10] <= last][-LATEST:]
 
 
-def _near_clock(times: list[str], asked: Asked) -> list[str]:
+def _filter_by_clock(times: list[str], question: ParsedQuestion) -> list[str]:
     """The times at the minutes that the question names; all of them when it names none of these."""
     clocks = set()
-    for hour, minute, half in re.findall(r"\b(\d{1,2})(?::(\d{2}))? ?([ap]\.?m)?\b", asked.text.casefold()):
+    for hour, minute, half in re.findall(
+        r"\b(\d{1,2})(?::(\d{2}))? ?([ap]\.?m)?\b", question.text.casefold()
+    ):
         if minute or half:
             late = 12 if half.startswith("p") and int(hour) < 12 else 0
             early = 12 if half.startswith("a") and int(hour) == 12 else 0

@@ -12,13 +12,13 @@ from ragc.corpora.sources.crag_api.facts import (
     Ask,
     Fact,
     awards,
-    gathered,
-    listed,
+    format_list,
+    format_value,
+    gather,
     objects,
     slug,
-    value,
 )
-from ragc.corpora.sources.crag_api.question import OSCAR_YEARS, Asked
+from ragc.corpora.sources.crag_api.question import OSCAR_YEARS, ParsedQuestion
 
 MOST_CAST = 10
 """Members of a cast that are shown, main roles first."""
@@ -30,28 +30,28 @@ MOST_YEARS = 5
 """Years whose Oscars are looked up, the first that the question names."""
 
 
-async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     """What the API says of the movie or person `name`, and of Oscars asked for; raises SourceError.
 
     A name that is both a movie's and a person's gives both.
     """
-    people, movies = await gathered(
+    persons, movies = await gather(
         (ask("/movie/get_person_info", query=name), ask("/movie/get_movie_info", query=name))
     )
     facts = []
-    if found := _fit(name, movies, "title", "movie"):
-        facts.append(_movie(*found))
-    if found := _fit(name, people, "name", "person"):
-        facts.append(await _person(ask, *found, asked))
-    if asked.wants("oscar"):
-        years = asked.years(OSCAR_YEARS)[:MOST_YEARS]
-        facts += [fact for fact in await gathered(_oscars(ask, year) for year in years) if fact]
+    if match := _fit(name, movies, "title", "movie"):
+        facts.append(_movie(*match))
+    if match := _fit(name, persons, "name", "person"):
+        facts.append(await _person(ask, *match, question))
+    if question.wants("oscar"):
+        years = question.years(OSCAR_YEARS)[:MOST_YEARS]
+        facts += [fact for fact in await gather(_oscars(ask, year) for year in years) if fact]
     return facts
 
 
-def _fit(name: str, found: object, field: str, kind: str) -> tuple[dict[str, Any], float] | None:
+def _fit(name: str, reply: object, field: str, kind: str) -> tuple[dict[str, Any], float] | None:
     """The entity of a reply whose `field` fits `name`, with its score."""
-    named = [entity for entity in objects(found) if isinstance(entity.get(field), str)]
+    named = [entity for entity in objects(reply) if isinstance(entity.get(field), str)]
     fit = names.match(name, [entity[field] for entity in named], kind)
     return (named[fit.at], fit.score) if fit else None
 
@@ -69,18 +69,21 @@ def _movie(movie: dict[str, Any], score: float) -> Fact:
         "budget in USD": movie.get("budget") or None,
         "revenue in USD": movie.get("revenue") or None,
         "rating out of 10": movie.get("rating"),
-        "cast": [f"{value(one.get('name'))} as {value(one.get('character'))}" for one in main[:MOST_CAST]],
+        "cast": [
+            f"{format_value(one.get('name'))} as {format_value(one.get('character'))}"
+            for one in main[:MOST_CAST]
+        ],
         "Oscars": awards(objects(movie.get("oscar_awards"))),
     }
     title = str(movie["title"])
-    return Fact(_key("movie", movie, title), f"{title}: movie", listed(shown), score)
+    return Fact(_key("movie", movie, title), f"{title}: movie", format_list(shown), score)
 
 
-async def _person(ask: Ask, person: dict[str, Any], score: float, asked: Asked) -> Fact:
+async def _person(ask: Ask, person: dict[str, Any], score: float, question: ParsedQuestion) -> Fact:
     """A person, with titles of movies when the question speaks of roles, else with their numbers."""
     acted, directed = _ids(person.get("acted_movies")), _ids(person.get("directed_movies"))
     oscars = objects(person.get("oscar_awards"))
-    years = asked.years(OSCAR_YEARS) if asked.wants("oscar") else ()
+    years = question.years(OSCAR_YEARS) if question.wants("oscar") else ()
     of_years = [entry for entry in oscars if entry.get("year_ceremony") in years]
     shown: dict[str, object] = {
         "birthday": person.get("birthday"),
@@ -88,13 +91,13 @@ async def _person(ask: Ask, person: dict[str, Any], score: float, asked: Asked) 
         "movies acted in": len(acted),
         "movies directed": len(directed),
     }
-    titled = asked.wants("roles")
+    titled = question.wants("roles")
     if titled:
         shown["acted in"] = await _titles(ask, acted)
         shown["directed"] = await _titles(ask, directed)
     name = str(person["name"])
     about = ("/movies" if titled else "") + (f"/oscars-{'-'.join(map(str, years))}" if of_years else "")
-    text = listed(shown)
+    text = format_list(shown)
     if titled and max(len(acted), len(directed)) > MOST_TITLES:
         text += f"\n\nOnly the first {MOST_TITLES} movies in each role were looked up."
     return Fact(_key("person", person, name) + about, f"{name}: person", text, score + ASKED * titled)
@@ -102,14 +105,14 @@ async def _person(ask: Ask, person: dict[str, Any], score: float, asked: Asked) 
 
 async def _titles(ask: Ask, ids: list[int]) -> list[str]:
     """The titles of the first MOST_TITLES movies, with years, those without a title left out."""
-    found = await gathered(ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES])
-    movies = [movie for movie in found if isinstance(movie, Mapping) and movie.get("title")]
+    replies = await gather(ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES])
+    movies = [movie for movie in replies if isinstance(movie, Mapping) and movie.get("title")]
     return [f"{movie['title']} ({str(movie.get('release_date') or 'Unknown')[:4]})" for movie in movies]
 
 
 async def _oscars(ask: Ask, year: int) -> Fact | None:
-    found = await ask("/movie/get_year_info", query=str(year))
-    entries = objects(found.get("oscar_awards")) if isinstance(found, Mapping) else []
+    reply = await ask("/movie/get_year_info", query=str(year))
+    entries = objects(reply.get("oscar_awards")) if isinstance(reply, Mapping) else []
     won = awards(entry for entry in entries if entry.get("winner") is True)
     if not won:
         return None
@@ -117,9 +120,9 @@ async def _oscars(ask: Ask, year: int) -> Fact | None:
     return Fact(f"movie/oscars/{year}", f"Oscar winners of {year}", text, ASKED)
 
 
-def _ids(found: object) -> list[int]:
-    return [one for one in found if type(one) is int] if isinstance(found, list) else []
+def _ids(items: object) -> list[int]:
+    return [one for one in items if type(one) is int] if isinstance(items, list) else []
 
 
 def _key(kind: str, entity: dict[str, Any], name: str) -> str:
-    return f"movie/{kind}/{slug(name)}/{value(entity.get('id')).replace(',', '')}"
+    return f"movie/{kind}/{slug(name)}/{format_value(entity.get('id')).replace(',', '')}"

@@ -64,10 +64,10 @@ class Span:
 
 def read_day(time: str) -> date | None:
     """The day of a query time, "03/05/2024, 23:18:31 PT" or ISO 8601; None when it is neither."""
-    if found := re.match(r"\s*(\d{1,2})/(\d{1,2})/(\d{4})\b", time):
-        month, day, year = map(int, found.groups())
-    elif found := re.match(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)", time):
-        year, month, day = map(int, found.groups())
+    if match := re.match(r"\s*(\d{1,2})/(\d{1,2})/(\d{4})\b", time):
+        month, day, year = map(int, match.groups())
+    elif match := re.match(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)", time):
+        year, month, day = map(int, match.groups())
     else:
         return None
     try:
@@ -82,7 +82,7 @@ def spans(text: str, today: date | None) -> tuple[Span, ...]:
     Dates that do not exist are left out, and so are those that depend on the query day when that is None.
     """
     text = " ".join(text.casefold().split())
-    found: list[tuple[int, Span]] = []
+    matches: list[tuple[int, Span]] = []
     for pattern, resolve in _RULES:
         for match in pattern.finditer(text):
             try:
@@ -90,9 +90,9 @@ def spans(text: str, today: date | None) -> tuple[Span, ...]:
             except (ValueError, OverflowError):  # no such date, or no query day to count from
                 span = None
             if span:
-                found.append((match.start(), span))
+                matches.append((match.start(), span))
         text = pattern.sub(lambda match: "\n" * len(match.group()), text)  # read once, by the first rule
-    return tuple(dict.fromkeys(span for _, span in sorted(found)))
+    return tuple(dict.fromkeys(span for _, span in sorted(matches)))
 
 
 def _day(year: int, month: int, day: int) -> Span:
@@ -100,7 +100,7 @@ def _day(year: int, month: int, day: int) -> Span:
     return Span(only, only)
 
 
-def _named(year: str, month: str, day: str) -> Span:
+def _full_date(year: str, month: str, day: str) -> Span:
     return _day(int(year), _MONTHS[month], int(day))
 
 
@@ -113,14 +113,14 @@ def _year(year: int, years: int = 1) -> Span:
     return Span(date(year, 1, 1), date(year + years - 1, 12, 31))
 
 
-def _known(today: date | None) -> date:
+def _require_day(today: date | None) -> date:
     if today is None:
         raise ValueError("the query day is not known")
     return today
 
 
 def _latest_day(month: int, day: int, today: date | None) -> Span:
-    now = _known(today)
+    now = _require_day(today)
     years = range(now.year, now.year - 9, -1)  # eight years back there is a 29 February
     fits = (year for year in years if day <= calendar.monthrange(year, month)[1])
     latest = next((span for span in (_day(year, month, day) for year in fits) if span.start <= now), None)
@@ -130,14 +130,14 @@ def _latest_day(month: int, day: int, today: date | None) -> Span:
 
 
 def _latest_month(month: int, word: str, today: date | None) -> Span:
-    now = _known(today)
+    now = _require_day(today)
     same = _month(now.year, month)
     begun = same.end < now if word == "last" else same.start <= now
     return same if begun or word == "this" else _month(now.year - 1, month)
 
 
 def _weekday(word: str, name: str, today: date | None) -> Span:
-    now, wanted = _known(today), _WEEKDAYS[name]
+    now, wanted = _require_day(today), _WEEKDAYS[name]
     back = (now.weekday() - wanted) % 7
     if word == "this":
         day = now + timedelta(wanted - now.weekday())
@@ -149,7 +149,7 @@ def _weekday(word: str, name: str, today: date | None) -> Span:
 
 
 def _period(word: str, unit: str, today: date | None) -> Span:
-    now = _known(today)
+    now = _require_day(today)
     step = {"last": -1, "past": -1, "previous": -1, "next": 1}.get(word, 0)
     monday = now + timedelta(7 * step - now.weekday())
     if unit == "weekend":
@@ -164,7 +164,7 @@ def _period(word: str, unit: str, today: date | None) -> Span:
     return _year(now.year + step)
 
 
-def _shifted(now: date, number: str, unit: str) -> date:
+def _subtract_units(now: date, number: str, unit: str) -> date:
     """The day `number` units before `now`; the last of its month where that is shorter."""
     count = int(number) if number.isdecimal() else _NUMBERS[number]
     if unit in ("day", "week"):
@@ -174,12 +174,12 @@ def _shifted(now: date, number: str, unit: str) -> date:
 
 
 def _ago(match: re.Match[str], today: date | None) -> Span:
-    then, unit = _shifted(_known(today), match[1], match[2]), match[2]
+    then, unit = _subtract_units(_require_day(today), match[1], match[2]), match[2]
     return {"month": _month(then.year, then.month), "year": _year(then.year)}.get(unit, Span(then, then))
 
 
 def _near(days: int, today: date | None) -> Span:
-    day = _known(today) + timedelta(days)
+    day = _require_day(today) + timedelta(days)
     return Span(day, day)
 
 
@@ -193,8 +193,8 @@ _RULES: tuple[tuple[re.Pattern[str], Resolve], ...] = tuple(
     for pattern, resolve in (
         (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", lambda m, _: _day(int(m[1]), int(m[2]), int(m[3]))),
         (r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b", lambda m, _: _day(int(m[3]), int(m[1]), int(m[2]))),
-        (rf"\b{_M} (\d{{1,2}}){_TH}?,? (?:of )?(\d{{4}})\b", lambda m, _: _named(m[3], m[1], m[2])),
-        (rf"\b(\d{{1,2}}){_TH}? (?:of )?{_M},? (\d{{4}})\b", lambda m, _: _named(m[3], m[2], m[1])),
+        (rf"\b{_M} (\d{{1,2}}){_TH}?,? (?:of )?(\d{{4}})\b", lambda m, _: _full_date(m[3], m[1], m[2])),
+        (rf"\b(\d{{1,2}}){_TH}? (?:of )?{_M},? (\d{{4}})\b", lambda m, _: _full_date(m[3], m[2], m[1])),
         (rf"\b{_M},? (?:of )?(\d{{4}})\b", lambda m, _: _month(int(m[2]), _MONTHS[m[1]])),
         (r"\b(\d{4})-(\d{2})\b(?!-)", lambda m, _: _month(_real(int(m[1]), int(m[2])), int(m[2]))),
         (rf"\b{_M} (\d{{1,2}}){_TH}?\b", lambda m, now: _latest_day(_MONTHS[m[1]], int(m[2]), now)),
@@ -215,7 +215,7 @@ _RULES: tuple[tuple[re.Pattern[str], Resolve], ...] = tuple(
         (rf"\b{_N} (day|week|month|year)s? ago\b", _ago),
         (
             rf"\b(?:last|past|previous) {_N} (day|week|month|year)s?\b",
-            lambda m, now: Span(_shifted(_known(now), m[1], m[2]), _known(now)),
+            lambda m, now: Span(_subtract_units(_require_day(now), m[1], m[2]), _require_day(now)),
         ),
         (
             r"\b(?:between|from) ((?:19|20)\d\d) (?:and|to|until|through) ((?:19|20)\d\d)\b",
@@ -298,7 +298,7 @@ FIELDS: Mapping[str, re.Pattern[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """A question as the rules see it. `day` is when it was asked; None when that is not said.
 
     `domains` are groups of domains: those of a group are looked in when the groups before gave nothing.
@@ -323,22 +323,24 @@ class Asked:
         return any(span.holds(day) for span in self.spans)
 
 
-def asked(question: Question | None, query: str) -> Asked:
+def parse_question(question: Question | None, query: str) -> ParsedQuestion:
     """`question` as the rules see it; the query alone when no question is being answered."""
     if question is None:
-        return Asked(query, None, spans(query, None), domains(query, ""))
+        return ParsedQuestion(query, None, spans(query, None), domains(query, ""))
     day = read_day(question.query_time)
-    said = str(question.extra.get("domain") or "")
-    return Asked(question.question, day, spans(question.question, day), domains(question.question, said))
+    domain = str(question.extra.get("domain") or "")
+    return ParsedQuestion(
+        question.question, day, spans(question.question, day), domains(question.question, domain)
+    )
 
 
-def domains(text: str, said: str) -> tuple[tuple[str, ...], ...]:
-    """The domains to look in: only that which the data set `said`, where it did.
+def domains(text: str, domain: str) -> tuple[tuple[str, ...], ...]:
+    """The domains to look in: only that which the data set `domain`, where it did.
 
     Else those with most words in `text`, then the others; all at once when `text` has no such word.
     """
-    if said in DOMAINS:
-        return ((said,),)
+    if domain in DOMAINS:
+        return ((domain,),)
     counts = {name: len(FIELDS[name].findall(text)) if name in FIELDS else 0 for name in DOMAINS}
     most = max(counts.values())
     first = tuple(name for name in DOMAINS if counts[name] == most)

@@ -21,19 +21,19 @@ from ragc.corpora.sources.crag_api import facts as api_open
 from ragc.corpora.sources.crag_api import finance, movie, music, names, sports
 from ragc.corpora.sources.crag_api import question as api_rules
 from ragc.corpora.sources.crag_api.client import ApiClient, Limits
-from ragc.corpora.sources.crag_api.facts import Ask, Fact, gathered
-from ragc.corpora.sources.crag_api.question import Asked
+from ragc.corpora.sources.crag_api.facts import Ask, Fact, gather
+from ragc.corpora.sources.crag_api.question import ParsedQuestion
 from ragc.corpora.sources.given import current_question
 from ragc.records import Hit, Passage
 
-Look = Callable[[Ask, str, Asked], Coroutine[Any, Any, list[Fact]]]
+Look = Callable[[Ask, str, ParsedQuestion], Coroutine[Any, Any, list[Fact]]]
 
 LOOKS: dict[str, Look] = {
-    "finance": finance.look,
-    "music": music.look,
-    "movie": movie.look,
-    "sports": sports.look,
-    "open": api_open.look,
+    "finance": finance.look_up,
+    "music": music.look_up,
+    "movie": movie.look_up,
+    "sports": sports.look_up,
+    "open": api_open.find_facts,
 }
 """What looks a name up in each domain."""
 
@@ -90,10 +90,10 @@ class ApiSource:
         name = " ".join(query.encode("utf-8", "replace").decode().split())  # a lone surrogate cannot be sent
         if not name or k < 1:
             return ()
-        asked = api_rules.asked(current_question.get(), name)
-        for group in asked.domains:
-            looks = (LOOKS[domain](self._client.ask, name, asked) for domain in group)
-            facts = [fact for found in await gathered(looks) for fact in found]
+        question = api_rules.parse_question(current_question.get(), name)
+        for group in question.domains:
+            looks = (LOOKS[domain](self._client.ask, name, question) for domain in group)
+            facts = [fact for domain_facts in await gather(looks) for fact in domain_facts]
             if facts:
                 best = {hit.passage.id: hit for hit in (fact.hit() for fact in facts)}
                 return tuple(sorted(best.values(), key=lambda hit: (-hit.score, hit.passage.id))[:k])
@@ -103,7 +103,7 @@ class ApiSource:
         """Nothing: the API lists no passages to draw from."""
         return ()
 
-    def rechunked(self, chunk_size: int, overlap: float) -> ApiSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> ApiSource:
         """The same source: its passages are short already."""
         return self
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ragc.corpora.sources.crag_api import names as api_names
 from ragc.corpora.sources.crag_api import names as api_teams
-from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, gathered, listed, rows, slug, table
-from ragc.corpora.sources.crag_api.question import Asked, Span
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, gather, rows, slug, table
+from ragc.corpora.sources.crag_api.question import ParsedQuestion, Span
 
 MOST_KEYS = 14
 """Dates (days, months or years) that are asked for, the first that the question names."""
@@ -22,21 +22,21 @@ NBA, SOCCER = "/sports/nba/get_games_on_date", "/sports/soccer/get_games_on_date
 Game = dict[str, Any]
 
 
-async def look(ask: Ask, name: str, asked: Asked) -> list[Fact]:
+async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     """The games of the team `name`; () for a name of no team and for a question without any date.
 
     The name of an NBA team is looked up there, any other among soccer teams, and every name when the
     question has a word of soccer. Raises SourceError.
     """
-    spans = asked.spans or _this_year(asked)
+    spans = question.spans or _this_year(question)
     keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MOST_KEYS]
     if not keys:
         return []
-    score = ASKED if asked.spans else 0.0
-    team = () if asked.wants("soccer") else api_teams.nba(name)
+    score = ASKED if question.spans else 0.0
+    team = () if question.wants("soccer") else api_teams.nba(name)
     if team:
         calls = (ask(NBA, date=key, team_name=known) for key in keys for known in team)
-        games = _within(await gathered(calls), "game_date", spans)
+        games = _games_within(await gather(calls), "game_date", spans)
         return (
             [_fact("nba", team[0], games, [_nba(game, team) for game in games], score + 100)] if games else []
         )
@@ -47,11 +47,11 @@ async def _soccer_games(
     ask: Ask, name: str, keys: list[str], spans: tuple[Span, ...], score: float
 ) -> list[Fact]:
     """Games under the exact name; when there are none on single days, under the name that fits best then."""
-    found = await gathered(ask(SOCCER, date=key, team_name=name) for key in keys)
-    games, fits = _within(found, "date", spans), 100.0
+    replies = await gather(ask(SOCCER, date=key, team_name=name) for key in keys)
+    games, fits = _games_within(replies, "date", spans), 100.0
     days = [key for key in keys if len(key) == len("2024-03-04")]
     if not games and days:
-        every = _within(await gathered(ask(SOCCER, date=key) for key in days), "date", spans)
+        every = _games_within(await gather(ask(SOCCER, date=key) for key in days), "date", spans)
         teams = list(dict.fromkeys(_team(game) for game in every))
         fit = api_names.match(name, teams, "team")
         if fit:
@@ -61,15 +61,15 @@ async def _soccer_games(
     return [_fact("soccer", name, games, [_soccer(game) for game in games], score + fits)]
 
 
-def _this_year(asked: Asked) -> tuple[Span, ...]:
-    if asked.day is None:
+def _this_year(question: ParsedQuestion) -> tuple[Span, ...]:
+    if question.day is None:
         return ()
-    return (Span(asked.day.replace(month=1, day=1), asked.day.replace(month=12, day=31)),)
+    return (Span(question.day.replace(month=1, day=1), question.day.replace(month=12, day=31)),)
 
 
-def _within(found: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]:
+def _games_within(replies: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]:
     """The games of all replies that lie in `spans`, the latest first, each once."""
-    games = [game for reply in found for game in rows(reply) if isinstance(game.get(field), str)]
+    games = [game for reply in replies for game in rows(reply) if isinstance(game.get(field), str)]
     games = [game for game in games if any(span.holds(game[field]) for span in spans)]
     unique = {(game[field], str(game.get("game_id") or game["index"])): game for game in games}
     return [unique[key] for key in sorted(unique, key=str, reverse=True)]
@@ -129,7 +129,7 @@ def _fact(league: str, team: str, games: list[Game], lines: list[dict[str, objec
     )
     days = f"{lines[-1]['date']} to {lines[0]['date']}" if len(lines) > 1 else str(lines[0]["date"])
     key = f"sports/{league}/{slug(team)}/{days.replace(' ', '-')}-{len(games)}"
-    return Fact(key, f"{team}: games, {days}", f"{listed(summary)}\n\n{shown}", score)
+    return Fact(key, f"{team}: games, {days}", f"{format_list(summary)}\n\n{shown}", score)
 
 
 def _number(line: dict[str, object]) -> int:

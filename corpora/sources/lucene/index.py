@@ -67,8 +67,8 @@ class LuceneIndex:
         if k < 1 or not query.strip():
             return ()
         text = _for_lucene(query, self.analyzer, query=True)
-        found = await call_async(lambda: self._search(text, k))
-        return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in found)
+        hits = await call_async(lambda: self._search(text, k))
+        return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in hits)
 
     def _open(self, folder: Path, k1: float, b: float) -> None:
         from jnius import cast
@@ -91,9 +91,9 @@ class LuceneIndex:
         builder = java(_LUCENE + "search.BooleanQuery$Builder")()
         should = java(_LUCENE + "search.BooleanClause$Occur").SHOULD
         for term, times in counts.items():
-            builder.add(_boosted("contents", term, float(times)), should)
+            builder.add(_term_query("contents", term, float(times)), should)
             if self.title_boost:
-                builder.add(_boosted("title", term, times * self.title_boost), should)
+                builder.add(_term_query("title", term, times * self.title_boost), should)
         searcher = self._java["searcher"]
         best = searcher.search(builder.build(), k).scoreDocs
         stored = searcher.storedFields()
@@ -176,6 +176,6 @@ def _similarity(analyzer: str, k1: float, b: float) -> Any:
     return java(_LUCENE + "search.similarities.BM25Similarity")(k1, b)
 
 
-def _boosted(field: str, term: str, boost: float) -> Any:
+def _term_query(field: str, term: str, boost: float) -> Any:
     query = java(_LUCENE + "search.TermQuery")(java(_LUCENE + "index.Term")(field, term))
     return query if boost == 1 else java(_LUCENE + "search.BoostQuery")(query, boost)

@@ -39,12 +39,12 @@ _kept: list[Any] = []  # Java forgets the level of a logger that nobody holds
 
 def jar() -> Path:
     """The jar that pyserini carries; raises UsageError when pyserini is not installed."""
-    found = importlib.util.find_spec("pyserini")
-    if found is None or found.origin is None:
+    module_spec = importlib.util.find_spec("pyserini")
+    if module_spec is None or module_spec.origin is None:
         raise UsageError(
             f"A source of kind 'lucene' needs pyserini, which is not installed; install it with {INSTALL}."
         )
-    jars = sorted((Path(found.origin).parent / "resources" / "jars").glob("anserini-*-fatjar.jar"))
+    jars = sorted((Path(module_spec.origin).parent / "resources" / "jars").glob("anserini-*-fatjar.jar"))
     if not jars:
         raise UsageError(f"The installed pyserini holds no anserini jar; install it anew with {INSTALL}.")
     return jars[-1]
@@ -53,10 +53,10 @@ def jar() -> Path:
 def version_of(java_home: Path) -> int | None:
     """The major version that the file `release` of a Java names; None when it does not say."""
     try:
-        said = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (java_home / "release").read_text(), re.MULTILINE)
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (java_home / "release").read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(said[1]) if said else None
+    return int(match[1]) if match else None
 
 
 def call(work: Callable[[], T]) -> T:
@@ -111,8 +111,8 @@ def _run(work: Callable[[], T]) -> T:
             _close(_dropped.popleft())
         return work()
     except jnius.JavaException as error:
-        said = f"{error.classname or 'Java'}: {error.innermessage or error}"
-    raise SourceError(f"Lucene could not do what was asked: {said}")
+        message = f"{error.classname or 'Java'}: {error.innermessage or error}"
+    raise SourceError(f"Lucene could not do what was asked: {message}")
 
 
 @cache

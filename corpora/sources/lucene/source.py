@@ -61,7 +61,7 @@ class LuceneSource(ChunkedSource):
         super().__init__(passages, chunk_size, overlap, chunk_by)
         self._jar = jvm.jar().name
         scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
-        self.fingerprint = digest([scored, float(title_boost), self._written()])
+        self.fingerprint = digest([scored, float(title_boost), self._index_settings()])
         self._index: LuceneIndex | None = None
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class LuceneSource(ChunkedSource):
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            self._written(),
+            self._index_settings(),
             lambda folder, step: write(folder, self.passages, self.analyzer, step),
             home=self.home,
             total=len(self.passages) if self.chunk_size is None else None,
@@ -103,7 +103,7 @@ class LuceneSource(ChunkedSource):
             home=self.home,
         )
 
-    def _written(self) -> dict[str, Any]:
+    def _index_settings(self) -> dict[str, Any]:
         """All that changes the files of the index, the corpus aside."""
         terms = ANALYZER if self.analyzer == "ragc" else 0
         built = {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms}

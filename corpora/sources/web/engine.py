@@ -14,7 +14,7 @@ log = logging.getLogger("ragc.corpora")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WebResult:
     """One result of a web search: where the page is, its title, and what the engine shows of it."""
 
     url: str
@@ -22,7 +22,7 @@ class Found:
     snippet: str
 
 
-class Busy(SourceError):
+class EngineBusy(SourceError):
     """An engine that refused for now (too many requests) or did not answer in time; trying again may help."""
 
 
@@ -31,10 +31,10 @@ class Engine(Protocol):
 
     identity: Mapping[str, Any]
 
-    def search(self, query: str, n: int) -> Sequence[Found]:
+    def search(self, query: str, n: int) -> Sequence[WebResult]:
         """At most `n` results, best first. Called in a thread, by several at once.
 
-        Raises Busy when another try may succeed, and SourceError when it will not.
+        Raises EngineBusy when another try may succeed, and SourceError when it will not.
         """
         ...
 
@@ -68,10 +68,10 @@ class Ddgs:
         self._engines, self._region, self._window, self._seconds = engines, region, window, seconds
         self.identity = {"library": "ddgs", "engines": engines, "region": region, "window": window}
 
-    def search(self, query: str, n: int) -> Sequence[Found]:
+    def search(self, query: str, n: int) -> Sequence[WebResult]:
         """At most `n` results, best first.
 
-        ddgs gives no results alike when an engine refuses and when it knows nothing: both raise Busy.
+        ddgs gives no results alike when an engine refuses and when it knows nothing: both raise EngineBusy.
         """
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
@@ -84,32 +84,34 @@ class Ddgs:
                 backend=self._engines,
             )
         except (RatelimitException, TimeoutException) as error:
-            raise Busy(f"the search engine refused or was late ({first_line(error)})") from error
+            raise EngineBusy(f"the search engine refused or was late ({first_line(error)})") from error
         except DDGSException as error:
             if "No results found" in str(error) or "429" in str(error) or "timed out" in str(error):
-                raise Busy(f"the search engine found nothing or refused ({first_line(error)})") from error
+                raise EngineBusy(
+                    f"the search engine found nothing or refused ({first_line(error)})"
+                ) from error
             raise SourceError(f"the search engine failed ({first_line(error)})") from error
         return results(rows)[:n]
 
 
-def results(rows: object) -> list[Found]:
+def results(rows: object) -> list[WebResult]:
     """What ddgs found; a row that is no result is passed over, and the others are kept.
 
     Raises SourceError when `rows` is no list, or holds rows and not one result.
     """
     listed = rows if isinstance(rows, list | tuple) else None
-    kept = [one for row in listed or () if (one := found(row)) is not None]
-    if listed is None or (listed and not kept):
+    hits = [one for row in listed or () if (one := parse_result(row)) is not None]
+    if listed is None or (listed and not hits):
         raise SourceError("the search engine answered with something that is no list of results")
-    if len(kept) < len(listed):
+    if len(hits) < len(listed):
         log.warning("%d of %d results of a web search are no results and were passed over.",
-                    len(listed) - len(kept), len(listed))  # fmt: skip
-    return kept
+                    len(listed) - len(hits), len(listed))  # fmt: skip
+    return hits
 
 
-def found(row: object) -> Found | None:
+def parse_result(row: object) -> WebResult | None:
     """A result of ddgs; None when it is not shaped like one."""
     if not isinstance(row, Mapping) or not isinstance(row.get("href"), str):
         return None
     title, body = (row.get(name) for name in ("title", "body"))
-    return Found(row["href"], *(text if isinstance(text, str) else "" for text in (title, body)))
+    return WebResult(row["href"], *(text if isinstance(text, str) else "" for text in (title, body)))

@@ -1,10 +1,10 @@
 """Fetches a page from the web, without trust in the URL: only addresses open to the internet are reached.
 
 A URL, and every URL that it redirects to, must be http or https and without a password. Its host is
-looked up once, all its addresses are checked (`checked`), and the connection goes to a checked address, so
-that a second look-up cannot lead elsewhere. An address may be reached only if anyone on the internet could
-reach it. Certificates are checked against the host's name. Proxies and other settings of the environment
-are not used.
+looked up once, all its addresses are checked (`resolve_public`), and the connection goes to a checked
+address, so that a second look-up cannot lead elsewhere. An address may be reached only if anyone on the
+internet could reach it. Certificates are checked against the host's name. Proxies and other settings of the
+environment are not used.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _REFUSED = tuple((ipaddress.ip_network(block), why) for block, why in _NOT_GLOBAL.items())
 
 
-async def checked(host: str, port: int, *, allow_loopback: bool = False) -> tuple[str, ...]:
+async def resolve_public(host: str, port: int, *, allow_loopback: bool = False) -> tuple[str, ...]:
     """The addresses that `host` stands for, in the resolver's order, each found fit to connect to.
 
     One address that is not fit refuses the host: private, loopback, link-local, shared, reserved,
@@ -81,16 +81,16 @@ async def checked(host: str, port: int, *, allow_loopback: bool = False) -> tupl
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        address_infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise SourceError(
             f"The host {host!r} has no address ({error}); check its name and the network."
         ) from error
-    names = tuple(dict.fromkeys(str(info[4][0]) for info in found))
+    names = tuple(dict.fromkeys(str(info[4][0]) for info in address_infos))
     if not names:
         raise SourceError(f"The host {host!r} has no address; check its name and the network.")
     for name in names:
-        if why := unfit(name, allow_loopback=allow_loopback):
+        if why := why_unreachable(name, allow_loopback=allow_loopback):
             raise SourceError(
                 f"The host {host!r} has the address {name}, which is {why}; only addresses that are open to "
                 "the whole internet are reached."
@@ -98,13 +98,13 @@ async def checked(host: str, port: int, *, allow_loopback: bool = False) -> tupl
     return names
 
 
-def unfit(name: str, *, allow_loopback: bool = False) -> str:
+def why_unreachable(name: str, *, allow_loopback: bool = False) -> str:
     """Why the address `name` may not be reached, in a few words; "" when it may."""
     try:
-        found = reached(ipaddress.ip_address(name))
+        addresses = reachable_addresses(ipaddress.ip_address(name))
     except ValueError:
         return "no address that can be checked"
-    return next((why for address in found if (why := _unfit(address, allow_loopback))), "")
+    return next((why for address in addresses if (why := _unfit(address, allow_loopback))), "")
 
 
 def _unfit(address: Address, allow_loopback: bool) -> str:
@@ -118,7 +118,7 @@ def _unfit(address: Address, allow_loopback: bool) -> str:
     return "" if address.is_global else "private or not global"
 
 
-def reached(address: Address) -> tuple[Address, ...]:
+def reachable_addresses(address: Address) -> tuple[Address, ...]:
     """What a packet to `address` may reach: itself, or the IPv4 address that an IPv6 one stands for.
 
     Mapped, compatible, NAT64, 6to4 and Teredo addresses (its client) stand for one; one of ISATAP is reached
@@ -196,47 +196,49 @@ async def fetch(
     """
     try:
         async with asyncio.timeout(seconds):
-            return await _followed(url, max_bytes, content_types, allow_loopback)
+            return await _follow_redirects(url, max_bytes, content_types, allow_loopback)
     except TimeoutError as error:
-        raise SourceError(f"{_shown(url)} did not answer in full within {seconds:g} s.") from error
+        raise SourceError(f"{_redact_url(url)} did not answer in full within {seconds:g} s.") from error
     except (ValueError, OSError) as error:  # what the library under httpx leaves of an odd URL or reply
-        raise _broken(url, error) from error
+        raise _fetch_error(url, error) from error
 
 
 def check_url(url: str) -> httpx.URL:
     """`url`, taken apart; raises SourceError unless it is http or https, with a host and no password."""
     if len(url) > LONGEST_URL:
-        raise SourceError(f"{_shown(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
+        raise SourceError(f"{_redact_url(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
     try:
         parsed = httpx.URL(url)
         host, port = parsed.host, parsed.port  # a host in Punycode is only read here
     except (httpx.InvalidURL, ValueError) as error:  # of ValueError: UnicodeError, and idna's own
-        raise SourceError(f"{_shown(url)} is no URL ({error}).") from error
+        raise SourceError(f"{_redact_url(url)} is no URL ({error}).") from error
     if port is not None and not 0 < port < 65_536:
-        raise SourceError(f"{_shown(url)} names port {port}; ports go from 1 to 65535.")
+        raise SourceError(f"{_redact_url(url)} names port {port}; ports go from 1 to 65535.")
     if parsed.scheme not in ("http", "https"):
-        raise SourceError(f"{_shown(url)} is neither http nor https, and nothing else is fetched.")
+        raise SourceError(f"{_redact_url(url)} is neither http nor https, and nothing else is fetched.")
     if not host:
-        raise SourceError(f"{_shown(url)} names no host.")
+        raise SourceError(f"{_redact_url(url)} names no host.")
     if parsed.userinfo:
         raise SourceError(f"A URL of the host {host!r} holds a user name or password; leave it out.")
     return parsed.copy_with(fragment=None)
 
 
-async def _followed(url: str, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page:
+async def _follow_redirects(url: str, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page:
     at = check_url(url)
     for _ in range(REDIRECTS + 1):
-        found = await _hop(at, max_bytes, types, allow_loopback)
-        if isinstance(found, Page):
-            return found
-        at = check_url(found)
-    raise SourceError(f"{_shown(url)} redirects more than {REDIRECTS} times.")
+        outcome = await _fetch_once(at, max_bytes, types, allow_loopback)
+        if isinstance(outcome, Page):
+            return outcome
+        at = check_url(outcome)
+    raise SourceError(f"{_redact_url(url)} redirects more than {REDIRECTS} times.")
 
 
-async def _hop(at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page | str:
+async def _fetch_once(
+    at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loopback: bool
+) -> Page | str:
     """The page at `at`, or the URL that it redirects to."""
     port = at.port or (443 if at.scheme == "https" else 80)
-    addresses = await checked(at.raw_host.decode("ascii"), port, allow_loopback=allow_loopback)
+    addresses = await resolve_public(at.raw_host.decode("ascii"), port, allow_loopback=allow_loopback)
     async with httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - `fetch` bounds it
         failure: httpx.TransportError | None = None
         for address in addresses:
@@ -252,14 +254,14 @@ async def _hop(at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loop
                 failure = error  # the next address may answer
                 continue
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise _broken(at, error) from error
+                raise _fetch_error(at, error) from error
             try:
                 return await _read(at, reply, max_bytes, types)
             except httpx.HTTPError as error:
-                raise _broken(at, error) from error
+                raise _fetch_error(at, error) from error
             finally:
                 await reply.aclose()
-    raise SourceError(f"{_shown(at)} cannot be reached ({failure}).") from failure
+    raise SourceError(f"{_redact_url(at)} cannot be reached ({failure}).") from failure
 
 
 async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tuple[str, ...]) -> Page | str:
@@ -267,31 +269,33 @@ async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tup
         try:
             return str(at.join(reply.headers["location"]))
         except (httpx.InvalidURL, ValueError) as error:
-            raise SourceError(f"{_shown(at)} redirects to what is no URL ({error}).") from error
+            raise SourceError(f"{_redact_url(at)} redirects to what is no URL ({error}).") from error
     if reply.status_code != 200:
-        raise SourceError(f"{_shown(at)} answered with status {reply.status_code}.")
+        raise SourceError(f"{_redact_url(at)} answered with status {reply.status_code}.")
     kind, _, _ = reply.headers.get("content-type", "").partition(";")
     kind = kind.strip().lower()
     if kind not in types:
-        found = f"of the type {kind[:80]!r}" if kind else "of no stated type"
-        raise SourceError(f"{_shown(at)} is {found}; taken are {', '.join(types)}.")
+        description = f"of the type {kind[:80]!r}" if kind else "of no stated type"
+        raise SourceError(f"{_redact_url(at)} is {description}; taken are {', '.join(types)}.")
     packed = reply.headers.get("content-encoding", "").strip().lower()
     if packed not in _PACKED:
-        raise SourceError(f"{_shown(at)} is packed as {packed[:80]!r}; gzip and deflate are unpacked, once.")
+        raise SourceError(
+            f"{_redact_url(at)} is packed as {packed[:80]!r}; gzip and deflate are unpacked, once."
+        )
     body = bytearray()
     async for part in reply.aiter_bytes(65_536):
         body += part
         if len(body) > max_bytes:
-            raise SourceError(f"{_shown(at)} is larger than {max_bytes} bytes.")
-    return Page(str(at), kind, _decoded(bytes(body), reply.charset_encoding))
+            raise SourceError(f"{_redact_url(at)} is larger than {max_bytes} bytes.")
+    return Page(str(at), kind, _decode(bytes(body), reply.charset_encoding))
 
 
-def _decoded(body: bytes, named: str | None) -> str:
+def _decode(body: bytes, named: str | None) -> str:
     """The text of `body`: a byte-order mark decides, then the header, the page itself, UTF-8, Latin-1."""
     declared = _CHARSET.search(body, 0, 4096)
     marked = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else None
-    asked = (marked, named, declared[1].decode("ascii", "replace") if declared else None, "utf-8-sig")
-    for encoding in filter(None, asked):
+    encodings = (marked, named, declared[1].decode("ascii", "replace") if declared else None, "utf-8-sig")
+    for encoding in filter(None, encodings):
         try:
             if codecs.lookup(encoding).name.replace("-", "_") in _NO_CHARSETS:
                 continue
@@ -301,11 +305,11 @@ def _decoded(body: bytes, named: str | None) -> str:
     return body.decode("cp1252", "replace")
 
 
-def _broken(at: httpx.URL | str, error: Exception) -> SourceError:
-    return SourceError(f"{_shown(at)} could not be fetched ({type(error).__name__}: {error}).")
+def _fetch_error(at: httpx.URL | str, error: Exception) -> SourceError:
+    return SourceError(f"{_redact_url(at)} could not be fetched ({type(error).__name__}: {error}).")
 
 
-def _shown(url: httpx.URL | str) -> str:
+def _redact_url(url: httpx.URL | str) -> str:
     """A URL for a message: no password, no query, never long."""
     try:
         parsed = httpx.URL(url)

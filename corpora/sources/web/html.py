@@ -79,12 +79,12 @@ def markdown(html: str, *, url: str = "") -> str:
     check_installed()
     html = clean(html[:MAX_CHARS])
     tags = html.count("<")
-    found = ""
+    text = ""
     if tags <= HEAVY_TAGS:
-        found = _extracted(html, url)
+        text = _extract(html, url)
     elif tags <= MAX_TAGS:
-        found = _extracted_apart(html, url)
-    return (found.strip() or plain(html))[:MAX_CHARS]
+        text = _extract_in_process(html, url)
+    return (text.strip() or plain(html))[:MAX_CHARS]
 
 
 def plain(html: str) -> str:
@@ -107,7 +107,7 @@ def plain(html: str) -> str:
     parts: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
-        if event == "start" and _unseen(element):
+        if event == "start" and _is_hidden(element):
             walk.skip_subtree()
             continue
         if element.tag not in _INLINE and element.tag not in _UNSEEN:
@@ -136,7 +136,7 @@ def check_installed() -> None:
         ) from error
 
 
-def _extracted(html: str, url: str) -> str:
+def _extract(html: str, url: str) -> str:
     import trafilatura
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it warns of every page without text
@@ -146,8 +146,8 @@ def _extracted(html: str, url: str) -> str:
         return ""
 
 
-def _extracted_apart(html: str, url: str) -> str:
-    """As `_extracted`, in a process that is ended when it takes too long."""
+def _extract_in_process(html: str, url: str) -> str:
+    """As `_extract`, in a process that is ended when it takes too long."""
     request = json.dumps({"filecontent": html, "url": url or None, **_OPTIONS})
     try:
         done = subprocess.run(
@@ -162,7 +162,7 @@ def _extracted_apart(html: str, url: str) -> str:
     return done.stdout.decode()
 
 
-def _unseen(element: Any) -> bool:
+def _is_hidden(element: Any) -> bool:
     """Whether nothing of an element is shown; what follows it is."""
     hidden = "hidden" in element.attrib or _HIDDEN.search(element.get("style", ""))
     return element.tag in _UNSEEN or bool(hidden)

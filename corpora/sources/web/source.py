@@ -20,14 +20,14 @@ from typing import Any
 from ragc.core.digest import canonical, digest
 from ragc.core.display import describe
 from ragc.core.rate_limit import Spacing
-from ragc.core.retry import GivenUp, Passing, Retry, retried
+from ragc.core.retry import GivenUp, Retry, RetryableError, with_retries
 from ragc.corpora.chunking import chunk
 from ragc.corpora.chunking import text as chunking
-from ragc.corpora.sources.recorded import in_order, ranked
+from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import fetch as fetching
 from ragc.corpora.sources.web import html
-from ragc.corpora.sources.web.engine import Busy, Ddgs, Engine, Found
+from ragc.corpora.sources.web.engine import Ddgs, Engine, EngineBusy, WebResult
 from ragc.errors import SourceError, StoreError, UsageError
 from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
@@ -113,12 +113,12 @@ class WebSource:
         if not query or k < 1:
             return ()
         key = digest(["search", self._kept_by, query])
-        text, _ = await self._store.fetch(key, lambda: self._made(query), _is_search)
+        text, _ = await self._store.get_or_call(key, lambda: self._search_and_fetch(query), _is_search)
         passages = _passages(text)
         if not self.pages:
             return in_order(passages)[:k]
         cut = await asyncio.to_thread(
-            lambda: ranked(query, [part for whole in passages for part in self._parts(whole)])
+            lambda: rank_by_bm25(query, [part for whole in passages for part in self._parts(whole)])
         )
         return cut[:k]
 
@@ -126,7 +126,7 @@ class WebSource:
         """Nothing: what the web holds cannot be drawn from. Record it, and sample the recording."""
         return ()
 
-    def rechunked(self, chunk_size: int, overlap: float) -> WebSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> WebSource:
         """The same source with its pages cut to `chunk_size` tokens; itself when it has snippets only.
 
         Both ask and keep together: no search is made twice.
@@ -134,45 +134,45 @@ class WebSource:
         chunking.check(chunk_size, overlap)
         if not self.pages or (chunk_size, overlap) == (self.chunk_size, self.overlap):
             return self
-        made = self._cuts.get((chunk_size, overlap))
-        if made is None:
-            made = object.__new__(WebSource)
-            made.__dict__.update(self.__dict__, chunk_size=chunk_size, overlap=overlap)
-            made.fingerprint = made._fingerprint()
-            made = self._cuts.setdefault((chunk_size, overlap), made)
-        return made
+        source = self._cuts.get((chunk_size, overlap))
+        if source is None:
+            source = object.__new__(WebSource)
+            source.__dict__.update(self.__dict__, chunk_size=chunk_size, overlap=overlap)
+            source.fingerprint = source._fingerprint()
+            source = self._cuts.setdefault((chunk_size, overlap), source)
+        return source
 
     def _parts(self, whole: Passage) -> tuple[Passage, ...]:
-        return chunk.cut(whole, self.chunk_size, self.overlap, self.chunk_by)
+        return chunk.chunk_passage(whole, self.chunk_size, self.overlap, self.chunk_by)
 
     def _fingerprint(self) -> str:
         cut = [*chunk.settings(self.chunk_size, self.overlap, self.chunk_by), ANALYZER]
         return digest([self._kept_by, cut if self.pages else []])
 
-    async def _made(self, query: str) -> str:
+    async def _search_and_fetch(self, query: str) -> str:
         """The passages that a new search gives, as the store keeps them."""
         until = time.monotonic() + self.seconds
         try:
             async with asyncio.timeout(self.seconds):
-                results = await self._asked(query)
+                results = await self._search_engine(query)
         except TimeoutError as error:
             raise SourceError(
                 f"The web search for {query!r} was not answered within {self.seconds:g} s; raise `seconds`, "
                 "or try again later."
             ) from error
-        texts = await self._fetched(results, until) if self.pages else [""] * len(results)
+        texts = await self._fetch_pages(results, until) if self.pages else [""] * len(results)
         passages = [_passage(result, text) for result, text in zip(results, texts, strict=True)]
         return canonical([astuple(passage)[:3] for passage in passages if passage.text or passage.title])
 
-    async def _asked(self, query: str) -> list[Found]:
+    async def _search_engine(self, query: str) -> list[WebResult]:
         """The engine's results, each page once, after as many tries as it takes."""
 
-        async def attempt() -> Sequence[Found]:
+        async def attempt() -> Sequence[WebResult]:
             await self._spacing.take()
             try:
                 return await asyncio.to_thread(self.engine.search, query, self.results)
-            except Busy as error:
-                raise Passing(str(error)) from error
+            except EngineBusy as error:
+                raise RetryableError(str(error)) from error
             except SourceError as error:
                 raise SourceError(f"The web search for {query!r} failed: {error}.") from error
 
@@ -183,10 +183,10 @@ class WebSource:
             )
 
         policy = Retry(self.tries, math.inf, first_wait_s=self.backoff, longest_wait_s=math.inf)
-        results = await retried(attempt, policy, endpoint="the web", sleep=asyncio.sleep, error=refused)
-        return _distinct(results)[: self.results]
+        results = await with_retries(attempt, policy, endpoint="the web", sleep=asyncio.sleep, error=refused)
+        return _drop_duplicates(results)[: self.results]
 
-    async def _fetched(self, results: Sequence[Found], until: float) -> list[str]:
+    async def _fetch_pages(self, results: Sequence[WebResult], until: float) -> list[str]:
         """The text of every page, "" for those that cannot be had in time."""
         if not results:
             return []
@@ -201,7 +201,7 @@ class WebSource:
     async def _page(self, url: str) -> str:
         """The text of the page at `url`, the same for every query that finds it; "" when it has none."""
         try:
-            text, _ = await self._store.fetch(digest(["page", VERSION, url]), lambda: self._read(url))
+            text, _ = await self._store.get_or_call(digest(["page", VERSION, url]), lambda: self._read(url))
         except SourceError:
             return ""
         except StoreError:
@@ -222,25 +222,27 @@ class WebSource:
         return text
 
 
-def _distinct(results: Sequence[Found]) -> list[Found]:
+def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
     """Results that can be read, without fragments of their URLs, each page once.
 
     One whose URL could be no page's (another scheme, no host, a port that is none) is dropped, and logged.
     """
-    kept: dict[str, Found] = {}
+    unique: dict[str, WebResult] = {}
     dropped = 0
     for result in results:
         try:
             url = html.clean(result.url).strip().partition("#")[0]
             fetching.check_url(url)
-            found = Found(url, _line(result.title, LONGEST_TITLE), _line(result.snippet, LONGEST_SNIPPET))
+            clean_result = WebResult(
+                url, _line(result.title, LONGEST_TITLE), _line(result.snippet, LONGEST_SNIPPET)
+            )
         except (SourceError, TypeError, AttributeError):
             dropped += 1
             continue
-        kept.setdefault(url, found)
+        unique.setdefault(url, clean_result)
     if dropped:
         log.warning("%d of %d results of a web search name no page and were dropped.", dropped, len(results))
-    return list(kept.values())
+    return list(unique.values())
 
 
 def _line(text: str, most: int) -> str:
@@ -248,7 +250,7 @@ def _line(text: str, most: int) -> str:
     return " ".join(html.clean(text[: 4 * most]).split())[:most]
 
 
-def _passage(result: Found, page: str) -> Passage:
+def _passage(result: WebResult, page: str) -> Passage:
     if page:
         return Passage(f"{result.url}", result.title, page)
     return Passage(f"{result.url}#{digest(result.snippet)[:12]}", result.title, result.snippet)

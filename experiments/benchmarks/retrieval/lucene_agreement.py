@@ -23,7 +23,7 @@ from ragc.corpora.sources.lucene.source import LuceneSource
 TIE = 1e-5
 
 
-async def differing(ours: Bm25Source, theirs: LuceneSource, queries: list[str], k: int) -> list[str]:
+async def differing_queries(ours: Bm25Source, theirs: LuceneSource, queries: list[str], k: int) -> list[str]:
     """The queries whose first `k` passages differ by more than ties."""
     out = []
     for query in queries:
@@ -52,7 +52,7 @@ def main() -> None:
     passages = read_corpus(args.corpus)
     queries = [question.question for question in read_questions(args.questions)]
     theirs = LuceneSource(passages, analyzer=args.analyzer, home=args.home)
-    differ = asyncio.run(differing(Bm25Source(passages), theirs, queries, args.k))
+    differ = asyncio.run(differing_queries(Bm25Source(passages), theirs, queries, args.k))
     share = 1 - len(differ) / len(queries)
     print(f"{args.analyzer}: {share:.2%} of {len(queries)} questions agree on the first {args.k}")
     for query in differ if args.analyzer == ANALYZERS[0] else []:

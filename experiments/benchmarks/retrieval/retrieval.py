@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.benchmarks.retrieval.retrieval_corpora import generated, pooled
+from experiments.benchmarks.retrieval.retrieval_corpora import generate_corpus, pool_corpora
 from experiments.benchmarks.retrieval.retrieval_systems import SYSTEMS
 
 REFERENCE = "bm25s"
@@ -58,10 +58,10 @@ class Server:
         assert self.process.stdout is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        said = self.process.stdout.readline()
-        if not said:
+        reply = self.process.stdout.readline()
+        if not reply:
             raise SystemExit(f"{self.process.args!r} ended with {self.process.wait()}")
-        return dict(json.loads(said))
+        return dict(json.loads(reply))
 
     def close(self) -> None:
         """End the process."""
@@ -113,15 +113,15 @@ def tables(results: dict[str, Numbers], passages: int) -> str:
             cells += [f"{median(rates):,.0f}", ratio]
         return cells
 
-    def built(name: str, numbers: Numbers) -> list[str]:
+    def build_cells(name: str, numbers: Numbers) -> list[str]:
         read, index = numbers["build"]["read"], numbers["build"]["index"]
         rates = [passages / index, passages / (read + index), passages / numbers["build"]["cpu"]]
         return [f"{read:.1f}", f"{index:.1f}", *(f"{rate:,.0f}" for rate in rates)]
 
-    def opened(name: str, numbers: Numbers) -> list[str]:
+    def open_cells(name: str, numbers: Numbers) -> list[str]:
         return [f"{numbers['open'][key]:.2f}" for key in ("load", "open", "first")]
 
-    def held(name: str, numbers: Numbers) -> list[str]:
+    def memory_cells(name: str, numbers: Numbers) -> list[str]:
         disk = 0 if name in IN_MEMORY else numbers["disk"]
         used = numbers["used"]["rss"]
         cells = [disk, numbers["open"]["rss"], used, numbers["used"]["own"]]
@@ -132,13 +132,13 @@ def tables(results: dict[str, Numbers], passages: int) -> str:
         (
             "Build",
             ["file read, s", "indexed, s", *(f"passages/s {of}" for of in ("indexed", "in all", "of CPU"))],
-            built,
+            build_cells,
         ),
-        ("Cold open, s", ["libraries", "open", "first search"], opened),
+        ("Cold open, s", ["libraries", "open", "first search"], open_cells),
         (
             "MiB",
             ["on disk", "after opening", "after queries", "not of files", "after queries / on disk"],
-            held,
+            memory_cells,
         ),
     ]
     return "\n\n".join(_table(title, heads, row, results) for title, heads, row in parts)
@@ -157,7 +157,7 @@ def machine() -> str:
     info = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    libraries = [f"{name} {found}" for name in ("numpy", "bm25s") if (found := _version(name))]
+    libraries = [f"{name} {version}" for name in ("numpy", "bm25s") if (version := _version(name))]
     load = os.getloadavg()[0]
     return (
         f"{model or platform.machine()}, {os.cpu_count()} cores, {total:.0f} GiB, {platform.system()}, "
@@ -197,8 +197,10 @@ def main() -> None:
         print(f"not installed: {', '.join(absent)}")
     corpora: list[tuple[str, Callable[[Path], tuple[int, list[str]]]]] = []
     if args.data is not None:
-        corpora.append(("pooled", partial(pooled, args.data, queries=args.queries)))
-    corpora += [(f"generated {n:,}", partial(generated, n, queries=args.queries)) for n in args.generated]
+        corpora.append(("pooled", partial(pool_corpora, args.data, queries=args.queries)))
+    corpora += [
+        (f"generated {n:,}", partial(generate_corpus, n, queries=args.queries)) for n in args.generated
+    ]
     for title, write in corpora:
         work = Path(tempfile.mkdtemp(prefix="retrieval-", dir=args.work))
         try:

@@ -69,10 +69,10 @@ class Ours:
     def read(self) -> None:
         """Take the passages from the corpus file."""
         from ragc.corpora.files.records import read_corpus
-        from ragc.corpora.storage.corpus import HeldCorpus, read
+        from ragc.corpora.storage.corpus import MemoryCorpus, read
 
         if self.kind == "bm25 memory":
-            self.corpus = HeldCorpus(read_corpus(self.corpus_file))
+            self.corpus = MemoryCorpus(read_corpus(self.corpus_file))
         else:
             self.corpus = read(self.corpus_file, home=self.home)
 
@@ -93,15 +93,15 @@ class Ours:
         return asyncio.run(self._search(queries, at_once))
 
     async def _search(self, queries: list[str], at_once: int) -> int:
-        rest, found = iter(queries), 0
+        rest, hits = iter(queries), 0
 
         async def work() -> None:
-            nonlocal found
+            nonlocal hits
             for query in rest:
-                found += len(await self.source.search(query, K))
+                hits += len(await self.source.search(query, K))
 
         await asyncio.gather(*(work() for _ in range(at_once)))
-        return found
+        return hits
 
     def _make(self) -> None:
         if self.kind == "lucene":
@@ -154,8 +154,8 @@ class Plain:
         import bm25s
 
         terms = bm25s.tokenize(queries, return_ids=False, show_progress=False)
-        found = self.model.retrieve(terms, k=K, show_progress=False, **more)
-        return int((found.scores > 0).sum())
+        results = self.model.retrieve(terms, k=K, show_progress=False, **more)
+        return int((results.scores > 0).sum())
 
 
 class RankBm25:
@@ -187,11 +187,11 @@ class RankBm25:
     def search(self, queries: list[str], at_once: int) -> int:
         """The hits of all queries, by threads when several are in flight."""
         if at_once == 1:
-            return sum(map(self._found, queries))
+            return sum(map(self._count_hits, queries))
         with ThreadPoolExecutor(at_once) as pool:
-            return sum(pool.map(self._found, queries))
+            return sum(pool.map(self._count_hits, queries))
 
-    def _found(self, query: str) -> int:
+    def _count_hits(self, query: str) -> int:
         return len(self.model.get_top_n(_split(query), self.texts, K))
 
 
@@ -217,11 +217,11 @@ def _split(text: str) -> list[str]:
 
 def memory() -> dict[str, int]:
     """Bytes of this process in memory: all, and those that are not parts of files."""
-    said = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return {"rss": int(said["VmRSS"].split()[0]) * 1024, "own": int(said["RssAnon"].split()[0]) * 1024}
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {"rss": int(status["VmRSS"].split()[0]) * 1024, "own": int(status["RssAnon"].split()[0]) * 1024}
 
 
-def forget(folder: Path) -> None:
+def drop_page_cache(folder: Path) -> None:
     """Ask the system to drop the files of `folder` from its cache, so that opening them is cold."""
     for path in folder.rglob("*"):
         if path.is_file():
@@ -230,7 +230,7 @@ def forget(folder: Path) -> None:
             os.close(handle)
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_call(work: Callable[[], object]) -> float:
     """The seconds that `work` takes."""
     start = time.perf_counter()
     work()
@@ -241,29 +241,29 @@ def build(system: System) -> dict[str, float]:
     """Seconds of reading the corpus and of indexing it, libraries loaded; the processor's for both."""
     system.load()
     before = time.process_time()
-    times = {"read": timed(system.read), "index": timed(system.index)}
+    times = {"read": time_call(system.read), "index": time_call(system.index)}
     return {**times, "cpu": time.process_time() - before}
 
 
-def obey(system: System, folder: Path, line: str) -> dict[str, float]:
+def run_command(system: System, folder: Path, line: str) -> dict[str, float]:
     """What the command in `line` measured."""
     command, _, rest = line.partition(" ")
     if command == "open":
-        forget(folder)
+        drop_page_cache(folder)
         before = memory()
-        times = {"load": timed(system.load), "open": timed(system.open)}
+        times = {"load": time_call(system.load), "open": time_call(system.open)}
         at_open = memory()
-        times["first"] = timed(lambda: system.search([rest], 1))
+        times["first"] = time_call(lambda: system.search([rest], 1))
         return {**times, "start": before["rss"], **at_open}
     n, _, queries = rest.partition(" ")
-    asked = json.loads(queries)
-    found = 0
+    batch = json.loads(queries)
+    hits = 0
 
     def work() -> None:
-        nonlocal found
-        found = system.search(asked, int(n))
+        nonlocal hits
+        hits = system.search(batch, int(n))
 
-    return {"seconds": timed(work), "found": found, **memory()}
+    return {"seconds": time_call(work), "found": hits, **memory()}
 
 
 def main() -> None:
@@ -273,7 +273,7 @@ def main() -> None:
         print(json.dumps(build(system)), flush=True)
         return
     for line in sys.stdin:
-        print(json.dumps(obey(system, Path(folder), line.strip())), flush=True)
+        print(json.dumps(run_command(system, Path(folder), line.strip())), flush=True)
 
 
 if __name__ == "__main__":

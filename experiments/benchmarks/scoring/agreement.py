@@ -27,7 +27,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """One answer that people and a judge have judged; `judge` is None when its reply could not be read."""
 
     human: bool
@@ -64,7 +64,7 @@ class Agreement:
         return {"n": self.n, **asdict(self)}
 
 
-def agreement(rows: Iterable[Judged], *, seed: int, confidence: float = 0.95) -> Agreement:
+def agreement(rows: Iterable[JudgedAnswer], *, seed: int, confidence: float = 0.95) -> Agreement:
     """The agreement over `rows`; the same for the same rows in any order.
 
     Accuracy, precision and recall have the intervals of `mean_ci`. That of Cohen's kappa is the one of
@@ -97,7 +97,7 @@ def agreement(rows: Iterable[Judged], *, seed: int, confidence: float = 0.95) ->
     )
 
 
-def read_judged(path: str | Path) -> tuple[Judged, ...]:
+def read_judged(path: str | Path) -> tuple[JudgedAnswer, ...]:
     """The rows of a file of JSON lines, each an object with `human` and `judge`; blank lines are skipped.
 
     A verdict is true or false, one of the words correct, true, yes, wrong, incorrect, hallucination,
@@ -109,7 +109,7 @@ def read_judged(path: str | Path) -> tuple[Judged, ...]:
         text = inputs.read_text(where, "utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(f"No judged answers can be read from {where}: {error}.") from error
-    rows, problems = list[Judged](), list[str]()
+    rows, problems = list[JudgedAnswer](), list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         try:
             rows += _row(line)
@@ -120,7 +120,7 @@ def read_judged(path: str | Path) -> tuple[Judged, ...]:
     return tuple(rows)
 
 
-def _row(line: str) -> Iterator[Judged]:
+def _row(line: str) -> Iterator[JudgedAnswer]:
     if not line.strip():
         return
     values = json.loads(line)
@@ -129,7 +129,7 @@ def _row(line: str) -> Iterator[Judged]:
     human = _verdict("human", values["human"])
     if human is None:
         raise ValueError("`human` must be a verdict")
-    yield Judged(human, _verdict("judge", values["judge"]))
+    yield JudgedAnswer(human, _verdict("judge", values["judge"]))
 
 
 def _verdict(name: str, value: object) -> bool | None:

@@ -25,7 +25,7 @@ from typing import Any
 from experiments.benchmarks.scoring.agreement import Agreement, agreement, read_judged
 from ragc import recipe
 from ragc.core import event_loop
-from ragc.metrics.base import Assessing, Assessor, Outcome
+from ragc.metrics.base import Grader, GraderSettings, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.judge import JudgeAssessor
 from ragc.optimizers.distributed.addresses import open_store
@@ -56,7 +56,7 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def labelled(folder: Path) -> list[tuple[Outcome, bool]]:
+def read_labels(folder: Path) -> list[tuple[Outcome, bool]]:
     """Every answer with what people say of it; the two files hold the same answers in the same order."""
     rows = []
     for human, listed in zip(table(folder / "NQ301_human.tsv"), table(folder / "NQ301_BEM.tsv"), strict=True):
@@ -67,36 +67,36 @@ def labelled(folder: Path) -> list[tuple[Outcome, bool]]:
     return rows
 
 
-def assessor(ask: TargetAsk, prompt: str) -> Assessor:
+def assessor(ask: TargetAsk, prompt: str) -> Grader:
     if prompt == "matches":
         return JudgeAssessor(ask)
-    return CragAssessor(ask, Assessing(crag_judge=prompt, alternatives=True))
+    return CragAssessor(ask, GraderSettings(crag_judge=prompt, alternatives=True))
 
 
-async def judged(
-    target: Target, judge: Assessor, rows: Sequence[tuple[Outcome, bool]]
+async def judge_answers(
+    target: Target, judge: Grader, rows: Sequence[tuple[Outcome, bool]]
 ) -> list[dict[str, Any]]:
     await target.open(None)
     free = asyncio.Semaphore(target.concurrency)
 
     async def one(outcome: Outcome, human: bool) -> dict[str, Any]:
         async with free:
-            found = await judge.assess(outcome)
-        told = {"question": outcome.question, "answers": outcome.answers, "prediction": outcome.prediction}
-        return {**told, "human": human, "judge": found}
+            verdict = await judge.assess(outcome)
+        fields = {"question": outcome.question, "answers": outcome.answers, "prediction": outcome.prediction}
+        return {**fields, "human": human, "judge": verdict}
 
     return await asyncio.gather(*(one(*row) for row in rows))
 
 
-def lines(found: Agreement) -> list[str]:
-    cells = f"both correct {found.both}, judge only {found.judge_only}, people only {found.human_only}"
-    shown = [f"{cells}, neither {found.neither}; unreadable {found.unreadable}"]
+def lines(result: Agreement) -> list[str]:
+    cells = f"both correct {result.both}, judge only {result.judge_only}, people only {result.human_only}"
+    shown = [f"{cells}, neither {result.neither}; unreadable {result.unreadable}"]
     for name in ("accuracy", "kappa", "precision", "recall"):
-        part = getattr(found, name)
-        said = (
+        part = getattr(result, name)
+        text = (
             f"{part.mean:.3f}  [{part.low:.3f}, {part.high:.3f}]  of {part.n}" if part else "cannot be told"
         )
-        shown.append(f"{name:<10}{said}")
+        shown.append(f"{name:<10}{text}")
     return shown
 
 
@@ -110,18 +110,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--set", action="append", default=[], dest="sets")
     parser.add_argument("--out", type=Path, default=Path("judged.jsonl"))
-    asked = parser.parse_args()
-    specs = recipe.load(asked.recipe, asked.sets).target_specs()
+    args = parser.parse_args()
+    specs = recipe.load(args.recipe, args.sets).target_specs()
     target = build_target(specs["judge" if "judge" in specs else "main"])
-    judge = assessor(TargetAsk(target), asked.prompt)
-    rows = labelled(asked.folder)
-    if asked.rows:
-        rows = random.Random(SEED).sample(rows, min(asked.rows, len(rows)))
-    found = event_loop.run(judged(target, judge, rows))
-    asked.out.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
-    by = Counter(row["judge"]["by"] for row in found)
+    judge = assessor(TargetAsk(target), args.prompt)
+    rows = read_labels(args.folder)
+    if args.rows:
+        rows = random.Random(SEED).sample(rows, min(args.rows, len(rows)))
+    verdicts = event_loop.run(judge_answers(target, judge, rows))
+    args.out.write_text("".join(json.dumps(row) + "\n" for row in verdicts), encoding="utf-8")
+    by = Counter(row["judge"]["by"] for row in verdicts)
     print(f"{judge.backend}\ndecided by {', '.join(f'{name} {n}' for name, n in by.most_common())}")
-    print("\n".join(lines(agreement(read_judged(asked.out), seed=SEED))))
+    print("\n".join(lines(agreement(read_judged(args.out), seed=SEED))))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ WORDS = [
 ]
 
 
-def made(n: int) -> list[metrics.Outcome]:
+def build_outcomes(n: int) -> list[metrics.Outcome]:
     """`n` outcomes, the same each time."""
     pick = random.Random(7)
 
@@ -52,9 +52,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--questions", type=int, default=100_000)
-    asked = parser.parse_args()
-    outcomes = made(asked.questions)
-    print(f"{asked.questions:,} questions, Python {platform.python_version()}, {platform.machine()}\n")
+    args = parser.parse_args()
+    outcomes = build_outcomes(args.questions)
+    print(f"{args.questions:,} questions, Python {platform.python_version()}, {platform.machine()}\n")
     print("| metric | CPU seconds | mean |\n| --- | --- | --- |")
     for metric in (*short.METRICS, *short_answer.LENIENT):
         begun = time.process_time()

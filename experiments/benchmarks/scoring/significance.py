@@ -22,7 +22,7 @@ import numpy as np
 from scipy import stats
 
 from ragc.metrics.stats.intervals import mean_ci, paired, smallest_provable, verdict
-from ragc.metrics.stats.multiple import Contrast, Judged, holm, judge
+from ragc.metrics.stats.multiple import Contrast, ContrastResult, holm, judge
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Ends = Callable[[np.ndarray, int], tuple[float, float]]
@@ -53,7 +53,7 @@ def differences(win: float, lose: float) -> Draw:
     return draw
 
 
-def skewed(rng: np.random.Generator, n: int) -> np.ndarray:
+def skewed_differences(rng: np.random.Generator, n: int) -> np.ndarray:
     """Mean 0: few great losses against many small gains, where signs are not exchangeable."""
     which = rng.random(n)
     return np.where(which < 0.05, -1.0, np.where(which < 0.30, 0.2, 0.0))
@@ -72,7 +72,7 @@ PAIRS: tuple[tuple[str, Draw, float], ...] = (
     ("80% zeros, wins 3:1", differences(0.15, 0.05), 0.075),
     ("80% zeros, only wins", differences(0.20, 0.0), 0.15),
     ("95% zeros, no effect", differences(0.025, 0.025), 0.0),
-    ("skewed, no effect", skewed, 0.0),
+    ("skewed, no effect", skewed_differences, 0.0),
 )
 
 
@@ -84,8 +84,8 @@ def scipy_interval(values: np.ndarray, seed: int, method: str) -> tuple[float, f
         return values.mean(), values.mean()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = stats.bootstrap((values,), np.mean, n_resamples=1000, method=method, rng=seed)
-    return found.confidence_interval.low, found.confidence_interval.high
+        interval = stats.bootstrap((values,), np.mean, n_resamples=1000, method=method, rng=seed)
+    return interval.confidence_interval.low, interval.confidence_interval.high
 
 
 def ours(values: np.ndarray, seed: int) -> tuple[float, float]:
@@ -93,7 +93,7 @@ def ours(values: np.ndarray, seed: int) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-def ours_paired(values: np.ndarray, seed: int) -> tuple[float, float]:
+def our_paired_interval(values: np.ndarray, seed: int) -> tuple[float, float]:
     result = paired(np.maximum(-values, 0.0).tolist(), np.maximum(values, 0.0).tolist(), seed=seed)
     return result.low, result.high
 
@@ -167,7 +167,7 @@ def family(rng: np.random.Generator, n: int, variants: int, real: int) -> np.nda
     return np.vstack([base, scores]).astype(float)
 
 
-def judged(scores: np.ndarray, seed: int) -> list[Judged]:
+def judge_variants(scores: np.ndarray, seed: int) -> list[ContrastResult]:
     """Every variant against the baseline, the first row."""
     base, *others = ({str(q): float(value) for q, value in enumerate(row)} for row in scores)
     return [one for one in judge([Contrast(base, other) for other in others], seed=seed) if one]
@@ -186,18 +186,20 @@ def families(repeats: int) -> None:
             false, shown, covered = np.zeros(4), np.zeros(4), 0
             truth = np.where(np.arange(variants) < real, 0.15, 0.0)
             for seed in range(repeats):
-                found = judged(family(rng, n, variants, real), seed)
-                p = np.array([one.result.p for one in found])
+                results = judge_variants(family(rng, n, variants, real), seed)
+                p = np.array([one.result.p for one in results])
                 ways_p = (
                     p,
                     p * variants,
                     np.array(holm(p.tolist())),
-                    np.array([one.adjusted for one in found]),
+                    np.array([one.adjusted for one in results]),
                 )
                 claimed = np.array(ways_p) < 0.05
                 false += claimed[:, real:].any(axis=1)
                 shown += claimed[:, :real].mean(axis=1) if real else 0.0
-                inside = [one.low - 1e-9 <= t <= one.high + 1e-9 for one, t in zip(found, truth, strict=True)]
+                inside = [
+                    one.low - 1e-9 <= t <= one.high + 1e-9 for one, t in zip(results, truth, strict=True)
+                ]
                 covered += all(inside)
             cells = "".join(
                 f"{f / repeats:>8.3f} /{s / repeats:6.3f}" for f, s in zip(false, shown, strict=True)
@@ -214,14 +216,14 @@ def speed(repeats: int) -> None:
     scores = rng.random((50, 500))
     for seed in range(min(repeats, 3)):
         started = time.process_time()
-        judged(scores, seed)
+        judge_variants(scores, seed)
         least = min(least, time.process_time() - started)
     print(f"\n50 programs, 500 questions, against a baseline: {least:.2f} s of processor time")
 
 
 PARTS: dict[str, Callable[[int], None]] = {
     "means": lambda repeats: table("means", MEANS, ours, repeats),
-    "pairs": lambda repeats: table("paired differences", PAIRS, ours_paired, repeats),
+    "pairs": lambda repeats: table("paired differences", PAIRS, our_paired_interval, repeats),
     "verdicts": verdicts,
     "power": power,
     "families": families,

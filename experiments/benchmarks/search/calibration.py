@@ -46,7 +46,7 @@ ROWS = 300
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyResult:
     """What one study did."""
 
     sent: int
@@ -57,24 +57,24 @@ class Found:
     threshold: float
 
 
-def skewed(body: Mapping[str, Any]) -> str:
+def miscalibrated_reply(body: Mapping[str, Any]) -> str:
     """What the model of the loopback world says, but for how sure it is of itself."""
     text = reply(body)
     if not re.search(r'"(confidence|need)"', text):
         return text
-    said = json.loads(text)
-    if "confidence" in said:
-        said["confidence"] = 60 + 10 * round(said["confidence"] / 25)
-    if "need" in said:
+    outputs = json.loads(text)
+    if "confidence" in outputs:
+        outputs["confidence"] = 60 + 10 * round(outputs["confidence"] / 25)
+    if "need" in outputs:
         thing = re.findall(r"number\d+", str(body["messages"][-1]["content"]))[-1]
         knows = luck("knows", thing) < 0.3  # as the world has it
-        said["need"] = {"percent": round(12 * (not knows) + 12 * luck("need", thing))}
-    return json.dumps(said)
+        outputs["need"] = {"percent": round(12 * (not knows) + 12 * luck("need", thing))}
+    return json.dumps(outputs)
 
 
 def run(
-    name: str, server: Loopback, folder: Path, given: argparse.Namespace, seed: int, fitted: bool
-) -> Found:
+    name: str, server: Loopback, folder: Path, args: argparse.Namespace, seed: int, fitted: bool
+) -> StudyResult:
     """One study, on a store of its own."""
     program, knob, fixed = STUDIES[name]
     folder.mkdir(parents=True)
@@ -82,32 +82,32 @@ def run(
     text = RECIPE.format(
         program=f'program = "{program}"',
         knobs=f'"{knob}"',
-        trials=given.trials,
+        trials=args.trials,
         programs=f"calibrate = {str(fitted).lower()}",
         fixed=fixed,
         model=MODEL,
         url=server.url,
     )
     (folder / "recipe.toml").write_text(text, "utf-8")
-    sets = (f"seed={seed}", "search.batch=4", f"data.dev={given.dev}", f"data.test={given.dev}")
+    sets = (f"seed={seed}", "search.batch=4", f"data.dev={args.dev}", f"data.test={args.dev}")
     server.reset()
     store = CallStore(folder / "store")
-    made = compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", store=store)
+    compiled = compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", store=store)
     log = server.log
     tried = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
-    dev = made.program.provenance["dev"]["winner"]["em"]["mean"]
+    dev = compiled.program.provenance["dev"]["winner"]["em"]["mean"]
     first = next(t["number"] for t in tried if t["complete"] and t["values"][0] >= dev - 1e-9)
-    threshold = float(made.program.state.knobs[knob])
-    return Found(log.requests, log.repeats, dev, made.test["em"].mean, first, threshold)
+    threshold = float(compiled.program.state.knobs[knob])
+    return StudyResult(log.requests, log.repeats, dev, compiled.test["em"].mean, first, threshold)
 
 
-def told(name: str, seed: int, fitted: bool, found: Found) -> str:
+def format_row(name: str, seed: int, fitted: bool, result: StudyResult) -> str:
     """One line of the table."""
-    scores = f"{found.dev:8.3f}{found.test:8.3f}{found.first:7}{found.threshold:11.4g}"
-    return f"{name:18}{seed:5}{'yes' if fitted else 'no':>12}{found.sent:7}{found.repeats:9}{scores}"
+    scores = f"{result.dev:8.3f}{result.test:8.3f}{result.first:7}{result.threshold:11.4g}"
+    return f"{name:18}{seed:5}{'yes' if fitted else 'no':>12}{result.sent:7}{result.repeats:9}{scores}"
 
 
-def compared(name: str, without: list[Found], fitted: list[Found]) -> str:
+def comparison_line(name: str, without: list[StudyResult], fitted: list[StudyResult]) -> str:
     """With calibration relative to without, over all seeds."""
     sent = sum(f.sent for f in fitted) / sum(f.sent for f in without)
     dev = fmean(f.dev for f in fitted) - fmean(f.dev for f in without)
@@ -126,25 +126,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dev", type=int, default=60)
     parser.add_argument("--latency-ms", type=float, default=5)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(machine())
-    print(
-        f"{given.trials} trials, {given.dev} dev and as many test questions, {given.latency_ms:g} ms a reply"
-    )
+    print(f"{args.trials} trials, {args.dev} dev and as many test questions, {args.latency_ms:g} ms a reply")
     head = f"{'sent':>7}{'repeats':>9}{'dev em':>8}{'test em':>8}{'first':>7}{'threshold':>11}"
     print(f"\n{'study':18}{'seed':>5}{'calibrated':>12}{head}")
     lines = []
-    latency_s = given.latency_ms / 1000
-    with Loopback(latency_s=latency_s, answer=skewed) as server, tempfile.TemporaryDirectory() as folder:
+    latency_s = args.latency_ms / 1000
+    with (
+        Loopback(latency_s=latency_s, answer=miscalibrated_reply) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         os.environ["RAGC_HOME"] = folder
-        for number, name in enumerate(given.names or STUDIES):
-            found: dict[bool, list[Found]] = {False: [], True: []}
-            for seed in range(given.seeds):
+        for number, name in enumerate(args.names or STUDIES):
+            results: dict[bool, list[StudyResult]] = {False: [], True: []}
+            for seed in range(args.seeds):
                 for fitted in (False, True):
                     where = Path(folder) / f"{number}-{seed}-{fitted}"
-                    found[fitted].append(run(name, server, where, given, seed, fitted))
-                    print(told(name, seed, fitted, found[fitted][-1]), flush=True)
-            lines.append(compared(name, found[False], found[True]))
+                    results[fitted].append(run(name, server, where, args, seed, fitted))
+                    print(format_row(name, seed, fitted, results[fitted][-1]), flush=True)
+            lines.append(comparison_line(name, results[False], results[True]))
     print("\n" + "\n".join(lines))
 
 

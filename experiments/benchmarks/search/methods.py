@@ -57,7 +57,7 @@ def cells(task: Task, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-async def answered(task: Task, settings: dict[str, int], questions: int) -> tuple[Row, ...]:
+async def answer_dev(task: Task, settings: dict[str, int], questions: int) -> tuple[Row, ...]:
     """The first dev questions, answered by the recipe's program."""
     await task.runtime.open()
     program = task.method.build(task.runtime, {**task.recipe.fixed(task.method), **settings})
@@ -75,27 +75,27 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--set", action="append", default=[], dest="sets")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     store, headed = open_store(), False
-    for name in asked.programs:
-        sets = (*FIXED, f"program={method(name).id}", f"data.dev={asked.questions}", *asked.sets)
+    for name in args.programs:
+        sets = (*FIXED, f"program={method(name).id}", f"data.dev={args.questions}", *args.sets)
         try:
-            task = prepare(recipe.load(asked.recipe, sets), store=store)
+            task = prepare(recipe.load(args.recipe, sets), store=store)
             if not headed:
                 head = ["program", *(m.id for m in task.metrics), *COSTS, "failed", "seconds"]
                 print(f"| {' | '.join(head)} |\n| {' | '.join('---' for _ in head)} |", flush=True)
                 headed = True
             begun = time.perf_counter()
-            rows = event_loop.run(answered(task, SMALL.get(name, {}) if asked.small else {}, asked.questions))
+            rows = event_loop.run(answer_dev(task, SMALL.get(name, {}) if args.small else {}, args.questions))
         except RagcError as error:
             print(f"| {name} | {' '.join(str(error).split())} |", flush=True)
             continue
         seconds = f"{time.perf_counter() - begun:.0f}"
         print(f"| {' | '.join([name, *cells(task, rows), seconds])} |", flush=True)
-        if asked.out:
-            asked.out.mkdir(parents=True, exist_ok=True)
+        if args.out:
+            args.out.mkdir(parents=True, exist_ok=True)
             lines = "".join(json.dumps(row.to_json(), default=str) + "\n" for row in rows)
-            (asked.out / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+            (args.out / f"{name}.jsonl").write_text(lines, encoding="utf-8")
 
 
 if __name__ == "__main__":

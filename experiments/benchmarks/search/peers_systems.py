@@ -65,8 +65,10 @@ def ours(optimizer: str, url: str, folder: Path, batch: int = 4) -> float:
     """Seconds of a search by `optimizer` in ragc."""
     (folder / "recipe.toml").write_text(RECIPE % (batch, optimizer, url), "utf-8")
     store = CallStore(folder / "store")
-    made = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=store, resume=True)
-    return float(made.counters["seconds"])
+    compiled = compiling.compile(
+        recipes.load(folder / "recipe.toml"), folder / "out", store=store, resume=True
+    )
+    return float(compiled.counters["seconds"])
 
 
 def evaluation(url: str, folder: Path) -> float:
@@ -99,12 +101,14 @@ def plain(optimizer: str, url: str, folder: Path) -> float:
     (folder / "recipe.toml").write_text(RECIPE % (4, "ragc", url), "utf-8")
     task = prepare(recipes.load(folder / "recipe.toml"), store=CallStore(None))
     search = task.runtime.source("local").search
-    asked = (*task.train, *task.dev)
-    hits = {q.question: event_loop.run(search(q.question, 3)) for q in asked}
-    passages = {q: [f"{hit.passage.title}\n{hit.passage.text}" for hit in found] for q, found in hits.items()}
+    questions = (*task.train, *task.dev)
+    hits = {q.question: event_loop.run(search(q.question, 3)) for q in questions}
+    passages = {
+        q: [f"{hit.passage.title}\n{hit.passage.text}" for hit in top_hits] for q, top_hits in hits.items()
+    }
     examples = [
         dspy.Example(question=q.question, answer=q.answers[0], answers=q.answers).with_inputs("question")
-        for q in asked
+        for q in questions
     ]
     train, dev = examples[: len(task.train)], examples[len(task.train) :]
     dspy.configure_cache(disk_cache_dir=str(folder / "cache"), enable_disk_cache=True)
@@ -117,7 +121,7 @@ def plain(optimizer: str, url: str, folder: Path) -> float:
 
 def mipro(lm: Any) -> Callable[..., Any]:
     """MIPROv2 with as many trials; every trial sees all dev questions."""
-    made = dspy.MIPROv2(
+    optimizer = dspy.MIPROv2(
         metric=em,
         prompt_model=lm,
         task_model=lm,
@@ -128,19 +132,19 @@ def mipro(lm: Any) -> Callable[..., Any]:
         num_threads=IN_FLIGHT,
         seed=SEED,
     )
-    return lambda student, **data: made.compile(student, **data, num_trials=TRIALS, minibatch=False)
+    return lambda student, **data: optimizer.compile(student, **data, num_trials=TRIALS, minibatch=False)
 
 
 def random_search(lm: Any) -> Callable[..., Any]:
     """BootstrapFewShotWithRandomSearch: no demonstrations, labelled ones, earned ones, then random draws."""
-    made = dspy.BootstrapFewShotWithRandomSearch(
+    optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=em,
         max_bootstrapped_demos=DEMOS,
         max_labeled_demos=DEMOS,
         num_candidate_programs=TRIALS - 2,
         num_threads=IN_FLIGHT,
     )
-    compile_it: Callable[..., Any] = made.compile
+    compile_it: Callable[..., Any] = optimizer.compile
     return compile_it
 
 
@@ -151,17 +155,17 @@ def gepa(lm: Any) -> Callable[..., Any]:
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
         value = em(gold, pred)
-        said = "Right." if value else f"Wrong: the answer is {gold.answers[0]}."
-        return dspy.Prediction(score=value, feedback=said) if pred_name else value
+        feedback = "Right." if value else f"Wrong: the answer is {gold.answers[0]}."
+        return dspy.Prediction(score=value, feedback=feedback) if pred_name else value
 
-    made = dspy.GEPA(
+    optimizer = dspy.GEPA(
         metric=metric,
         max_metric_calls=(TRIALS + 1) * QUESTIONS,
         reflection_lm=lm,
         num_threads=IN_FLIGHT,
         seed=SEED,
     )
-    compile_it: Callable[..., Any] = made.compile
+    compile_it: Callable[..., Any] = optimizer.compile
     return compile_it
 
 

@@ -23,7 +23,7 @@ from scipy import stats
 
 from experiments.benchmarks.search.racing_betting import hopeless as betting
 from ragc.metrics import score
-from ragc.optimizers.search.racing import prospect
+from ragc.optimizers.search.racing import win_probability
 
 Pair = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[np.random.Generator, int], Pair]
@@ -31,7 +31,7 @@ Stops = Callable[[list[float], list[float]], bool]
 JUDGED = Path(__file__).resolve().parents[4] / "shared/data/judged/openqa_eval"
 
 
-def made_up(rng: np.random.Generator, n: int) -> Pair:
+def correlated_pair(rng: np.random.Generator, n: int) -> Pair:
     """0/1 scores of correlated systems whose true rates differ by up to .4."""
     base, gap = rng.uniform(0.2, 0.7), rng.uniform(-0.4, 0.15)
     ease = rng.normal(size=n)
@@ -58,7 +58,7 @@ def near_tie(rng: np.random.Generator, n: int) -> Pair:
     return trial[order], incumbent[order]
 
 
-def judged(metric: str) -> Draw:
+def reader_pairs(metric: str) -> Draw:
     """Four open-domain readers on NQ; in half of the pairs the trial loses some of its answers."""
     systems = []
     for path in sorted(JUDGED.glob("NQ_*.jsonl.gz")):
@@ -76,21 +76,21 @@ def judged(metric: str) -> Draw:
     return draw
 
 
-def looks(n: int, block: int) -> Iterator[int]:
+def stopping_points(n: int, block: int) -> Iterator[int]:
     return iter(range(block, n, block))
 
 
-def raced(trial: np.ndarray, incumbent: np.ndarray, block: int, stops: Stops) -> int:
+def run_race(trial: np.ndarray, incumbent: np.ndarray, block: int, stops: Stops) -> int:
     peers = incumbent.tolist()
-    for seen in looks(len(trial), block):
+    for seen in stopping_points(len(trial), block):
         if stops(trial[:seen].tolist(), peers):
             return seen
     return len(trial)
 
 
 def bonferroni(trial: np.ndarray, incumbent: np.ndarray, block: int, alpha: float) -> int:
-    n, count = len(trial), len(list(looks(len(trial), block)))
-    for seen in looks(n, block):
+    n, count = len(trial), len(list(stopping_points(len(trial), block)))
+    for seen in stopping_points(n, block):
         if trial[:seen].sum() + (n - seen) <= incumbent.sum():
             return seen
         gaps = (trial - incumbent)[:seen]
@@ -112,25 +112,31 @@ def band(trial: np.ndarray, incumbent: np.ndarray) -> str:
 
 def report(title: str, draw: Draw, n: int, block: int, repeats: int) -> None:
     rules: dict[str, Callable[[np.ndarray, np.ndarray], int]] = {
-        "chance .05": lambda t, i: raced(t, i, block, lambda mine, peers: prospect(mine, peers) < 0.05),
-        "chance .1": lambda t, i: raced(t, i, block, lambda mine, peers: prospect(mine, peers) < 0.1),
-        "chance .2": lambda t, i: raced(t, i, block, lambda mine, peers: prospect(mine, peers) < 0.2),
-        "betting .1": lambda t, i: raced(t, i, block, betting),
+        "chance .05": lambda t, i: run_race(
+            t, i, block, lambda mine, peers: win_probability(mine, peers) < 0.05
+        ),
+        "chance .1": lambda t, i: run_race(
+            t, i, block, lambda mine, peers: win_probability(mine, peers) < 0.1
+        ),
+        "chance .2": lambda t, i: run_race(
+            t, i, block, lambda mine, peers: win_probability(mine, peers) < 0.2
+        ),
+        "betting .1": lambda t, i: run_race(t, i, block, betting),
         "t tests .1": lambda t, i: bonferroni(t, i, block, 0.1),
     }
-    found: dict[str, list[list[int]]] = {}
+    seen_by_band: dict[str, list[list[int]]] = {}
     lost: list[list[float]] = []
     rng = np.random.default_rng(n)
     for _ in range(repeats):
         trial, incumbent = draw(rng, n)
         seen_by = [rule(trial, incumbent) for rule in rules.values()]
-        found.setdefault(band(trial, incumbent), []).append(seen_by)
+        seen_by_band.setdefault(band(trial, incumbent), []).append(seen_by)
         gain = max(0.0, float(trial.sum() - incumbent.sum()))
         lost.append([gain if seen < n else 0.0 for seen in seen_by])
     print(f"\n{title}, N {n}, blocks of {block}: stopped / questions saved, by {', '.join(rules)}")
     for name in ("better", "0 to -.05", "-.05 to -.15", "below -.15"):
-        if name in found:
-            seen = np.array(found[name])
+        if name in seen_by_band:
+            seen = np.array(seen_by_band[name])
             cells = (f"{(column < n).mean():.3f} / {1 - column.mean() / n:.3f}" for column in seen.T)
             print(f"{name:14}{len(seen):6}  " + "    ".join(cells), flush=True)
     columns = np.array(lost).T
@@ -143,7 +149,7 @@ if __name__ == "__main__":
     for n, block in ((50, 10), (100, 10), (100, 25), (300, 25)):
         report("equal", equal, n, block, repeats)
         report("near tie", near_tie, n, block, repeats)
-        report("made up", made_up, n, block, repeats)
+        report("made up", correlated_pair, n, block, repeats)
     for metric in ("em", "f1") if JUDGED.is_dir() else ():
-        report(f"NQ readers, {metric}", judged(metric), 100, 10, repeats)
-        report(f"NQ readers, {metric}", judged(metric), 100, 25, repeats)
+        report(f"NQ readers, {metric}", reader_pairs(metric), 100, 10, repeats)
+        report(f"NQ readers, {metric}", reader_pairs(metric), 100, 25, repeats)

@@ -31,8 +31,8 @@ DEMO = Path(__file__).resolve().parents[2] / "demo.toml"
 
 def run(recipe: Path, sets: Sequence[str], folder: Path, store: CallStore) -> tuple[list[float], list[float]]:
     """The scores of the test questions before and after one compile, which is printed."""
-    made = compiling.compile(recipes.load(recipe, sets), folder, store=store)
-    facts, counters = made.program.provenance, made.counters
+    compiled = compiling.compile(recipes.load(recipe, sets), folder, store=store)
+    facts, counters = compiled.program.provenance, compiled.counters
     name = recipes.load(recipe, sets).search.objectives[0].lstrip("-")
     opened = open_program(folder, store=store)
     after = [row.scores[name] or 0.0 for row in score(opened, "test").rows]
@@ -40,13 +40,13 @@ def run(recipe: Path, sets: Sequence[str], folder: Path, store: CallStore) -> tu
     before = [row.scores[name] or 0.0 for row in score(opened, "test").rows]
     cells = []
     for scores in (before, after):
-        found = mean_ci(scores, seed=0)
-        cells.append(f"{found.mean:6.3f} [{found.low:.3f}, {found.high:.3f}]")
-    said = facts["search"].get("candidate") or facts["search"].get("notes")
+        interval = mean_ci(scores, seed=0)
+        cells.append(f"{interval.mean:6.3f} [{interval.low:.3f}, {interval.high:.3f}]")
+    choice = facts["search"].get("candidate") or facts["search"].get("notes")
     print(
         f"{facts['counters']['lm_calls']:7.0f}{counters['sent']:7.0f}{counters['seconds']:8.0f}  "
         + "  ->".join(cells)
-        + f"   {json.dumps(said)[:200]}",
+        + f"   {json.dumps(choice)[:200]}",
         flush=True,
     )
     return before, after
@@ -60,28 +60,28 @@ def main() -> None:
     parser.add_argument("--optimizers", nargs="+", default=["ragc", "random", "mipro"])
     parser.add_argument("--store", type=Path)
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(machine())
-    print(f"{given.recipe.name}, {given.calls} LM calls for a search {' '.join(given.sets)}")
+    print(f"{args.recipe.name}, {args.calls} LM calls for a search {' '.join(args.sets)}")
     print(f"\n{'optimizer':12}{'seed':>5}{'calls':>7}{'sent':>7}{'seconds':>8}  test before  -> after")
-    scores: dict[str, list[float]] = {name: [] for name in given.optimizers}
-    with tempfile.TemporaryDirectory() as made:
-        store = CallStore(given.store or Path(made) / "store")
-        for seed in given.seeds:
-            for name in given.optimizers:
-                sets = [*given.sets, f"seed={seed}", f'search.optimizer="{name}"']
-                test = 2 * (recipes.load(given.recipe, sets).data.test or 0)
-                sets.append(f"budget.lm_calls={given.calls + int(test)}")
+    scores: dict[str, list[float]] = {name: [] for name in args.optimizers}
+    with tempfile.TemporaryDirectory() as scratch:
+        store = CallStore(args.store or Path(scratch) / "store")
+        for seed in args.seeds:
+            for name in args.optimizers:
+                sets = [*args.sets, f"seed={seed}", f'search.optimizer="{name}"']
+                test = 2 * (recipes.load(args.recipe, sets).data.test or 0)
+                sets.append(f"budget.lm_calls={args.calls + int(test)}")
                 print(f"{name:12}{seed:5}", end="", flush=True)
-                _, after = run(given.recipe, sets, Path(made) / f"{name}-{seed}", store)
+                _, after = run(args.recipe, sets, Path(scratch) / f"{name}-{seed}", store)
                 scores[name] += after
-    first = given.optimizers[0]
+    first = args.optimizers[0]
     print(f"\nAll {len(scores[first])} test questions together:")
-    for name, found in scores.items():
-        own = mean_ci(found, seed=0)
+    for name, row_scores in scores.items():
+        own = mean_ci(row_scores, seed=0)
         text = f"{name:12}{own.mean:6.3f} [{own.low:.3f}, {own.high:.3f}]"
         if name != first:
-            gap = paired(found, scores[first], seed=0)
+            gap = paired(row_scores, scores[first], seed=0)
             text += f"   {first} - {name}: {gap.diff:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], p {gap.p:.3g}"
             text += f", {first} is {verdict(gap)}"
         print(text)

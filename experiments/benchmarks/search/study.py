@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import MODEL, Started, started
+from experiments.benchmarks.serving.loopback import MODEL, ServerProcess, run_server
 from experiments.benchmarks.serving.loopback_log import Log
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
@@ -77,19 +77,19 @@ ALIGNING = 'answer_format = "short"\ncandidates = 5\nrounds = 2'
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyResult:
     """What one study did. `full` are the calls of every trial on every dev question."""
 
     log: Log
     full: float
-    asked: float
+    lm_calls: float
     stopped: int
     seen: float
     best: str
     seconds: float
 
 
-def run(name: str, server: Started, folder: Path, trials: int, dev: int) -> Found:
+def run(name: str, server: ServerProcess, folder: Path, trials: int, dev: int) -> StudyResult:
     """One study, on a store of its own."""
     program, knobs = STUDIES[name]
     folder.mkdir()
@@ -108,17 +108,17 @@ def run(name: str, server: Started, folder: Path, trials: int, dev: int) -> Foun
     server.reset()
     began = time.monotonic()
     store = CallStore(folder / "store")
-    made = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=store)
+    compiled = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=store)
     seconds = time.monotonic() - began
     tried = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
     full = sum(trial["counters"]["lm_calls"] / len(trial["scores"]) * dev for trial in tried)
-    asked = sum(trial["counters"]["lm_calls"] for trial in tried)
-    search = made.program.provenance["search"]
+    lm_calls = sum(trial["counters"]["lm_calls"] for trial in tried)
+    search = compiled.program.provenance["search"]
     seen = sum(len(trial["scores"]) for trial in tried) / (dev * len(tried))
     searched = {knob.strip(' "') for knob in knobs.split(",")}
     chosen = {n: v for n, v in search["candidate"]["knobs"].items() if n in searched}
     best = " ".join([search["candidate"].get("program", ""), *(f"{n}={v}" for n, v in chosen.items())])
-    return Found(server.log(), full, asked, search["stopped"], seen, best.strip(), seconds)
+    return StudyResult(server.log(), full, lm_calls, search["stopped"], seen, best.strip(), seconds)
 
 
 def machine() -> str:
@@ -134,21 +134,19 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--dev", type=int, default=100)
     parser.add_argument("--latency-ms", type=float, default=50)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(machine())
-    print(
-        f"{given.trials} trials and the baseline, {given.dev} dev questions, {given.latency_ms:g} ms a reply"
-    )
+    print(f"{args.trials} trials and the baseline, {args.dev} dev questions, {args.latency_ms:g} ms a reply")
     head = f"{'trial x q x call':>17}{'sent':>7}{'repeats':>9}{'share':>8}{'stopped':>9}{'seen':>7}"
     print(f"\n{'study':22}{head}{'replayed':>10}{'seconds':>9}  winner")
-    with started(given.latency_ms) as server, tempfile.TemporaryDirectory() as folder:
+    with run_server(args.latency_ms) as server, tempfile.TemporaryDirectory() as folder:
         os.environ["RAGC_HOME"] = folder
-        for number, name in enumerate(given.names or STUDIES):
-            found = run(name, server, Path(folder) / str(number), given.trials, given.dev)
-            log = found.log
-            counts = f"{found.full:17.0f}{log.requests:7}{log.repeats:9}{log.requests / found.full:8.1%}"
-            raced = f"{found.stopped:9}{found.seen:7.1%}{1 - log.requests / found.asked:10.1%}"
-            print(f"{name:22}{counts}{raced}{found.seconds:9.1f}  {found.best}", flush=True)
+        for number, name in enumerate(args.names or STUDIES):
+            result = run(name, server, Path(folder) / str(number), args.trials, args.dev)
+            log = result.log
+            counts = f"{result.full:17.0f}{log.requests:7}{log.repeats:9}{log.requests / result.full:8.1%}"
+            raced = f"{result.stopped:9}{result.seen:7.1%}{1 - log.requests / result.lm_calls:10.1%}"
+            print(f"{name:22}{counts}{raced}{result.seconds:9.1f}  {result.best}", flush=True)
 
 
 __doc__ = (__doc__ or "").format(names=", ".join(STUDIES))

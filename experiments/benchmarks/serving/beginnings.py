@@ -55,11 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--words", type=int, default=700)
     parser.add_argument("--questions", type=int, default=12)
-    given = parser.parse_args()
+    args = parser.parse_args()
     seconds = {}
     for name, least in (("shared", slots.LONG), ("each slot", sys.maxsize)):
         slots.LONG = least
-        seconds[name], computed = asyncio.run(measure(given.words, given.questions))
+        seconds[name], computed = asyncio.run(measure(args.words, args.questions))
         print(f"{name:>10}: {seconds[name]:6.1f} s, {computed} tokens computed", flush=True)
     print(f"{seconds['each slot'] / seconds['shared']:.2f} times as fast")
     print(f"machine: {embedded.machine()}")

@@ -64,12 +64,12 @@ async def measure(slots: int, threads: int, prompts: int, rounds: int) -> str:
         begun = time.perf_counter()
         counted = await asyncio.gather(*(one(turn * prompts + i) for i in range(prompts)))
         seconds = time.perf_counter() - begun
-        asked, cached, said = (sum(column) for column in zip(*counted, strict=True))
+        inputs, cached, outputs = (sum(column) for column in zip(*counted, strict=True))
         if seconds < best:
             best = seconds
             line = (
-                f"{slots:>5} {loaded:>7.2f} {seconds:>8.2f} {(asked - cached + said) / seconds:>9.0f} "
-                f"{said / seconds:>6.1f} {asked / prompts:>7.0f} {cached / asked:>7.0%} {memory():>6}"
+                f"{slots:>5} {loaded:>7.2f} {seconds:>8.2f} {(inputs - cached + outputs) / seconds:>9.0f} "
+                f"{outputs / seconds:>6.1f} {inputs / prompts:>7.0f} {cached / inputs:>7.0%} {memory():>6}"
             )
     await target.aclose()
     return line
@@ -94,13 +94,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=2)
-    given = parser.parse_args()
-    if len(given.slots) == 1:
-        print(asyncio.run(measure(given.slots[0], given.threads, given.prompts, given.rounds)), flush=True)
+    args = parser.parse_args()
+    if len(args.slots) == 1:
+        print(asyncio.run(measure(args.slots[0], args.threads, args.prompts, args.rounds)), flush=True)
         return
     print("slots  load s  seconds  tokens/s  out/s  prompt  cached    MiB")
-    rest = ["--threads", str(given.threads), "--prompts", str(given.prompts), "--rounds", str(given.rounds)]
-    for slots in given.slots:
+    rest = ["--threads", str(args.threads), "--prompts", str(args.prompts), "--rounds", str(args.rounds)]
+    for slots in args.slots:
         subprocess.run([sys.executable, __file__, "--slots", str(slots), *rest], check=True)
     print(f"machine: {machine()}")
 

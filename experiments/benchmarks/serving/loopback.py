@@ -64,7 +64,7 @@ class Loopback:
         self._thread.join()
 
     @property
-    def answered(self) -> int:
+    def answer_count(self) -> int:
         """How many requests were answered so far."""
         return sum(call.went is not None for call in self.log.calls)
 
@@ -93,8 +93,8 @@ class Loopback:
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_get("/log", self._said_log)
-        app.router.add_get("/bodies", self._said_bodies)
+        app.router.add_get("/log", self._send_log)
+        app.router.add_get("/bodies", self._send_bodies)
         app.router.add_post("/reset", self._forget)
         return app
 
@@ -102,10 +102,10 @@ class Loopback:
         card = {"id": MODEL, "object": "model", "max_model_len": 32768}
         return web.json_response({"object": "list", "data": [card]})
 
-    async def _said_log(self, request: web.Request) -> web.Response:
+    async def _send_log(self, request: web.Request) -> web.Response:
         return web.json_response(self.log.to_json())
 
-    async def _said_bodies(self, request: web.Request) -> web.Response:
+    async def _send_bodies(self, request: web.Request) -> web.Response:
         return web.json_response([body.decode() for body in self.bodies.values()])
 
     async def _forget(self, request: web.Request) -> web.Response:
@@ -126,12 +126,12 @@ class Loopback:
         try:
             body = orjson.loads(content)
             await asyncio.sleep(self.latency_s)
-            made = completion(body, self.answer(body), call.key)
+            reply = completion(body, self.answer(body), call.key)
         except Exception as error:
             return web.json_response({"error": {"message": str(error)}}, status=503)
         finally:
             self._flying -= 1
-        response = web.Response(body=orjson.dumps(made), content_type="application/json")
+        response = web.Response(body=orjson.dumps(reply), content_type="application/json")
         with suppress(ConnectionError):  # its reader was killed
             await response.prepare(request)
             await response.write_eof()
@@ -141,7 +141,7 @@ class Loopback:
 
 def completion(body: Mapping[str, Any], text: str, mark: str) -> dict[str, Any]:
     """The chat completion that says `text`, with about four characters a token."""
-    asked = sum(len(str(message["content"])) for message in body["messages"]) // 4
+    prompt_tokens = sum(len(str(message["content"])) for message in body["messages"]) // 4
     choice: dict[str, Any] = {
         "index": 0,
         "finish_reason": "stop",
@@ -149,43 +149,47 @@ def completion(body: Mapping[str, Any], text: str, mark: str) -> dict[str, Any]:
     }
     if body.get("logprobs"):
         choice["logprobs"] = {"content": [{"token": text, "logprob": -0.1, "top_logprobs": []}]}
-    said = len(text) // 4 + 1
+    completion_tokens = len(text) // 4 + 1
     return {
         "id": mark,
         "object": "chat.completion",
         "created": 0,
         "model": MODEL,
         "choices": [choice],
-        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 
 @dataclass(frozen=True)
-class Started:
+class ServerProcess:
     """A server in a process of its own, so that it takes no time from the one that is measured."""
 
     url: str
 
     def log(self) -> Log:
         """What it was asked so far."""
-        return Log.of(self._asked("log"))
+        return Log.of(self._request("log"))
 
     def bodies(self) -> list[str]:
         """The distinct bodies of requests, in the order of arrival."""
-        return list(self._asked("bodies"))
+        return list(self._request("bodies"))
 
     def reset(self) -> None:
         """Let it forget what it was asked."""
-        self._asked("reset", b"")
+        self._request("reset", b"")
 
-    def _asked(self, path: str, data: bytes | None = None) -> Any:
+    def _request(self, path: str, data: bytes | None = None) -> Any:
         address = f"{self.url.removesuffix('/v1')}/{path}"
-        with urllib.request.urlopen(address, data, timeout=60) as said:  # noqa: S310 - on this machine
-            return json.loads(said.read())
+        with urllib.request.urlopen(address, data, timeout=60) as response:  # noqa: S310 - on this machine
+            return json.loads(response.read())
 
 
 @contextmanager
-def started(latency_ms: float = 50) -> Iterator[Started]:
+def run_server(latency_ms: float = 50) -> Iterator[ServerProcess]:
     """A server in a process of its own while the block runs."""
     command = [
         sys.executable,
@@ -197,7 +201,7 @@ def started(latency_ms: float = 50) -> Iterator[Started]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield Started(process.stdout.readline().strip())
+            yield ServerProcess(process.stdout.readline().strip())
         finally:
             process.kill()
 
@@ -206,8 +210,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A chat server with a fixed time to answer.")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--latency-ms", type=float, default=50)
-    given = parser.parse_args()
-    with Loopback(latency_s=given.latency_ms / 1000, port=given.port) as server:
+    args = parser.parse_args()
+    with Loopback(latency_s=args.latency_ms / 1000, port=args.port) as server:
         print(server.url, flush=True)
         threading.Event().wait()
 

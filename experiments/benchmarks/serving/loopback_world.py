@@ -40,17 +40,17 @@ def colour(thing: str) -> str:
 
 def write_data(folder: Path, train: int, dev: int, test: int = 0) -> None:
     """`questions.jsonl` and `corpus.jsonl` in `folder`, one question a thing, in named splits."""
-    corpus, asked = [], []
+    corpus, questions = [], []
     for i in range(train + dev + test):
         thing = f"number{i}"
-        said = f"Thing {thing} is {colour(thing)}. It was made in {1500 + i}."
-        corpus.append({"id": f"d{i}", "title": f"Thing {i}", "text": said})
+        statement = f"Thing {thing} is {colour(thing)}. It was made in {1500 + i}."
+        corpus.append({"id": f"d{i}", "title": f"Thing {i}", "text": statement})
         for detour in range(int(luck("detours", thing) * DETOURS)):
             text = f"Thing {thing} and thing {thing}a. Thing {thing} was moved in {1700 + detour}."
             corpus.append({"id": f"d{i}.{detour}", "title": f"Thing {i}", "text": text})
         split = "train" if i < train else "dev" if i < train + dev else "test"
         question = f"What colour is thing {thing}?"
-        asked.append(
+        questions.append(
             {
                 "id": f"q{i}",
                 "question": question,
@@ -59,7 +59,7 @@ def write_data(folder: Path, train: int, dev: int, test: int = 0) -> None:
                 "split": split,
             }
         )
-    for name, rows in (("corpus", corpus), ("questions", asked)):
+    for name, rows in (("corpus", corpus), ("questions", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
@@ -74,10 +74,10 @@ def reply(body: Mapping[str, Any]) -> str:
     if form.get("type") == "json_schema":
         schema = form["json_schema"]["schema"]
         return json.dumps(scene.fits("", schema, schema.get("$defs") or {}))
-    fields = _MARKED.findall(scene.said.rpartition("Respond with")[2])
+    fields = _MARKED.findall(scene.prompt.rpartition("Respond with")[2])
     wanted = [name for name in fields if name != "completed"]
     if form.get("type") == "json_object":
-        wanted = re.findall(r"`(\w+)`", scene.said.rpartition("Respond with")[2])
+        wanted = re.findall(r"`(\w+)`", scene.prompt.rpartition("Respond with")[2])
         return json.dumps({name: scene.text(name) for name in wanted})
     if wanted:
         parts = [f"[[ ## {name} ## ]]\n{scene.text(name)}\n" for name in wanted]
@@ -90,19 +90,19 @@ class _Scene:
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         messages = body["messages"]
-        self.said = str(messages[-1]["content"])
+        self.prompt = str(messages[-1]["content"])
         self.mark = hashlib.sha256(json.dumps([messages, body.get("seed")]).encode()).hexdigest()
-        asked = _ASKED.findall(self.said) or _THING.findall(self.said)
-        self.thing = asked[-1] if asked else ""
+        things = _ASKED.findall(self.prompt) or _THING.findall(self.prompt)
+        self.thing = things[-1] if things else ""
         self.colour = colour(self.thing)
-        self.shown = len(_NUMBERED.findall(self.said))
-        self.told = f"{self.thing} is {self.colour}" in self.said
+        self.shown = len(_NUMBERED.findall(self.prompt))
+        self.shows_fact = f"{self.thing} is {self.colour}" in self.prompt
         self.knows = luck("knows", self.thing) < 0.3
         share = 0.6 + 0.25 * (len(messages) > 2) - 0.02 * self.shown
         if body.get("temperature"):
             share -= 0.4 * (float(body.get("top_p", 1.0)) - 0.6)
         drawn = 0.85 * luck("question", self.thing) + 0.15 * luck("prompt", self.mark)
-        self.right = drawn < share if self.told else self.knows
+        self.right = drawn < share if self.shows_fact else self.knows
 
     def pick(self, options: list[Any]) -> Any:
         """One of `options`, by the digest of the prompt."""
@@ -138,7 +138,7 @@ class _Scene:
 
     def ids(self) -> list[int]:
         """The numbered documents: those that name the thing with its colour first, three at most."""
-        parts = re.split(r"\[(\d+)\] ", self.said)
+        parts = re.split(r"\[(\d+)\] ", self.prompt)
         pairs = sorted(
             (f"{self.thing} is {self.colour}" not in text, int(number))
             for number, text in zip(parts[1::2], parts[2::2], strict=True)
@@ -181,7 +181,7 @@ class _Scene:
         if name == "known":
             return "yes" if self.knows else "no"
         if name == "sufficient":
-            return "YES" if self.told else "NO"
+            return "YES" if self.shows_fact else "NO"
         return options[0] if name == "need_search" else self.pick(options)
 
     def _list(self, name: str, schema: Mapping[str, Any], named: Mapping[str, Any]) -> list[Any]:
@@ -189,9 +189,11 @@ class _Scene:
         if name == "ids":
             return self.ids()[:most]
         if name == "aligned":
-            found = [{"component": 1, "segment": f"thing {self.thing}"}] if self.thing in self.said else []
-            asked = {"component": 3, "segment": f"is {self.colour}"}
-            return [*found, asked] if self.told else found
+            matches = (
+                [{"component": 1, "segment": f"thing {self.thing}"}] if self.thing in self.prompt else []
+            )
+            colour_match = {"component": 3, "segment": f"is {self.colour}"}
+            return [*matches, colour_match] if self.shows_fact else matches
         if name == "reflected":
-            return [1, 3] if self.told else [1]
+            return [1, 3] if self.shows_fact else [1]
         return [self.fits(name, schema["items"], named)][:most]

@@ -27,14 +27,14 @@ from typing import Any
 import dspy
 
 from ragc.core import event_loop
-from ragc.optimizers.results.evaluate import Opened, open_program
-from ragc.programs.base import RagProgram, shown
+from ragc.optimizers.results.evaluate import OpenProgram, open_program
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply
 from ragc.targets.options import VllmOptions
-from ragc.targets.vllm.prefix_cache import CACHED, LOOKED_UP, gained, prefix_tokens
+from ragc.targets.vllm.prefix_cache import CACHED, LOOKED_UP, increase, prefix_tokens
 from ragc.targets.vllm.target import VllmTarget
 
 PART = 10
@@ -61,7 +61,7 @@ options = {{ timeout_s = 900.0 }}
 """
 
 
-class Turned(VllmTarget):
+class QuestionFirstTarget(VllmTarget):
     """Gets every prompt with its last message, passages and question, before all else."""
 
     async def complete(self, request: ChatRequest) -> Reply:
@@ -73,16 +73,16 @@ class Turned(VllmTarget):
 
 
 async def demonstrations(program: RagProgram, runtime: Runtime, questions: Any) -> list[dspy.Example]:
-    made = []
+    demos = []
     for question in questions:
         hits = await runtime.source("local").search(question.question, 3)
-        passages = [shown(hit.passage) for hit in hits]
-        made.append(dspy.Example(question=question.question, passages=passages, answer=question.answers[0]))
-    return made
+        passages = [format_passage(hit.passage) for hit in hits]
+        demos.append(dspy.Example(question=question.question, passages=passages, answer=question.answers[0]))
+    return demos
 
 
 @dataclass(slots=True)
-class Asked:
+class CacheUse:
     """What a layout's questions took: prompt tokens looked up in the cache, those found, and seconds."""
 
     looked_up: float = 0
@@ -94,7 +94,7 @@ class Asked:
         return f"{share:6.1%} of {self.looked_up:,.0f} prompt tokens from the cache, {self.seconds:.1f} s"
 
 
-async def measure(program: RagProgram, questions: Sequence[Question], in_flight: int, into: Asked) -> None:
+async def measure(program: RagProgram, questions: Sequence[Question], in_flight: int, into: CacheUse) -> None:
     target, free = program.runtime.target("main"), asyncio.Semaphore(in_flight)
     before, begun = await prefix_tokens([target]), time.perf_counter()
 
@@ -104,58 +104,56 @@ async def measure(program: RagProgram, questions: Sequence[Question], in_flight:
 
     await asyncio.gather(*map(one, questions))
     into.seconds += time.perf_counter() - begun
-    found = gained(before, await prefix_tokens([target]))
-    into.looked_up += found[LOOKED_UP]
-    into.cached += found[CACHED]
+    gains = increase(before, await prefix_tokens([target]))
+    into.looked_up += gains[LOOKED_UP]
+    into.cached += gains[CACHED]
 
 
-async def programs(given: argparse.Namespace, opened: Opened) -> list[RagProgram]:
+async def programs(args: argparse.Namespace, opened: OpenProgram) -> list[RagProgram]:
     """The program in ragc's layout and in the turned one, with the same three demonstrations."""
     task = opened.task
-    target, turned = task.runtime.target("main"), Turned(given.url, given.model, PATIENT)
+    target, turned = task.runtime.target("main"), QuestionFirstTarget(args.url, args.model, PATIENT)
     await turned.open()
     demos = await demonstrations(opened.program, task.runtime, task.splits["train"][:3])
-    made = []
+    variants = []
     for played in (target, turned):
         runtime = Runtime({"main": played}, task.runtime.sources, store=CallStore(None))
         program = task.method.build(runtime, opened.program.knobs)
         (call,) = program.predictors()
         call.demos = demos
-        made.append(program)
-    return made
+        variants.append(program)
+    return variants
 
 
-async def run(given: argparse.Namespace) -> None:
-    folder: Path = given.data.resolve()
+async def run(args: argparse.Namespace) -> None:
+    folder: Path = args.data.resolve()
     names = {
         "dev": folder / "questions_dev.jsonl",
         "train": folder / "questions_train.jsonl",
         "corpus": folder / "corpus.jsonl.gz",
     }
     texts = {name: repr(str(path)) for name, path in names.items()}
-    asked = given.questions + given.compare
-    text = RECIPE.format(**texts, url=repr(given.url), model=repr(given.model), questions=asked)
+    total = args.questions + args.compare
+    text = RECIPE.format(**texts, url=repr(args.url), model=repr(args.model), questions=total)
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "recipe.toml"
         written.write_text(text, "utf-8")
         opened = await asyncio.to_thread(open_program, written, (), store=CallStore(None))
     await opened.task.runtime.open()
-    ours, turned = await programs(given, opened)
+    ours, turned = await programs(args, opened)
     questions = opened.task.splits["dev"]
-    alone, side, other = Asked(), Asked(), Asked()
-    await measure(ours, questions[: given.questions], given.in_flight, alone)
-    print(f"ragc's layout, {given.questions} questions: {alone}", flush=True)
-    for at in range(given.questions, asked, PART):  # in turns, so that both meet the same load
-        part = questions[at : min(at + PART, asked)]
-        await measure(ours, part, given.in_flight, side)
-        await measure(turned, part, given.in_flight, other)
-        print(
-            f"{at + len(part) - given.questions} more questions in turns, ragc's layout: {side}", flush=True
-        )
+    alone, side, other = CacheUse(), CacheUse(), CacheUse()
+    await measure(ours, questions[: args.questions], args.in_flight, alone)
+    print(f"ragc's layout, {args.questions} questions: {alone}", flush=True)
+    for at in range(args.questions, total, PART):  # in turns, so that both meet the same load
+        part = questions[at : min(at + PART, total)]
+        await measure(ours, part, args.in_flight, side)
+        await measure(turned, part, args.in_flight, other)
+        print(f"{at + len(part) - args.questions} more questions in turns, ragc's layout: {side}", flush=True)
         print(f"{' ' * 20}passages and question first: {other}", flush=True)
-    if given.compare:
+    if args.compare:
         print(f"{other.seconds / side.seconds:.2f} times as fast as with passages and question first")
-    print(f"{given.in_flight} in flight; {platform.machine()}, {os.cpu_count()} CPUs beside the server's")
+    print(f"{args.in_flight} in flight; {platform.machine()}, {os.cpu_count()} CPUs beside the server's")
 
 
 def main() -> None:

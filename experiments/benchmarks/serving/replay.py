@@ -65,8 +65,8 @@ def inputs(number: int) -> dict[str, Any]:
 
 
 def instant(request: lm15.Request) -> lm15.Response:
-    said, usage = lm15.Message.assistant(CHAT), lm15.Usage(input_tokens=900, output_tokens=9)
-    return lm15.Response(id=None, model=request.model, message=said, finish_reason="stop", usage=usage)
+    message, usage = lm15.Message.assistant(CHAT), lm15.Usage(input_tokens=900, output_tokens=9)
+    return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
 
 
 class Engine:
@@ -89,10 +89,10 @@ class AsyncEngine(Engine):
 
 
 def ours(folder: Path | None, layout: str, *, memo: bool = True) -> Call:
-    said = Reply(CHAT if layout == "chat" else MINIMAL, usage=Usage(900, 9))
+    reply = Reply(CHAT if layout == "chat" else MINIMAL, usage=Usage(900, 9))
 
     def script(request: ChatRequest) -> Reply:
-        return said
+        return reply
 
     runtime = Runtime({"main": ScriptedTarget(script)}, store=CallStore(folder))
     runtime.gateway.memo = memo
@@ -101,7 +101,7 @@ def ours(folder: Path | None, layout: str, *, memo: bool = True) -> Call:
     return lambda number: call.acall(**inputs(number))
 
 
-def questioned(call: Call) -> Call:
+def wrap_in_question(call: Call) -> Call:
     async def one(number: int) -> Any:
         with trace.recording(), counting(Counters()):
             return await call(number)
@@ -122,7 +122,7 @@ def theirs(folder: Path, *, sync: bool) -> Call:
     return one if sync else lambda number: call.acall(**inputs(number))
 
 
-async def measured(calls: dict[str, Call], questions: int) -> dict[str, np.ndarray]:
+async def measure_calls(calls: dict[str, Call], questions: int) -> dict[str, np.ndarray]:
     """Wall and processor microseconds of each call, the systems taking turns."""
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     for start in range(0, questions, TURN):
@@ -130,10 +130,10 @@ async def measured(calls: dict[str, Call], questions: int) -> dict[str, np.ndarr
             for number in range(start, min(start + TURN, questions)):
                 inputs(number)
                 wall, cpu = time.perf_counter(), time.thread_time()
-                said = await call(number)
+                prediction = await call(number)
                 spent[name].append((time.perf_counter() - wall, time.thread_time() - cpu))
-                assert said.answer == "Paris"
-    return {name: 1e6 * np.array(found) for name, found in spent.items()}
+                assert prediction.answer == "Paris"
+    return {name: 1e6 * np.array(times) for name, times in spent.items()}
 
 
 async def run(questions: int, folder: Path) -> None:
@@ -141,22 +141,22 @@ async def run(questions: int, folder: Path) -> None:
     first = {name: ours(path, path.name) for name, path in disks.items()}
     plain = ours(folder / "plain", "minimal", memo=False)
     dspys = {"dspy": theirs(folder / "dspy", sync=True), "dspy, awaited": theirs(folder / "dspy", sync=False)}
-    made: dict[str, Call] = {**first, "ours, no memo": plain, **dspys}
-    await measured(made, questions)
-    in_question = {f"{name}, in a question": questioned(call) for name, call in first.items()}
-    report("from memory", await measured({**made, **in_question}, questions))
+    calls: dict[str, Call] = {**first, "ours, no memo": plain, **dspys}
+    await measure_calls(calls, questions)
+    in_question = {f"{name}, in a question": wrap_in_question(call) for name, call in first.items()}
+    report("from memory", await measure_calls({**calls, **in_question}, questions))
     again: dict[str, Call] = {name: ours(path, path.name) for name, path in disks.items()}
     again["ours, no memo"] = ours(folder / "plain", "minimal", memo=False)
     again["dspy"] = theirs(folder / "dspy", sync=True)
-    report("from disk", await measured(again, questions))
+    report("from disk", await measure_calls(again, questions))
 
 
 def report(title: str, spent: dict[str, np.ndarray]) -> None:
     base = float(np.median(spent["dspy"][:, 1]))
     print(f"\n{title:30} {'median':>9} {'p10':>9} {'p90':>9} {'cpu':>9} {'dspy takes':>11}")
-    for name, found in spent.items():
-        low, middle, high = np.percentile(found[:, 0], (10, 50, 90))
-        cpu = float(np.median(found[:, 1]))
+    for name, times in spent.items():
+        low, middle, high = np.percentile(times[:, 0], (10, 50, 90))
+        cpu = float(np.median(times[:, 1]))
         print(f"{name:30} {middle:9.1f} {low:9.1f} {high:9.1f} {cpu:9.1f} {base / cpu:10.1f}x")
 
 

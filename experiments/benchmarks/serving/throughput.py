@@ -51,8 +51,8 @@ def inputs(number: int) -> dict[str, Any]:
 
 def messages(number: int) -> list[dict[str, str]]:
     """Ready messages of about the same length."""
-    given, shown = inputs(number), json.dumps(DEMOS)
-    text = "\n\n".join([*given["passages"], given["question"]])
+    fields, shown = inputs(number), json.dumps(DEMOS)
+    text = "\n\n".join([*fields["passages"], fields["question"]])
     return [{"role": "system", "content": f"Answer.\n{shown}"}, {"role": "user", "content": text}]
 
 
@@ -66,8 +66,8 @@ def bare(url: str) -> Call:
         if not session:
             session.append(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
         body = {"model": MODEL, "messages": messages(number), "temperature": 0.0, "max_tokens": 64}
-        async with session[0].post(f"{url}/chat/completions", json=body) as said:
-            assert (await said.json())["choices"]
+        async with session[0].post(f"{url}/chat/completions", json=body) as response:
+            assert (await response.json())["choices"]
 
     return call
 
@@ -76,12 +76,14 @@ def client(url: str) -> Call:
     """The openai client."""
     from openai import AsyncOpenAI
 
-    made = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+    openai_client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
 
     async def call(number: int) -> None:
-        said: Any = messages(number)
-        found = await made.chat.completions.create(model=MODEL, messages=said, temperature=0.0, max_tokens=64)
-        assert found.choices
+        prompt: Any = messages(number)
+        completion = await openai_client.chat.completions.create(
+            model=MODEL, messages=prompt, temperature=0.0, max_tokens=64
+        )
+        assert completion.choices
 
     return call
 
@@ -92,7 +94,7 @@ def litellm(url: str) -> Call:
     import litellm
 
     async def call(number: int) -> None:
-        found = await litellm.acompletion(
+        completion = await litellm.acompletion(
             model=f"openai/{MODEL}",
             api_base=url,
             api_key="none",
@@ -100,7 +102,7 @@ def litellm(url: str) -> Call:
             temperature=0.0,
             max_tokens=64,
         )
-        assert found.choices
+        assert completion.choices
 
     return call
 
@@ -108,7 +110,7 @@ def litellm(url: str) -> Call:
 def dspy_with(engine: str) -> Callable[[str], Call]:
     """A typed call of DSPy's over one of its engines."""
 
-    def made(url: str) -> Call:
+    def build_call(url: str) -> Call:
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
         import dspy
 
@@ -126,7 +128,7 @@ def dspy_with(engine: str) -> Callable[[str], Call]:
 
         return one
 
-    return made
+    return build_call
 
 
 def ours(url: str) -> Call:
@@ -158,7 +160,7 @@ SYSTEMS: dict[str, Callable[[str], Call]] = {
 }
 
 
-async def measured(call: Call, calls: int, in_flight: int, first: int = 0) -> dict[str, Any]:
+async def measure_calls(call: Call, calls: int, in_flight: int, first: int = 0) -> dict[str, Any]:
     """Seconds of each call, of all, and of the processor, from question number `first` on.
 
     A tenth more goes before, uncounted.
@@ -186,16 +188,16 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def grown(call: Call, calls: int) -> None:
+async def print_memory(call: Call, calls: int) -> None:
     """Print the memory of this process as it makes `calls`."""
     step = max(1, calls // 10)
     for done in range(0, calls, step):
-        found = await measured(call, step, 64, done)
-        print(f"{done + step:8} calls  {found['resident']:7.1f} MiB", flush=True)
+        costs = await measure_calls(call, step, 64, done)
+        print(f"{done + step:8} calls  {costs['resident']:7.1f} MiB", flush=True)
 
 
 @contextmanager
-def served(latency_ms: float) -> Iterator[str]:
+def run_server(latency_ms: float) -> Iterator[str]:
     """The address of a server with that latency."""
     command = [sys.executable, "-m", "experiments.benchmarks.serving.throughput_server", str(latency_ms)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -204,7 +206,7 @@ def served(latency_ms: float) -> Iterator[str]:
         process.kill()
 
 
-def in_turn(names: list[str], url: str, calls: int, in_flight: int, latency_ms: float) -> None:
+def run_in_turn(names: list[str], url: str, calls: int, in_flight: int, latency_ms: float) -> None:
     """Print a line for each system."""
     base = 0.0
     for name in names:
@@ -218,14 +220,14 @@ def in_turn(names: list[str], url: str, calls: int, in_flight: int, latency_ms: 
             str(calls),
             str(in_flight),
         ]
-        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        found = json.loads(said.stdout.splitlines()[-1])
-        cpu = found["cpu"] / calls * 1000
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        costs = json.loads(process.stdout.splitlines()[-1])
+        cpu = costs["cpu"] / calls * 1000
         base = base or cpu
-        middle, high = (1000 * seconds - latency_ms for seconds in found["taken"])
+        middle, high = (1000 * seconds - latency_ms for seconds in costs["taken"])
         print(
-            f"{name:14}{latency_ms:6.0f}{in_flight:6}{calls / found['wall']:9.0f}{middle:9.2f}{high:9.2f}"
-            f"{cpu:9.2f}{cpu - base:+9.2f}{found['resident']:9.0f}",
+            f"{name:14}{latency_ms:6.0f}{in_flight:6}{calls / costs['wall']:9.0f}{middle:9.2f}{high:9.2f}"
+            f"{cpu:9.2f}{cpu - base:+9.2f}{costs['resident']:9.0f}",
             flush=True,
         )
 
@@ -233,8 +235,8 @@ def in_turn(names: list[str], url: str, calls: int, in_flight: int, latency_ms: 
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         name, url, calls, in_flight = sys.argv[2:]
-        made = SYSTEMS[name](url)
-        print(json.dumps(on_loop(measured(made, int(calls), int(in_flight)))))
+        call = SYSTEMS[name](url)
+        print(json.dumps(on_loop(measure_calls(call, int(calls), int(in_flight)))))
         return
     parser = argparse.ArgumentParser(description="Cost of a typed call, side by side.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SYSTEMS)}")
@@ -242,20 +244,20 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--latency-ms", type=float, nargs="+", default=[0, 50])
     parser.add_argument("--long", type=int, default=0)
-    given = parser.parse_args()
-    print(f"{machine()}; {given.calls} calls; milliseconds, processor seconds per 1,000 calls, MiB")
-    if given.long:
-        with served(0) as url:
-            on_loop(grown(ours(url), given.long))
+    args = parser.parse_args()
+    print(f"{machine()}; {args.calls} calls; milliseconds, processor seconds per 1,000 calls, MiB")
+    if args.long:
+        with run_server(0) as url:
+            on_loop(print_memory(ours(url), args.long))
         return
     print(
         f"{'system':14}{'ms':>6}{'open':>6}{'per s':>9}{'p50':>9}{'p99':>9}{'cpu':>9}{'above':>9}{'MiB':>9}"
     )
-    for latency_ms in given.latency_ms:
-        with served(latency_ms) as url:
-            for in_flight in given.in_flight:
-                calls = given.calls if in_flight > 1 or not latency_ms else given.calls // 10
-                in_turn(given.names or list(SYSTEMS), url, calls, in_flight, latency_ms)
+    for latency_ms in args.latency_ms:
+        with run_server(latency_ms) as url:
+            for in_flight in args.in_flight:
+                calls = args.calls if in_flight > 1 or not latency_ms else args.calls // 10
+                run_in_turn(args.names or list(SYSTEMS), url, calls, in_flight, latency_ms)
 
 
 def on_loop(work: Any) -> Any:

@@ -23,8 +23,8 @@ def body(text: str) -> bytes:
     """A chat completion that says `text`."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    said = {"id": "x", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice]}
-    return orjson.dumps({**said, "usage": USAGE})
+    completion = {"id": "x", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice]}
+    return orjson.dumps({**completion, "usage": USAGE})
 
 
 async def serve(latency_s: float) -> None:
@@ -32,10 +32,10 @@ async def serve(latency_s: float) -> None:
     plain, sections = body(TEXT), body(CHAT)
 
     async def complete(request: web.Request) -> web.Response:
-        said = sections if b"[[ ## answer ## ]]" in await request.read() else plain
+        reply = sections if b"[[ ## answer ## ]]" in await request.read() else plain
         if latency_s:
             await asyncio.sleep(latency_s)
-        return web.Response(body=said, content_type="application/json")
+        return web.Response(body=reply, content_type="application/json")
 
     async def models(request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": MODEL, "max_model_len": 32768}]})

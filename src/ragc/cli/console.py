@@ -1,6 +1,6 @@
 """Terminal output of results: lines and tables on stdout that fit the terminal.
 
-`calibrated` shows a study's thresholds: the scores before and after, and the curve in between.
+`calibration_lines` shows a study's thresholds: the scores before and after, and the curve in between.
 """
 
 from __future__ import annotations
@@ -27,28 +27,30 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 40
 
 
-def calibrated(search: Mapping[str, Any]) -> Iterator[str]:
+def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
     """The lines for what `provenance.json` says of a search; none where nothing was calibrated."""
-    found: Sequence[Mapping[str, Any]] = search.get("calibration") or ()
-    if not found:
+    calibrations: Sequence[Mapping[str, Any]] = search.get("calibration") or ()
+    if not calibrations:
         return
-    several = len({made["program"] for made in found}) > 1
+    several = len({calibration["program"] for calibration in calibrations}) > 1
     yield "Thresholds fitted to the scores of dev questions, and raced as trials:"
-    for made in found:
-        name = f"{made['program']} {made['knob']}" if several else made["knob"]
-        if "left_out" in made:
-            yield f"  {name}: left alone, because {made['left_out']}"
+    for calibration in calibrations:
+        name = f"{calibration['program']} {calibration['knob']}" if several else calibration["knob"]
+        if "left_out" in calibration:
+            yield f"  {name}: left alone, because {calibration['left_out']}"
             continue
-        yield f"  {name}: {_outcome(made)} ({made['reached']} of {made['n']} questions reached it)"
-        yield f"    {made['points'][0]:g} {curve(made['points'], made['means'])} {made['points'][-1]:g}"
+        reached = f"({calibration['reached']} of {calibration['n']} questions reached it)"
+        yield f"  {name}: {_outcome(calibration)} {reached}"
+        points = calibration["points"]
+        yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
 
 
-def _outcome(made: Mapping[str, Any]) -> str:
-    before = f"{made['metric']} {made['before']:.3f} at {made['present']:g}"
-    if made["threshold"] == made["present"]:
+def _outcome(calibration: Mapping[str, Any]) -> str:
+    before = f"{calibration['metric']} {calibration['before']:.3f} at {calibration['present']:g}"
+    if calibration["threshold"] == calibration["present"]:
         return f"{before}, and nowhere better"
-    after = f"{made['in_sample']:.3f} at {made['threshold']:g}"
-    return f"{before}, {after}, {made['validated']:.3f} cross-validated"
+    after = f"{calibration['in_sample']:.3f} at {calibration['threshold']:g}"
+    return f"{before}, {after}, {calibration['validated']:.3f} cross-validated"
 
 
 def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
@@ -60,8 +62,8 @@ def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUM
     least, most = min(means), max(means)
 
     def bar(column: int) -> str:
-        place = low + (column + 0.5) / columns * (high - low)
-        near = min(range(len(points)), key=lambda at: abs(points[at] - place))
+        point = low + (column + 0.5) / columns * (high - low)
+        near = min(range(len(points)), key=lambda at: abs(points[at] - point))
         share = (means[near] - least) / (most - least) if most > least else 0.0
         return _LEVELS[round(share * (len(_LEVELS) - 1))]
 
@@ -81,7 +83,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
     screen.show(listed, hang=min(width, 28) + 2)
 
 
-def indexed(rows: Sequence[dict[str, Any]]) -> None:
+def print_indexes(rows: Sequence[dict[str, Any]]) -> None:
     """The indexes of a recipe's program, or that there are none to build."""
     table(rows) if rows else lines(["There is nothing to build: no source of this recipe keeps an index."])
 
@@ -99,15 +101,15 @@ def _range(row: dict[str, Any]) -> str:
     return f" [{values}; default {row['default']!r}{condition}]"
 
 
-def plan(found: dict[str, Any]) -> None:
+def plan(estimate: dict[str, Any]) -> None:
     """The dry run."""
     from ragc.cli import plan as plan_view
 
-    lines(plan_view.lines(found))
-    lines([found["note"]] if found["note"] else ())
+    lines(plan_view.lines(estimate))
+    lines([estimate["note"]] if estimate["note"] else ())
 
 
-def compiled(result: Compiled) -> None:
+def print_compiled(result: Compiled) -> None:
     """The before/after table, the verdict, the fitted thresholds, and one answered question."""
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
@@ -119,47 +121,47 @@ def compiled(result: Compiled) -> None:
             gap = f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
             rows.append((name, _interval(before), _interval(after), gap, f"{change['p']:.4f}"))
         _grid(rows)
-        asked = next(iter(result.test.values())).n
-        lines(["", f"Verdict on test ({asked} questions): {result.verdict}. {result.note}"])
+        n_questions = next(iter(result.test.values())).n
+        lines(["", f"Verdict on test ({n_questions} questions): {result.verdict}. {result.note}"])
     else:
         lines(["There was no look at a test split; the dev scores are in provenance.json."])
     lines(result.failure_lines)
-    lines(calibrated(result.program.provenance.get("search") or {}))
+    lines(calibration_lines(result.program.provenance.get("search") or {}))
     cost = result.counters
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
-    _cached(cost)
+    _print_cache_share(cost)
     lines([f"Compiled program: {result.path}"])
     if result.example is not None:
         lines(["", "One question of the test split, answered by the compiled program:"])
-        answered(result.example, trace=False)
+        print_answer(result.example, trace=False)
 
 
-def exported(found: Exported) -> None:
+def print_export(result: Exported) -> None:
     """What an export wrote, how to load it where that is one format, and which cannot say the program."""
-    for id, path in found.written.items():
+    for id, path in result.written.items():
         sys.stdout.write(f"{id:<14} {path}\n")
-        if len(found.written) == 1:
-            sys.stdout.writelines(f"    {line}\n" for line in found.loading.get(id, ()))
-        screen.show((f"{'':<14} {hint}" for hint in found.hints.get(id, ())), hang=0)
-    if len(found.written) > 1:
-        folder = next(iter(found.written.values())).parent
+        if len(result.written) == 1:
+            sys.stdout.writelines(f"    {line}\n" for line in result.loading.get(id, ()))
+        screen.show((f"{'':<14} {hint}" for hint in result.hints.get(id, ())), hang=0)
+    if len(result.written) > 1:
+        folder = next(iter(result.written.values())).parent
         sys.stdout.write(f"How each is loaded: {folder / 'README.md'}\n")
-    for id, why in found.refused.items():
+    for id, why in result.refused.items():
         screen.show([f"{id:<14} left out: {why}"], hang=15)
 
 
-def lines(found: Iterable[str]) -> None:
+def lines(text_lines: Iterable[str]) -> None:
     """Lines as they are; on a terminal, wrapped to fit it."""
-    screen.show(found)
+    screen.show(text_lines)
 
 
-def status(found: Sequence[str]) -> None:
+def status(rows: Sequence[str]) -> None:
     """Two columns of names and values, wrapped in the second."""
-    screen.show(found, hang=14)
+    screen.show(rows, hang=14)
 
 
-def checked(path: str, formats: str) -> None:
+def print_export_check(path: str, formats: str) -> None:
     """An export that was found to be what the compiled program gives."""
     lines([f"{path} is what the compiled program gives ({formats})."])
 
@@ -168,14 +170,14 @@ def _interval(value: Interval) -> str:
     return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
-def answered(row: Row, *, trace: bool) -> None:
+def print_answer(row: Row, *, trace: bool) -> None:
     """A question, its passages and the answer; every event with `trace`."""
     lines([f"Q: {row.question.question}"])
     if trace:
         from ragc.cli.trace import lines as traced
 
         lines(traced(row.trace, screen.width()))
-        _spent(row.trace, 1)
+        _print_calls(row.trace, 1)
     for number, passage in enumerate(row.passages, 1):
         text = " ".join(passage.text.split())
         lines([f"[{number}] {passage.title} ({passage.id})"])
@@ -185,7 +187,7 @@ def answered(row: Row, *, trace: bool) -> None:
         lines([f"   gold: {' | '.join(row.question.answers)}"])
 
 
-def _spent(events: Iterable[Event], questions: int) -> None:
+def _print_calls(events: Iterable[Event], questions: int) -> None:
     """The calls of each name and their tokens, for one question."""
     from ragc.programs.trace import by_call
 
@@ -196,46 +198,46 @@ def _spent(events: Iterable[Event], questions: int) -> None:
         sys.stdout.write(f"{spent.name:<16}{shares}\n")
 
 
-def evaluated(found: Evaluation) -> None:
+def print_evaluation(evaluation: Evaluation) -> None:
     """Every metric with its interval, what each call took, and what all cost."""
-    size = max((len(name) for name in found.metrics), default=0)
-    lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in found.metrics.items())
-    lines([found.failures.text] if found.failures.n else ())
-    for family, backend in found.backends.items():
-        tally = ", ".join(f"{n} {by}" for by, n in found.decided.get(family, {}).items())
+    size = max((len(name) for name in evaluation.metrics), default=0)
+    lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in evaluation.metrics.items())
+    lines([evaluation.failures.text] if evaluation.failures.n else ())
+    for family, backend in evaluation.backends.items():
+        tally = ", ".join(f"{n} {by}" for by, n in evaluation.decided.get(family, {}).items())
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
-    lines(found.moved.lines() if found.moved else ())
-    cost = found.counters
-    _spent((event for row in found.rows for event in row.trace), len(found.rows) or 1)
+    lines(evaluation.score_shift.lines() if evaluation.score_shift else ())
+    cost = evaluation.counters
+    _print_calls((event for row in evaluation.rows for event in row.trace), len(evaluation.rows) or 1)
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
-    _cached(cost)
+    _print_cache_share(cost)
 
 
-def _cached(cost: Mapping[str, float]) -> None:
+def _print_cache_share(cost: Mapping[str, float]) -> None:
     """The share of prompt tokens from the server's prefix cache, where it told."""
     if looked_up := cost.get("prefix_tokens"):
         share = cost["prefix_cached_tokens"] / looked_up
-        told = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
-        lines([told])
+        line = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
+        lines([line])
 
 
-def compared(found: RunComparison) -> None:
+def print_comparison(comparison: RunComparison) -> None:
     """Two runs side by side: every metric, then the questions that changed most."""
-    if len(rows := found.table()) > 1:
+    if len(rows := comparison.table()) > 1:
         _grid(rows)
         lines([""])
-    if len(rows := found.changes_table()) > 1:
+    if len(rows := comparison.changes_table()) > 1:
         lines([*screen.records(rows, screen.width()), ""])
-    lines(found.notes())
+    lines(comparison.notes())
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
 
 
-def checks(found: Sequence[Check]) -> None:
+def checks(results: Sequence[Check]) -> None:
     """One line a check."""
-    for check in found:
+    for check in results:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
         screen.show([f"{mark} {check.id:<12} {check.found}"], hang=18)

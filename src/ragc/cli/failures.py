@@ -41,10 +41,10 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
     An error that nobody foresaw leaves its traceback in the cache home, or on stderr with RAGC_DEBUG=1.
     `resumable` says that --resume goes on with what was done so far.
     """
-    cause = _first(error)
-    reason, remedy = _foreseen(cause)
+    cause = _first_error(error)
+    reason, remedy = _diagnose(cause)
     if not reason:
-        return _unforeseen(error, cause, command)
+        return _describe_bug(error, cause, command)
     if os.environ.get(DEBUG_ENV):
         _show(error)
     activity = activity_of(error) or activity_of(cause)
@@ -54,17 +54,17 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
         advice.append(
             "what was answered so far is kept in the store; run the same command again with --resume"
         )
-    return _plain(f"{begun}: {'; '.join([reason, *advice])}.")
+    return _one_line(f"{begun}: {'; '.join([reason, *advice])}.")
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """The first error of a group, else `error`."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _foreseen(error: BaseException) -> tuple[str, str]:
+def _diagnose(error: BaseException) -> tuple[str, str]:
     """Why, and what to do; "" for an error that nobody foresaw."""
     if isinstance(error, UnicodeError):
         return (
@@ -75,8 +75,8 @@ def _foreseen(error: BaseException) -> tuple[str, str]:
         return "a path holds a NUL byte", "write it without"
     if isinstance(error, OSError):
         where = " -> ".join(str(name) for name in (error.filename, error.filename2) if isinstance(name, str))
-        said = error.strerror or str(error) or type(error).__name__
-        return f"{said} ({where})" if where else said, _REMEDIES.get(error.errno or 0, "")
+        reason = error.strerror or str(error) or type(error).__name__
+        return f"{reason} ({where})" if where else reason, _REMEDIES.get(error.errno or 0, "")
     if isinstance(error, sqlite3.Error):
         full = "full" in str(error)
         return f"the database of the call store says {error}", "free space there" if full else ""
@@ -87,32 +87,32 @@ def _foreseen(error: BaseException) -> tuple[str, str]:
     return "", ""
 
 
-def _unforeseen(error: BaseException, cause: BaseException, command: str) -> str:
+def _describe_bug(error: BaseException, cause: BaseException, command: str) -> str:
     """One sentence on an error of ragc's own, whose traceback is kept or shown."""
-    said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    description = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     activity = activity_of(error) or activity_of(cause)
     begun = activity.name if activity else command
     if os.environ.get(DEBUG_ENV):
         _show(error)
         where = "its traceback stands above"
-    elif log := _logged(error):
+    elif log := _write_log(error):
         where = f"its traceback is in {log}; please report it"
     else:
         where = f"set {DEBUG_ENV}=1 to see its traceback"
-    return _plain(f"{begun} failed by an error in ragc ({_redacted(said)}); {where}.")
+    return _one_line(f"{begun} failed by an error in ragc ({_redact(description)}); {where}.")
 
 
-def _plain(text: str) -> str:
+def _one_line(text: str) -> str:
     """One line, and not a long one."""
     line = " ".join(text.split())
     return line if len(line) <= 2 * _LONGEST else f"{line[:_LONGEST]} … {line[-_LONGEST:]}"
 
 
-def _text(error: BaseException) -> str:
-    return _redacted("".join(traceback.format_exception(error)))
+def _traceback_text(error: BaseException) -> str:
+    return _redact("".join(traceback.format_exception(error)))
 
 
-def _redacted(text: str) -> str:
+def _redact(text: str) -> str:
     from ragc.core.redact import redact
 
     return redact(text)
@@ -120,19 +120,19 @@ def _redacted(text: str) -> str:
 
 def _show(error: BaseException) -> None:
     with suppress(OSError):
-        sys.stderr.write(_text(error))
+        sys.stderr.write(_traceback_text(error))
 
 
-def _logged(error: BaseException) -> Path | None:
+def _write_log(error: BaseException) -> Path | None:
     """The file that holds the traceback of `error` now; None where it cannot be written."""
     with suppress(Exception):
         log = paths.cache_home() / LOG
-        outputs.put_file(log, _text(error).encode("utf-8", "backslashreplace"))
+        outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
         return log
     return None
 
 
-class _Watched:
+class _WatchedStream:
     """A stream that remembers that it refused a text; some writers pass over that."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -174,7 +174,7 @@ def streams() -> Iterator[None]:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - it lives as long as the process
     plain = sys.stdout
     if plain is not None:
-        sys.stdout = cast(TextIO, _Watched(plain))
+        sys.stdout = cast(TextIO, _WatchedStream(plain))
     try:
         yield
     finally:
@@ -207,7 +207,7 @@ def interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Pass over further interrupts while what one ended is put away, which takes a few seconds at most."""
     try:
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -228,7 +228,7 @@ def refusal(stream: Any) -> OSError | None:
         return error
     except (ValueError, AttributeError):
         return OSError(errno.EBADF, "it is closed")
-    refused: OSError | None = getattr(stream, "refused", None)  # a `_Watched`, whatever is around it
+    refused: OSError | None = getattr(stream, "refused", None)  # a `_WatchedStream`, whatever is around it
     return refused
 
 

@@ -16,7 +16,7 @@ def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     if kind == "knobs":
         if not program:
             raise UsageError("ragc list knobs needs a program: ragc list knobs vanilla.")
-        return [knob.to_json() for knob in method(program).knobs.declared()]
+        return [knob.to_json() for knob in method(program).knobs.list_knobs()]
     if program:
         raise UsageError(f"ragc list {kind} takes nothing more, found {program!r}.")
     if kind == "programs":

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
-from ragc.core.terminal import shown
+from ragc.core.terminal import escape_output
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
@@ -113,12 +113,12 @@ def parser() -> argparse.ArgumentParser:
 def _command(
     commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    made.add_argument(
+    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    command.add_argument(
         "--json", action="store_true", help="one JSON document on stdout and nothing else there"
     )
-    made.set_defaults(run=run)
-    return made
+    command.set_defaults(run=run)
+    return command
 
 
 def _sets(command: argparse.ArgumentParser) -> None:
@@ -141,7 +141,7 @@ def _trusts(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _how(args: argparse.Namespace) -> dict[str, Any]:
+def _opening_options(args: argparse.Namespace) -> dict[str, Any]:
     """What the user said of how a compiled program is opened, as public functions take it."""
     names = ("sets", "base", "trust_targets", "trust_code")
     return {name: getattr(args, name) for name in names}
@@ -158,21 +158,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(argv)
 
 
-@shown
+@escape_output
 def _main(argv: Sequence[str] | None) -> int:
     try:
         args = parser().parse_args(argv)
     except SystemExit:
-        if _undelivered():
+        if _output_failed():
             return 1
         raise
     try:
         status = _run(args)
     finally:
         if loop := sys.modules.get("ragc.core.event_loop"):  # a command that asked nothing has none
-            with failures.uninterrupted():
+            with failures.ignore_interrupts():
                 loop.release()
-    return 1 if _undelivered() else status
+    return 1 if _output_failed() else status
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
             if args.command == "compile"
             else ""
         )
-        with failures.uninterrupted():
+        with failures.ignore_interrupts():
             console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
         return 130
     except BrokenPipeError:
@@ -201,7 +201,7 @@ def _run(args: argparse.Namespace) -> int:
         return 1
 
 
-def _undelivered() -> bool:
+def _output_failed() -> bool:
     """Whether stdout did not take the result, which is told; a reader that went away is no failure."""
     refusal = failures.refusal(sys.stdout)
     if refusal is None or isinstance(refusal, BrokenPipeError):
@@ -218,22 +218,22 @@ def _compile(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        found = api.plan(args.recipe, sets=args.sets, out=args.out)
-        _emit(found) if args.json else console.plan(found)
+        estimate = api.plan(args.recipe, sets=args.sets, out=args.out)
+        _emit(estimate) if args.json else console.plan(estimate)
         return 0
     with console_watch.watching() as progress:
         compiled = api.compile(
             args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
         )
-    _emit(compiled.to_json()) if args.json else console.compiled(compiled)
+    _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
     return 0
 
 
 def _ask(args: argparse.Namespace) -> int:
     from ragc import api
 
-    row = api.ask(args.program, args.question, **_how(args))
-    _emit(row.to_json()) if args.json else console.answered(row, trace=args.trace)
+    row = api.ask(args.program, args.question, **_opening_options(args))
+    _emit(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
         console.error(f"The question has no answer: {row.failure}")
     return 1 if row.failure else 0
@@ -251,10 +251,10 @@ def _eval(args: argparse.Namespace) -> int:
         raise UsageError("Rows are scored already; name a second run to compare them with.")
     out = rows_file.RowsFile(args.out) if args.out is not None else None
     with console_watch.watching() as progress:
-        found = api.evaluate(args.program, split=args.split, progress=progress, **_how(args))
+        evaluation = api.evaluate(args.program, split=args.split, progress=progress, **_opening_options(args))
     if out:
-        out.write(row.to_json() for row in found.rows)
-    _emit(found.to_json()) if args.json else console.evaluated(found)
+        out.write(row.to_json() for row in evaluation.rows)
+    _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
     return 0
 
 
@@ -264,10 +264,15 @@ def _compare(args: argparse.Namespace) -> int:
     if args.out:
         raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
     with console_watch.watching() as progress:
-        found = api.compare(
-            args.program, args.other, split=args.split, by=args.by, progress=progress, **_how(args)
+        comparison = api.compare(
+            args.program,
+            args.other,
+            split=args.split,
+            by=args.by,
+            progress=progress,
+            **_opening_options(args),
         )
-    _emit(found.to_json()) if args.json else console.compared(found)
+    _emit(comparison.to_json()) if args.json else console.print_comparison(comparison)
     return 0
 
 
@@ -277,26 +282,28 @@ def _export(args: argparse.Namespace) -> int:
     if args.questions < 0:
         raise UsageError(f"--questions must be 0 or more, found {args.questions}.")
     if args.check:
-        formats = api.check_export(args.program, args.check, questions=args.questions, **_how(args))
-        _emit({"checked": args.check, "formats": formats.split(", ")}) if args.json else console.checked(
-            args.check, formats
+        formats = api.check_export(
+            args.program, args.check, questions=args.questions, **_opening_options(args)
         )
+        _emit(
+            {"checked": args.check, "formats": formats.split(", ")}
+        ) if args.json else console.print_export_check(args.check, formats)
         return 0
     if args.sets and not args.questions:
         raise UsageError("--set is for the recipe that answers --questions N; name N, or leave --set out.")
     if not args.out:
         raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
     with console_watch.watching() as progress:
-        found = api.export(
+        result = api.export(
             args.program,
             args.to,
             args.out,
             force=args.force,
             questions=args.questions,
             progress=progress,
-            **_how(args),
+            **_opening_options(args),
         )
-    _emit(found.to_json()) if args.json else console.exported(found)
+    _emit(result.to_json()) if args.json else console.print_export(result)
     return 0
 
 
@@ -332,7 +339,7 @@ def _index(args: argparse.Namespace) -> int:
 
     with console_watch.watching() as progress:
         rows = api.index(args.recipe, sets=args.sets, progress=progress)
-    _emit(rows) if args.json else console.indexed(rows)
+    _emit(rows) if args.json else console.print_indexes(rows)
     return 0
 
 
@@ -341,8 +348,8 @@ def _study(args: argparse.Namespace) -> int:
 
     if args.does == "worker":
         api.join_study(args.study, trials=args.trials)
-    found = api.study_status(args.study, trust_targets=args.trust_targets)
-    _emit(found.to_json()) if args.json else console.status(found.lines())
+    status = api.study_status(args.study, trust_targets=args.trust_targets)
+    _emit(status.to_json()) if args.json else console.status(status.lines())
     return 0
 
 

@@ -15,8 +15,8 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         known = "no bound known"
         if phase["lm_calls"] is not None:
             known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
-        asked = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
-        yield f"  {name:<15} {known}{asked}"
+        size = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
+        yield f"  {name:<15} {known}{size}"
     yield _tokens(plan)
     yield _money(plan)
     yield _time(plan)

@@ -124,7 +124,7 @@ class Bars:
 
     def _above(self, text: str) -> None:
         """`text` above the bar, on lines that fit the terminal."""
-        for line in screen.wrapped(text, self._console.width):
+        for line in screen.wrap(text, self._console.width):
             self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class RowsFile:
         elif stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
             self._stream = out
         else:
-            self._path = outputs.located(out)
+            self._path = outputs.resolve_out(out)
             if os.path.lexists(self._path):
                 self._check()
             outputs.check_writable(self._path)

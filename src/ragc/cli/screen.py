@@ -34,81 +34,81 @@ def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -
     """Write `lines`, wrapped where `stream` is a terminal; what goes on is indented by `hang` more."""
     out = stream or sys.stdout
     fits = is_terminal(out)
-    room = width(out)
+    columns = width(out)
     for line in lines:
-        out.writelines(f"{part}\n" for part in (wrapped(line, room, hang=hang) if fits else (line,)))
+        out.writelines(f"{part}\n" for part in (wrap(line, columns, hang=hang) if fits else (line,)))
 
 
-def wrapped(line: str, room: int, *, hang: int = 4) -> list[str]:
-    """`line` in lines of at most `room` columns, broken at blanks.
+def wrap(line: str, columns: int, *, hang: int = 4) -> list[str]:
+    """`line` in lines of at most `columns` columns, broken at blanks.
 
     Further lines are indented as the first, and by `hang`. A word longer than a line stays whole, as a path
     must to be copied, unless it has wide characters, which are words of their own.
     """
     from rich.cells import cell_len
 
-    if cell_len(line) <= room:
+    if cell_len(line) <= columns:
         return [line]
     body = line.lstrip(" ")
-    indent = " " * min(len(line) - len(body) + hang, room // 2)
-    made, now = [], line[: len(line) - len(body)]
+    indent = " " * min(len(line) - len(body) + hang, columns // 2)
+    lines, now = [], line[: len(line) - len(body)]
     for blanks, word in re.findall(r"([ \t]*)([^ \t]+)", body):
-        for number, piece in enumerate(_pieces(word, room - cell_len(indent))):
+        for number, piece in enumerate(_pieces(word, columns - cell_len(indent))):
             joint = "" if number else blanks
-            if now.strip() and cell_len(now + joint + piece) > room:
-                made.append(now.rstrip())
+            if now.strip() and cell_len(now + joint + piece) > columns:
+                lines.append(now.rstrip())
                 now, joint = indent, ""
             now += joint + piece
-    return [*made, now]
+    return [*lines, now]
 
 
-def _pieces(word: str, room: int) -> list[str]:
+def _pieces(word: str, columns: int) -> list[str]:
     from rich.cells import cell_len, chop_cells
 
     wide = cell_len(word) > len(word)
-    return chop_cells(word, max(2, room)) if wide and cell_len(word) > room else [word]
+    return chop_cells(word, max(2, columns)) if wide and cell_len(word) > columns else [word]
 
 
-def grid(rows: Sequence[Sequence[str]], room: int) -> Iterator[str]:
-    """The lines of a table in `room` columns: the header, then a row a line, no cell on two lines.
+def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
+    """The lines of a table in `columns` columns: the header, then a row a line, no cell on two lines.
 
     Columns that do not fit beside each other follow in a further table, after the first column again. Of a
     column that is wider than a line the cells are cut, with `…` at the end.
     """
-    sizes = [_size(row[place] for row in rows) for place in range(len(rows[0]))]
-    first = min(sizes[0], room // 2)
-    groups = _groups(sizes, room - first, len(sizes))
-    groups = _groups(sizes, room - first, -(-(len(sizes) - 1) // len(groups)))
+    sizes = [_size(row[column] for row in rows) for column in range(len(rows[0]))]
+    first = min(sizes[0], columns // 2)
+    groups = _groups(sizes, columns - first, len(sizes))
+    groups = _groups(sizes, columns - first, -(-(len(sizes) - 1) // len(groups)))
     for number, group in enumerate(groups):
         if number:
             yield ""
-        limits = [first, *(min(sizes[place], room - first - len(_GAP)) for place in group)]
+        limits = [first, *(min(sizes[column], columns - first - len(_GAP)) for column in group)]
         for at, row in enumerate(rows):
-            cells = (_cell(row[place], size) for place, size in zip((0, *group), limits, strict=True))
+            cells = (_cell(row[column], size) for column, size in zip((0, *group), limits, strict=True))
             yield _GAP.join(cells).rstrip()
             if at == 0:
                 yield _GAP.join("-" * size for size in limits)
 
 
-def _groups(sizes: Sequence[int], room: int, most: int) -> list[list[int]]:
-    """The columns after the first, at most so many side by side, as far as they fit `room`."""
+def _groups(sizes: Sequence[int], columns: int, most: int) -> list[list[int]]:
+    """The columns after the first, at most so many side by side, as far as they fit `columns`."""
     groups: list[list[int]] = [[]]
-    for place in range(1, len(sizes)):
-        taken = sum(len(_GAP) + sizes[other] for other in (*groups[-1], place))
-        if groups[-1] and (taken > room or len(groups[-1]) == most):
+    for column in range(1, len(sizes)):
+        taken = sum(len(_GAP) + sizes[other] for other in (*groups[-1], column))
+        if groups[-1] and (taken > columns or len(groups[-1]) == most):
             groups.append([])
-        groups[-1].append(place)
+        groups[-1].append(column)
     return groups
 
 
-def records(rows: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+def records(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
     """Rows of long texts, the header first: each row as its first cell, then a line for each other one."""
     names = rows[0][1:]
     size = _size(names)
     for row in rows[1:]:
         yield row[0]
         for name, text in zip(names, row[1:], strict=True):
-            yield from wrapped(f"  {_cell(name, min(size, room // 3))}  {text}", room, hang=size + 2)
+            yield from wrap(f"  {_cell(name, min(size, columns // 3))}  {text}", columns, hang=size + 2)
 
 
 def _size(texts: Iterable[str]) -> int:

@@ -25,7 +25,7 @@ def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
 
     for event in events:
         indent = "  " * len(event.at[:3])
-        place = f"{indent}{'.'.join(map(str, event.at))} ".lstrip() if event.at else ""
+        position = f"{indent}{'.'.join(map(str, event.at))} ".lstrip() if event.at else ""
         head, *rest = (
             _search(event, width)
             if isinstance(event, Search)
@@ -35,17 +35,17 @@ def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
             if isinstance(event, Gate)
             else [f"{event.about}: {event.outcome}"]
         )
-        yield f"{indent}{place}{head}"
+        yield f"{indent}{position}{head}"
         yield from (f"{indent}    {line}" for line in rest)
 
 
 def _search(event: Search, width: int) -> list[str]:
-    found = [
+    hits = [
         f"{number}. {' '.join(hit.passage.title.split()) or hit.passage.text[:60]} "
         f"({hit.passage.id}, {hit.score:.2f})"
         for number, hit in enumerate(event.hits, 1)
     ]
-    return [f"search {event.source}: {_line(event.query, width)}", *(found or ["nothing found"])]
+    return [f"search {event.source}: {_line(event.query, width)}", *(hits or ["nothing found"])]
 
 
 def _gate(event: Gate) -> str:
@@ -56,8 +56,10 @@ def _call(event: Call, width: int) -> list[str]:
     marks = [f"{event.prompt_tokens} + {event.completion_tokens} tokens"]
     marks += ["cut by the token limit"] * event.truncated + ["asked twice"] * event.repaired
     role = "" if event.role == "main" else f" on {event.role}"
-    said = [line for name, value in event.outputs.items() for line in _said(name, value, width)]
-    return [f"call {event.name}{role} ({', '.join(marks)})", f"read {_read(event.inputs)}", *said]
+    output_lines = [
+        line for name, value in event.outputs.items() for line in _format_output(name, value, width)
+    ]
+    return [f"call {event.name}{role} ({', '.join(marks)})", f"read {_read(event.inputs)}", *output_lines]
 
 
 def _read(inputs: Mapping[str, Any]) -> str:
@@ -73,12 +75,12 @@ def _read(inputs: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _said(name: str, value: Any, width: int) -> list[str]:
+def _format_output(name: str, value: Any, width: int) -> list[str]:
     """An output: on one line when it is short, else wrapped, and cut after a few lines."""
     if isinstance(value, Mapping):
-        return [line for key, part in value.items() for line in _said(f"{name}.{key}", part, width)]
+        return [line for key, part in value.items() for line in _format_output(f"{name}.{key}", part, width)]
     if isinstance(value, list):
-        items = [line for item in value for line in _said("-", item, width - 2)]
+        items = [line for item in value for line in _format_output("-", item, width - 2)]
         return [f"{name}: {'none' if not value else ''}".rstrip(), *(f"  {item}" for item in items)]
     text = " ".join(str(value).split())
     first, *more = textwrap.wrap(f"{name}: {text}", width, break_on_hyphens=False) or [f"{name}:"]

@@ -34,8 +34,8 @@ def activity_of(error: BaseException | None) -> Activity | None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        found = getattr(error, _ATTRIBUTE, None)
-        if isinstance(found, Activity):
-            return found
+        activity = getattr(error, _ATTRIBUTE, None)
+        if isinstance(activity, Activity):
+            return activity
         error = error.__cause__ or error.__context__
     return None

@@ -27,7 +27,7 @@ class TooLarge(httpx.ReadError):
         super().__init__(f"sent a reply of more than {most:,} bytes")
 
 
-async def bounded(parts: AsyncIterator[bytes], packed: str, most: int) -> AsyncIterator[bytes]:
+async def unpack_bounded(parts: AsyncIterator[bytes], packed: str, most: int) -> AsyncIterator[bytes]:
     """`parts` of a body, unpacked when it is `packed` as a Content-Encoding says.
 
     Raises TooLarge once more than `most` bytes came, before or after unpacking, and httpx.DecodingError for
@@ -47,11 +47,11 @@ async def bounded(parts: AsyncIterator[bytes], packed: str, most: int) -> AsyncI
 
 
 async def body(parts: AsyncIterator[bytes], packed: str, most: int) -> bytes:
-    """The whole of what `bounded` gives."""
-    return b"".join([piece async for piece in bounded(parts, packed, most)])
+    """The whole of what `unpack_bounded` gives."""
+    return b"".join([piece async for piece in unpack_bounded(parts, packed, most)])
 
 
-async def fetched(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **more: Any) -> httpx.Response:
+async def fetch(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **more: Any) -> httpx.Response:
     """The response to a GET, read no further than `most` bytes. Raises httpx's errors."""
     headers = {**more.pop("headers", {}), "accept-encoding": PACKED}
     async with client.stream("GET", url, headers=headers, **more) as response:
@@ -109,7 +109,7 @@ _limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
 
 
 @contextmanager
-def limited(limit: Limit) -> Iterator[None]:
+def limit_replies(limit: Limit) -> Iterator[None]:
     """Inside, transports that were `bound` read no reply beyond `limit`, and lead nowhere else."""
     token = _limit.set(limit)
     try:
@@ -139,14 +139,14 @@ def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
         packed = response.headers.pop("content-encoding", "")
         if response.has_redirect_location:
             del response.headers["location"]
-        response.stream = _Kept(response.stream, packed, limit)
+        response.stream = _LimitedStream(response.stream, packed, limit)
         return response
 
     handle_async_request.keeps_limit = True  # type: ignore[attr-defined]
     transport.handle_async_request = handle_async_request  # type: ignore[method-assign]
 
 
-class _Kept(httpx.AsyncByteStream):
+class _LimitedStream(httpx.AsyncByteStream):
     """A stream that ends in TooLarge at the limit, and remembers it."""
 
     def __init__(self, stream: Any, packed: str, limit: Limit) -> None:
@@ -154,7 +154,7 @@ class _Kept(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            async for piece in bounded(aiter(self._stream), self._packed, self._limit.most):
+            async for piece in unpack_bounded(aiter(self._stream), self._packed, self._limit.most):
                 yield piece
         except TooLarge:
             self._limit.passed = True

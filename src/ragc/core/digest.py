@@ -30,13 +30,13 @@ def row_digest(key: str, text: str) -> str:
     return hashlib.sha256(row).hexdigest()[:32]
 
 
-def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
     """`value`, JSON values by name, with a digest of itself under `digest`."""
     return {**value, _SEAL: digest(dict(value))}
 
 
-def unsealed(value: object) -> dict[str, Any] | None:
-    """What was given to `sealed`; None when `value` is not what that made of it."""
+def verify_digest(value: object) -> dict[str, Any] | None:
+    """What was given to `add_digest`; None when `value` is not what that made of it."""
     if not isinstance(value, dict):
         return None
     body = {name: item for name, item in value.items() if name != _SEAL}

@@ -114,7 +114,7 @@ def release(patience_s: float = PATIENCE_S) -> None:
     short.
     """
     loop, thread = _loop, _thread
-    if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or inside():
+    if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or is_on_loop():
         return
     with suppress(Exception, KeyboardInterrupt):
         asyncio.run_coroutine_threadsafe(_release(), loop).result(patience_s)
@@ -140,7 +140,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
 
 
-def inside() -> bool:
+def is_on_loop() -> bool:
     """Whether the caller already runs on the process's loop."""
     try:
         return asyncio.get_running_loop() is _loop
@@ -153,7 +153,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     Raises RuntimeError when called from the loop itself, which would wait for ever.
     """
-    if inside():
+    if is_on_loop():
         work.close()
         raise RuntimeError(
             "ragc.core.event_loop.run was called on the loop it would wait for; await the coroutine instead"
@@ -166,8 +166,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def bridge(work: Coroutine[Any, Any, T]) -> T:
+async def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await `work` on the process's loop, from whichever loop the caller is on."""
-    if inside():
+    if is_on_loop():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, get()))

@@ -30,7 +30,7 @@ def is_installed(module: str) -> bool:
         return False
 
 
-def absent(modules: Iterable[str]) -> tuple[str, ...]:
+def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
     """Those of `modules` that are not installed, in order."""
     return tuple(module for module in modules if not is_installed(module))
 

@@ -17,7 +17,7 @@ _ours = False
 
 
 @contextmanager
-def settled() -> Iterator[None]:
+def frozen_gc() -> Iterator[None]:
     """While inside, the collector leaves alone what is there already: the libraries, corpora and indexes.
 
     Else it walks through all of them every few hundred questions.

@@ -4,7 +4,7 @@ Requests go straight to aiohttp. Cookies, redirects, the merging of addresses an
 response, which httpx sees to, cost more than the exchange itself, and an API needs none of them. httpx's own
 client is used where the environment names a proxy, or a transport is given.
 
-`refused` and `broken` say what a failed exchange means for its connection.
+`never_connected` and `exchange_error` say what a failed exchange means for its connection.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
 from ragc.core.bounded import MOST_BYTES, PACKED, TooLarge, body, parts_of
-from ragc.core.event_loop import closes, closes_after, inside
+from ragc.core.event_loop import closes, closes_after, is_on_loop
 from ragc.core.redact import shorten
-from ragc.core.retry import Passing
+from ragc.core.retry import RetryableError
 from ragc.errors import TargetError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -66,17 +66,17 @@ class Pool:
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
         """The whole response, whatever its status. Raises httpx's errors, of them TooLarge."""
-        held, address = self._held(), self._address(path)
+        held, address = self._client(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
             async with held.stream(method, str(address), content=content) as answer:
                 packed = answer.headers.get("content-encoding", "")
                 whole = await body(parts_of(answer), packed, self._most)
                 return Response(answer.status_code, answer.headers, whole)
-        with _of_httpx(), map_aiohttp_exceptions():
-            async with held.request(method, address, data=content, allow_redirects=False) as said:
-                packed = said.headers.get("content-encoding", "")
-                whole = await body(said.content.iter_any(), packed, self._most)
-                return Response(said.status, said.headers, whole)
+        with _translate_errors(), map_aiohttp_exceptions():
+            async with held.request(method, address, data=content, allow_redirects=False) as response:
+                packed = response.headers.get("content-encoding", "")
+                whole = await body(response.content.iter_any(), packed, self._most)
+                return Response(response.status, response.headers, whole)
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -87,13 +87,13 @@ class Pool:
         self._forget_closing()
 
     def _address(self, path: str) -> URL:
-        found = self._addresses.get(path)
-        if found is None:
+        url = self._addresses.get(path)
+        if url is None:
             plain = self._url.copy_with(path=self._url.path.rstrip("/") + path, username="", password="")
-            found = self._addresses[path] = URL(str(plain), encoded=True)
-        return found
+            url = self._addresses[path] = URL(str(plain), encoded=True)
+        return url
 
-    def _held(self) -> aiohttp.ClientSession | httpx.AsyncClient:
+    def _client(self) -> aiohttp.ClientSession | httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._open is None or self._loop is not loop:
             headers = {"accept": "*/*", "accept-encoding": PACKED, "user-agent": "ragc"}
@@ -101,13 +101,13 @@ class Pool:
             if self._url.userinfo:
                 known = f"{self._url.username}:{self._url.password}".encode()
                 headers["authorization"] = f"Basic {b64encode(known).decode()}"
-            self._open, self._loop = self._made(headers), loop
+            self._open, self._loop = self._new_client(headers), loop
             closes(self)
-            if inside():
+            if is_on_loop():
                 self._forget_closing = closes_after(self, _closer(self._open))
         return self._open
 
-    def _made(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
+    def _new_client(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
         url, most = self._url, self._connections
         if self._given or (url.host not in LOOPBACK and urllib.request.getproxies()):
             return httpx.AsyncClient(
@@ -134,7 +134,7 @@ def _closer(held: aiohttp.ClientSession | httpx.AsyncClient) -> Callable[[], Awa
 
 
 @contextmanager
-def _of_httpx() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
     try:
         yield
@@ -142,32 +142,32 @@ def _of_httpx() -> Iterator[None]:
         raise httpx.RemoteProtocolError("it sent no HTTP reply") from error
 
 
-def refused(error: BaseException | None) -> bool:
+def never_connected(error: BaseException | None) -> bool:
     """Whether no connection came about, so that nothing took the request.
 
     httpx over aiohttp tells a connection that broke off before the head as one that timed out; the aiohttp
     error behind it, where there is one, says which it was.
     """
-    found = False
+    connect_failed = False
     while error is not None:
         if isinstance(error, aiohttp.ClientConnectionError):
             return isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-        found = found or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        connect_failed = connect_failed or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         error = error.__cause__ or error.__context__
-    return found
+    return connect_failed
 
 
-def broken(error: Exception, endpoint: str, timeout_s: float) -> Exception:
+def exchange_error(error: Exception, endpoint: str, timeout_s: float) -> Exception:
     """What to raise for an exchange of httpx's that gave no response: Passing or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
     if isinstance(error, TooLarge):
-        return Passing(str(error))
-    if refused(error):
-        return Passing(f"does not answer ({why})", away=True)
+        return RetryableError(str(error))
+    if never_connected(error):
+        return RetryableError(f"does not answer ({why})", away=True)
     if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
-        return Passing(f"broke the connection off ({why})")
+        return RetryableError(f"broke the connection off ({why})")
     if isinstance(error, httpx.TimeoutException):
-        return Passing(f"gave no answer within {timeout_s:g} s")
+        return RetryableError(f"gave no answer within {timeout_s:g} s")
     if isinstance(error, httpx.DecodingError):
-        return Passing(f"sent a body that cannot be unpacked ({why})")
+        return RetryableError(f"sent a body that cannot be unpacked ({why})")
     return TargetError(f"{endpoint} could not be asked ({why}).", endpoint=endpoint)

@@ -83,7 +83,7 @@ def _is_inside(name: str) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
-def located(out: str | Path) -> Path:
+def resolve_out(out: str | Path) -> Path:
     """The absolute path that `out` leads to, links resolved. Raises UsageError where there can be none."""
     text = os.fspath(out)
     try:
@@ -108,7 +108,7 @@ def located(out: str | Path) -> Path:
 def check_writable(out: Path) -> None:
     """Write something where `out` is or will be, and remove it. Raises UsageError when that fails.
 
-    `out` is a path that `located` gave; nothing is left behind, no folder either.
+    `out` is a path that `resolve_out` gave; nothing is left behind, no folder either.
     """
     above = next(folder for folder in (out, *out.parents) if os.path.lexists(folder))
     missing = out.relative_to(above).parts
@@ -131,7 +131,7 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
     """Raise Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
 
     It may when it is not there, is an empty folder, or holds one that `ours` knows by its content and whose
-    files are as its manifest says. `out` is a path that `located` gave.
+    files are as its manifest says. `out` is a path that `resolve_out` gave.
     """
     if not os.path.lexists(out):
         return
@@ -166,8 +166,8 @@ def _check_own(
         return
     if kind := kind_of(path.lstat().st_mode):
         raise Foreign(f"{path} is {kind}, which ragc did not write; move it away or choose another --out.")
-    found = _digest_at(path, manifest if name == manifest else "")
-    if found not in (listed.get(name), sha256(content) if content else None):
+    current_digest = _digest_at(path, manifest if name == manifest else "")
+    if current_digest not in (listed.get(name), sha256(content) if content else None):
         changed = "was changed since ragc wrote it" if name in listed else "was not written by ragc"
         raise Foreign(f"{path} {changed}; move it away or choose another --out.")
 
@@ -186,7 +186,7 @@ def _digest_at(path: Path, manifest: str = "") -> str:
 def put_folder(out: Path, files: Files, manifest: str) -> None:
     """Make `out` hold `files`, of which `manifest` lists all; foreign files in it stay.
 
-    `out` is a path that `located` gave and `check_folder` let pass; what an earlier write put there and
+    `out` is a path that `resolve_out` gave and `check_folder` let pass; what an earlier write put there and
     this one does not is removed. Raises Foreign and OSError; then all is as it was.
     """
     if not os.path.lexists(out):
@@ -197,7 +197,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
             _sync(out.parent)
         return
     finish(out)
-    for left in _writes(out, _BEGUN):
+    for left in _pending_writes(out, _BEGUN):
         _discard(left)
     old = own_files(out, manifest)
     for name, content in files.items():
@@ -208,7 +208,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
         _write_all(scratch / _NEW, files)
         (scratch / _BEGUN).rename(scratch / _READY)
         _sync(scratch)
-        _roll(out, scratch)
+        _roll_forward(out, scratch)
 
 
 def put_file(out: Path, content: bytes) -> None:
@@ -222,8 +222,8 @@ def put_file(out: Path, content: bytes) -> None:
 
 def finish(folder: Path) -> None:
     """Complete the writes into `folder` that a kill cut off after they were ready. Raises OSError."""
-    for write in _writes(folder, _READY):
-        _roll(folder, write)
+    for write in _pending_writes(folder, _READY):
+        _roll_forward(folder, write)
 
 
 def remove(folder: Path, manifest: str) -> None:
@@ -235,7 +235,7 @@ def remove(folder: Path, manifest: str) -> None:
         folder.rmdir()
 
 
-def _writes(folder: Path, state: str) -> Iterator[Path]:
+def _pending_writes(folder: Path, state: str) -> Iterator[Path]:
     """The writes in `folder` that are in `state`, each a real folder with a plan of ours."""
     with suppress(OSError):
         for path in sorted(folder.glob(f"{_APART}*")):
@@ -254,7 +254,7 @@ def _plan(path: Path) -> dict[str, Any]:
     return plan if whole else {}
 
 
-def _roll(folder: Path, write: Path) -> None:
+def _roll_forward(folder: Path, write: Path) -> None:
     """Move what `write` holds to its names, remove what goes, then `write` itself."""
     plan = _plan(write / _READY)
     for name in plan.get("new", ()):
@@ -321,12 +321,12 @@ def _discard(write: Path) -> None:
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """A new folder in `folder` that is gone afterwards, unless a write in it is ready."""
-    made = Path(tempfile.mkdtemp(prefix=_APART, dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=_APART, dir=folder))
     try:
-        yield made
+        yield scratch
     finally:
-        if not (made / _READY).exists():
-            shutil.rmtree(made, ignore_errors=True)  # made here a moment ago, by a name that was free
+        if not (scratch / _READY).exists():
+            shutil.rmtree(scratch, ignore_errors=True)  # made here a moment ago, by a name that was free
 
 
 def _write_all(folder: Path, files: Files) -> None:

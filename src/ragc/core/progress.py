@@ -10,7 +10,7 @@ from typing import Protocol
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
 
 
-def told(text: str) -> None:
+def notify(text: str) -> None:
     """Tell one line to whoever listens in this context; nobody does by default."""
     listener = _listener.get()
     if listener is not None:

@@ -20,7 +20,7 @@ _LOOK_S = 1.0
 """What is given back early frees its place after at most so many seconds."""
 
 
-class Taken:
+class Reservation:
     """One request of a window: when it was let through, and its tokens."""
 
     __slots__ = ("at", "tokens")
@@ -29,7 +29,7 @@ class Taken:
         self.at, self.tokens = at, tokens
 
 
-class Window:
+class SlidingWindow:
     """At most `requests` and at most `tokens` in any WINDOW_S seconds, in the order of asking; 0: no limit.
 
     A request of more tokens than the limit counts as the limit. `clock` gives seconds that only grow.
@@ -45,15 +45,15 @@ class Window:
     ) -> None:
         self.requests, self.tokens = requests, tokens
         self._clock, self._sleep = clock, sleep
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[Reservation] = deque()
         self._turn = asyncio.Lock()
 
-    async def take(self, tokens: int = 0) -> Taken:
+    async def take(self, tokens: int = 0) -> Reservation:
         """Wait until a request of `tokens` fits, and let it through."""
         async with self._turn:
             while (wait := self._wait(tokens)) > 0:
                 await self._sleep(min(wait, _LOOK_S))
-            taken = Taken(self._clock(), tokens)
+            taken = Reservation(self._clock(), tokens)
             self._taken.append(taken)
             return taken
 
@@ -74,7 +74,7 @@ class Window:
                 wait = max(wait, taken.at + WINDOW_S - now)
         return wait
 
-    def _weight(self, taken: Taken) -> int:
+    def _weight(self, taken: Reservation) -> int:
         return min(taken.tokens, self.tokens)
 
 

@@ -129,14 +129,14 @@ def shorten(text: str, limit: int = 300) -> str:
 
 def bare_address(address: str) -> str:
     """`address` without user, password, query and fragment: scheme, host and path."""
-    scheme, rest = _parted(address)
+    scheme, rest = _split_scheme(address)
     # A password may hold any character, also one that should have been written as %XX: the last @ ends it.
     return scheme + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
 
 
 def secrets(address: str) -> tuple[str, ...]:
     """What of `address` must not be repeated, the longest first: as it is written and as it is meant."""
-    _, rest = _parted(address)
+    _, rest = _split_scheme(address)
     login = rest.rpartition("@")[0]
     found = {value for name, value in _PARAMETER.findall(rest) if _is_masked(name)}
     if ":" in login:
@@ -167,7 +167,7 @@ def _is_masked(name: str) -> bool:
     return bool(_LOOSE_NAME.fullmatch(name)) or is_secret_name(name)
 
 
-def _parted(address: str) -> tuple[str, str]:
+def _split_scheme(address: str) -> tuple[str, str]:
     """The scheme with its `://`, "" for none, and what follows."""
     found = _SCHEME.match(address)
     return (found[0], address[found.end() :]) if found else ("", address)

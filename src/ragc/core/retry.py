@@ -35,7 +35,7 @@ _away: set[str] = set()
 """Endpoints that are being waited for, so that each outage is said once."""
 
 
-class Passing(Exception):
+class RetryableError(Exception):
     """A failure that another try may cure.
 
     `reason` continues the sentence "the endpoint …"; `wait` is how many seconds the server asked for.
@@ -67,10 +67,10 @@ class Retry:
     longest_asked_s: float = math.inf
     look_s: float = 5.0
 
-    def wait(self, failed: int, asked: float | None) -> float:
-        """Seconds to wait after `failed` failed tries when the server asked for `asked`."""
-        if asked is not None:
-            return min(asked, self.longest_asked_s) + random.random() * self.first_wait_s
+    def wait(self, failed: int, retry_after_s: float | None) -> float:
+        """Seconds to wait after `failed` failed tries when the server asked for `retry_after_s`."""
+        if retry_after_s is not None:
+            return min(retry_after_s, self.longest_asked_s) + random.random() * self.first_wait_s
         full = min(self.longest_wait_s, self.first_wait_s * 2.0 ** min(failed - 1, 30))
         return full * (0.5 + random.random() / 2)
 
@@ -78,7 +78,7 @@ class Retry:
 class GivenUp(Exception):
     """There is no next try: the last `failure`, the `tries` that failed, and a `note` on why, in brackets."""
 
-    def __init__(self, failure: Passing, tries: int, note: str = "") -> None:
+    def __init__(self, failure: RetryableError, tries: int, note: str = "") -> None:
         super().__init__(f"{failure.reason}{note}")
         self.failure, self.tries, self.note = failure, tries, note
 
@@ -100,7 +100,7 @@ class RetryState:
         """Seconds since the first try."""
         return max(time.monotonic() - self.started, self.reached)
 
-    def next_wait(self, failure: Passing) -> float:
+    def next_wait(self, failure: RetryableError) -> float:
         """Seconds until the try after `failure`. Raises GivenUp when there is none."""
         spent, policy = self.spent, self.policy
         if failure.away and policy.restart_s:
@@ -117,7 +117,7 @@ class RetryState:
         self.reached = spent + wait
         return wait
 
-    def _next_look(self, failure: Passing, spent: float) -> float:
+    def _next_look(self, failure: RetryableError, spent: float) -> float:
         """Seconds until it is tried again whether a server that went away is back."""
         policy = self.policy
         self.away_since = self.away_since if self.looks else spent
@@ -133,7 +133,7 @@ class RetryState:
         return wait
 
 
-async def retried(
+async def with_retries(
     attempt: Callable[[], Awaitable[T]],
     policy: Retry,
     *,
@@ -141,7 +141,7 @@ async def retried(
     sleep: Sleep = asyncio.sleep,
     error: Callable[[GivenUp], Exception] | None = None,
 ) -> T:
-    """What `attempt` returns, tried again while it raises Passing.
+    """What `attempt` returns, tried again while it raises RetryableError.
 
     When the tries or the time run out, raises what `error` makes of it: by default TargetUnavailable, one
     sentence that names `endpoint`. Every other error passes through at once. No wait is begun that the cap
@@ -149,7 +149,7 @@ async def retried(
     """
     state = RetryState(policy, endpoint)
     while True:
-        await _paced(state)
+        await _wait_for_pace(state)
         cap = asyncio.timeout(max(0.0, policy.total_s - state.spent) if policy.total_s < math.inf else None)
         try:
             try:
@@ -158,9 +158,9 @@ async def retried(
             except TimeoutError:
                 if not cap.expired():
                     raise
-                late = Passing(f"gave no answer within {policy.total_s:g} s")
+                late = RetryableError(f"gave no answer within {policy.total_s:g} s")
                 raise GivenUp(late, state.failed + 1) from None
-            except Passing as failure:
+            except RetryableError as failure:
                 wait = state.next_wait(failure)
             else:
                 if endpoint in _away:
@@ -178,17 +178,17 @@ async def retried(
 def retried_in_thread(
     attempt: Callable[[], T], policy: Retry, sleep: Callable[[float], None] = time.sleep
 ) -> T:
-    """As `retried`, for calls that block their thread. Raises GivenUp; a try is not cut short."""
+    """As `with_retries`, for calls that block their thread. Raises GivenUp; a try is not cut short."""
     state = RetryState(policy)
     while True:
         try:
             return attempt()
-        except Passing as failure:
+        except RetryableError as failure:
             wait = state.next_wait(failure)
         sleep(wait)
 
 
-async def _paced(state: RetryState) -> None:
+async def _wait_for_pace(state: RetryState) -> None:
     wait = pace.get()
     if wait is not None:
         before = time.monotonic()

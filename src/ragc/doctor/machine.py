@@ -31,7 +31,7 @@ def examine(*, quick: bool = False, progress: Progress = SILENT) -> list[Check]:
             f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}",
         ),
         *(_library(name, f"pip install {name}", needed=True) for name in NEEDED),
-        _kept(),
+        _check_cache(),
         *examine_kept(whole=not quick, progress=progress),
         *(_library(name, remedy(extra), needed=False) for name, extra in OPTIONAL.items()),
     ]
@@ -47,7 +47,7 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
         return Check(name, True, "installed, version unknown", needed)
 
 
-def _kept() -> Check:
+def _check_cache() -> Check:
     """The folder of all that ragc keeps on this machine, and the size of each part that is there."""
     home = cache_home()
     parts = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []

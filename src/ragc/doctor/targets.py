@@ -15,7 +15,7 @@ from ragc.optimizers.requirements import lacking
 from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target, TargetSpec
 from ragc.targets.options import ServerOptions
-from ragc.targets.probe import Found, Probed, probed
+from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
 
 _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 """What a program does better with, and so is worth declaring where it was found."""
@@ -40,12 +40,10 @@ def examine_targets(recipe: Recipe, *, again: bool = False) -> list[TargetCheck]
     Servers and hosted models get a few tiny requests, which cost what they cost; nothing is stored but
     what they can do.
     """
-    return [
-        event_loop.run(_examined(name, spec, again=again)) for name, spec in recipe.target_specs().items()
-    ]
+    return [event_loop.run(_examine(name, spec, again=again)) for name, spec in recipe.target_specs().items()]
 
 
-async def _examined(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
+async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
     label = f"{spec.kind} {spec.model}".strip()
     opened: list[Target] = []
     try:
@@ -60,33 +58,35 @@ async def _examined(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         every = {"has": list(get_args(Capability)), "lacks": []}
         whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
         opened.append(whole)
-        found = await _probed(whole, again=again)
+        probe_result = await _probe(whole, again=again)
     except (RagcError, ModuleNotFoundError) as error:
         return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")
     finally:
         for target in opened:
             await target.aclose()
-    return _verdict(name, opened[0], options.lacks, found)
+    return _verdict(name, opened[0], options.lacks, probe_result)
 
 
-async def _probed(target: Probed, *, again: bool) -> Found:
-    return await probed(target, cache_home() / "probes", again=again)
+async def _probe(target: RawTarget, *, again: bool) -> ProbeResult:
+    return await load_or_probe(target, cache_home() / "probes", again=again)
 
 
-def _verdict(name: str, target: Target, lacks: tuple[Capability, ...], found: Found) -> TargetCheck:
-    able = found.able | (found.unsure & target.capabilities)
+def _verdict(
+    name: str, target: Target, lacks: tuple[Capability, ...], probe_result: ProbeResult
+) -> TargetCheck:
+    able = probe_result.able | (probe_result.unsure & target.capabilities)
     shown = _in_order(able)
     listed = ", ".join(shown) or "no capabilities"
     false = _in_order(target.capabilities - able)
-    more = [cap for cap in _in_order(found.able - target.capabilities - set(lacks)) if cap in _USED]
+    more = [cap for cap in _in_order(probe_result.able - target.capabilities - set(lacks)) if cap in _USED]
     if false:
-        told = f"it does not do {', '.join(false)}: add lacks = {_toml(false)} to its options"
+        advice = f"it does not do {', '.join(false)}: add lacks = {_toml(false)} to its options"
         listed = f"it does {listed}"
     elif more:
-        told = f"ready; it can do more: add has = {_toml(more)} to its options"
+        advice = f"ready; it can do more: add has = {_toml(more)} to its options"
     else:
-        told = "ready"
-    return TargetCheck(name, not false, f"{target.name}: {told}; {listed}", capabilities=shown)
+        advice = "ready"
+    return TargetCheck(name, not false, f"{target.name}: {advice}; {listed}", capabilities=shown)
 
 
 def _in_order(names: frozenset[Capability] | Mapping[Capability, Any]) -> tuple[Capability, ...]:

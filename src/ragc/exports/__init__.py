@@ -29,8 +29,8 @@ def export_directory(
 
     write.refuse(format, out, force=force)
     if questions:
-        write.refuse_for(examples.opened(path, how=how), format, out)
-    program = examples.opened(path, questions=questions, progress=progress, how=how)
+        write.refuse_for(examples.open_for_export(path, how=how), format, out)
+    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
     return write.export(program, format, out, force=force)
 
 
@@ -41,4 +41,4 @@ def check_directory(path: str | Path, exported: str | Path, *, how: Opening, que
     """
     from ragc.exports import examples, write
 
-    return write.check(examples.opened(path, questions=questions, how=how), exported)
+    return write.check(examples.open_for_export(path, questions=questions, how=how), exported)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.core import inputs
 from ragc.errors import ArtefactError
-from ragc.exports.contents import EXAMPLE, program_of, several, whole
+from ragc.exports.contents import EXAMPLE, export_bundle, export_tree, program_of
 from ragc.exports.formats.base import FORMATS, Format, format_of
 from ragc.exports.place import GRAPH
 from ragc.prompts.model import ExportedProgram
@@ -31,12 +31,12 @@ def check(
     Raises ArtefactError with the first difference: the file, the line, what stands there and what should.
     """
     path, program = Path(path), program_of(compiled)
-    if listed := _listed(path):
-        made = several((format_of(id) for id in listed), _with_example(program, path))
-        _compare_all(path, made.files)
-        return ", ".join(made.names)
+    if listed := _format_ids(path):
+        bundle = export_bundle((format_of(id) for id in listed), _with_example(program, path))
+        _compare_all(path, bundle.files)
+        return ", ".join(bundle.names)
     chosen = _format_at(path) if format is None or path.is_dir() else format_of(format)
-    wanted = whole(chosen, _with_example(program, path), file=path.is_file())
+    wanted = export_tree(chosen, _with_example(program, path), file=path.is_file())
     if isinstance(wanted, bytes) != path.is_file():
         kind = "a file" if path.is_file() else "a folder or not there"
         raise ArtefactError(f"{path} is {kind}, which {chosen.id} does not make of this program.")
@@ -52,27 +52,29 @@ def _with_example(program: ExportedProgram, path: Path) -> ExportedProgram:
     from ragc.exports.examples import example_at
 
     places = (path / EXAMPLE, *sorted(path.glob(f"*/{EXAMPLE}"))) if path.is_dir() else ()
-    found = next((place for place in places if place.is_file()), None)
-    return program if found is None or program.example is not None else example_at(found, program)
+    example_file = next((file for file in places if file.is_file()), None)
+    return (
+        program if example_file is None or program.example is not None else example_at(example_file, program)
+    )
 
 
 def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
-    found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
-    for name in sorted(found | wanted.keys()):
+    file_names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
+    for name in sorted(file_names | wanted.keys()):
         if name not in wanted:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
-        if name not in found:
+        if name not in file_names:
             raise ArtefactError(f"{folder / name}: this file of the export is missing.")
         if (folder / name).resolve() != folder.resolve() / name:  # what it leads to would be shown
             raise ArtefactError(f"{folder / name}: this is reached by a link, and an export has none.")
         _compare(folder / name, wanted[name])
 
 
-def _listed(path: Path) -> tuple[str, ...]:
+def _format_ids(path: Path) -> tuple[str, ...]:
     """The ids of the formats that a folder of several tells of; none where `path` is something else."""
     try:
-        told = json.loads(inputs.read_bytes(path / GRAPH))
-        return tuple(sorted({*map(str, told["exports"]), *map(str, told["refused"])}))
+        graph = json.loads(inputs.read_bytes(path / GRAPH))
+        return tuple(sorted({*map(str, graph["exports"]), *map(str, graph["refused"])}))
     except (OSError, ValueError, KeyError, TypeError):
         return ()
 
@@ -81,8 +83,8 @@ def _format_at(path: Path) -> Format:
     """The format of the export at `path`: what its graph says, or the longest suffix that its name has."""
     if path.is_dir():
         try:
-            told = json.loads(inputs.read_bytes(path / GRAPH))
-            return format_of(str(told["format"]))
+            graph = json.loads(inputs.read_bytes(path / GRAPH))
+            return format_of(str(graph["format"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise ArtefactError(f"{path} is no export: it has no {GRAPH} that names a format.") from None
     if not path.is_file():
@@ -95,16 +97,16 @@ def _format_at(path: Path) -> Format:
 
 
 def _compare(file: Path, wanted: bytes) -> None:
-    found = inputs.read_bytes(file)
-    if found == wanted:
+    content = inputs.read_bytes(file)
+    if content == wanted:
         return
-    old, new = found.splitlines(keepends=True), wanted.splitlines(keepends=True)
+    old, new = content.splitlines(keepends=True), wanted.splitlines(keepends=True)
     at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    has, should = (_shown(lines[at] if at < len(lines) else None) for lines in (old, new))
+    has, should = (_quote_line(lines[at] if at < len(lines) else None) for lines in (old, new))
     raise ArtefactError(f"{file}, line {at + 1}: found {has}, and the compiled program gives {should}.")
 
 
-def _shown(line: bytes | None) -> str:
+def _quote_line(line: bytes | None) -> str:
     if line is None:
         return "the end of the file"
     text = line.decode("utf-8", "replace")

@@ -24,12 +24,12 @@ def program_of(compiled: Any) -> ExportedProgram:
     """What an export says of `compiled`: a compiled program, a RagProgram, or that already."""
     if isinstance(compiled, ExportedProgram):
         return compiled
-    from ragc.exports.derive import exported
+    from ragc.exports.derive import derive_export
 
-    return exported(compiled)
+    return derive_export(compiled)
 
 
-def whole(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tree:
+def export_tree(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tree:
     """One file's bytes, or those of every file of a folder by relative path, in the order of their names.
 
     `file` asks for one file of a format that else makes a folder, where the format allows it.
@@ -42,11 +42,11 @@ def whole(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tr
     files[README] = readme(chosen, program).encode()
     if program.example is not None:
         files[EXAMPLE] = json_bytes(program.example)
-    return _listed(graph_json(chosen, program), files)
+    return _add_manifest(graph_json(chosen, program), files)
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class ExportBundle:
     """Exports in several formats: the name of each by id, why others are left out, and all files by path."""
 
     names: Mapping[str, str]
@@ -54,7 +54,7 @@ class Several:
     files: Mapping[str, bytes]
 
 
-def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
+def export_bundle(formats: Iterable[Format], program: ExportedProgram) -> ExportBundle:
     """An export in each of the `formats` that can say `program`, with `graph.json` and a README on them."""
     from ragc.exports.readme import overview
 
@@ -63,7 +63,7 @@ def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
     files: dict[str, bytes] = {}
     for one in formats:
         try:
-            tree = whole(one, program)
+            tree = export_tree(one, program)
         except UsageError as error:
             refused[one.id] = str(error)
             continue
@@ -72,10 +72,10 @@ def several(formats: Iterable[Format], program: ExportedProgram) -> Several:
         files |= {f"{names[one.id]}{rest}": data for rest, data in single.items()}
     listing = {"ragc": VERSION, "exports": names, "refused": refused}
     files[README] = overview(program, names, refused).encode()
-    return Several(names, refused, _listed(listing, files))
+    return ExportBundle(names, refused, _add_manifest(listing, files))
 
 
-def _listed(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def _add_manifest(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """`files` and the `graph.json` that says `about` and lists their digests, in the order of their names."""
     return dict(sorted(outputs.with_manifest(GRAPH, about, files, json_bytes).items()))
 

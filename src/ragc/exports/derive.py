@@ -25,7 +25,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.flow import graph_of
 from ragc.programs.method import Method
-from ragc.programs.ragx.demos import ChoosingPredict, chosen
+from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import (
     Case,
@@ -44,14 +44,14 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 
 
-class Refusing:
+class OfflineStub:
     """A target and source that can do everything and refuses to do it, with UsageError."""
 
     name = model = identity = kind = fingerprint = "stand-in"
     capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
     context_tokens, concurrency = 10**9, 1
 
-    def __deepcopy__(self, memo: object) -> Refusing:
+    def __deepcopy__(self, memo: object) -> OfflineStub:
         return self
 
     async def open(self, progress: Watch | None = None) -> None:
@@ -59,7 +59,7 @@ class Refusing:
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Raises UsageError."""
-        raise _refused("call")
+        raise _offline_error("call")
 
     def count_tokens(self, text: str) -> int:
         """The number of words."""
@@ -70,18 +70,18 @@ class Refusing:
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Raises UsageError."""
-        raise _refused("search")
+        raise _offline_error("search")
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Raises UsageError."""
-        raise _refused("search")
+        raise _offline_error("search")
 
-    def rechunked(self, chunk_size: int, overlap: float) -> Refusing:
+    def rechunk(self, chunk_size: int, overlap: float) -> OfflineStub:
         """Itself: there is nothing to cut."""
         return self
 
 
-def _refused(what: str) -> UsageError:
+def _offline_error(what: str) -> UsageError:
     return UsageError(f"An export makes no {what}; run the program itself to get an answer.")
 
 
@@ -96,24 +96,24 @@ def tables(recipe: str) -> Mapping[str, Any]:
 def runtime(entry: Method, recipe: Mapping[str, Any]) -> Runtime:
     """A runtime with the roles and sources that `recipe` names; where it names none, all that may be used."""
     roles: Iterable[Any] = recipe.get("targets") or ROLES
-    sources: Iterable[str] = recipe.get("sources") or (*entry.sources, *entry.may_use)
-    nothing = Refusing()
+    sources: Iterable[str] = recipe.get("sources") or (*entry.sources, *entry.optional_sources)
+    nothing = OfflineStub()
     return Runtime(dict.fromkeys(roles, nothing), dict.fromkeys(sources, nothing), store=CallStore(None))
 
 
 def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
     """The id of the model of each role, without addresses, and of a path its last part only."""
-    found = {}
+    by_role = {}
     for role, table in (recipe.get("targets") or {}).items():
         id = str(table.get("model") or "")
         if not id:  # the default of its kind: its name ends with the model's
-            told = ((provenance.get("targets") or {}).get(role) or {}).get("name") or ""
-            id = str(told).rpartition(" ")[2]
+            target_name = ((provenance.get("targets") or {}).get(role) or {}).get("name") or ""
+            id = str(target_name).rpartition(" ")[2]
         if table.get("kind") == "embedded" or id[:1] in ("/", "~", ".") or PureWindowsPath(id).drive:
             id = PurePosixPath(PureWindowsPath(id).as_posix()).name
         if id:
-            found[str(role)] = id
-    return found
+            by_role[str(role)] = id
+    return by_role
 
 
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
@@ -121,7 +121,7 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 """Characters for private use around the name of an input, where its value will stand."""
 
 
-def exported(
+def derive_export(
     compiled: CompiledProgram | RagProgram,
     *,
     cases: Iterable[Case] = (),
@@ -139,21 +139,21 @@ def exported(
         state = compiled
         program = compiled.build(runtime(method(compiled.state.method), tables(compiled.recipe)))
     recipe, mark = tables(state.recipe), state.fingerprint
-    made = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
+    prompts = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
     entry = program.method
-    graph = graph_of(entry.id, entry.flow, made, program.knobs.to_json(), calls=program.most_calls())
-    first = [node for node in graph.predictors if node in made]
-    order = dict.fromkeys([*first, *made])
+    graph = graph_of(entry.id, entry.flow, prompts, program.knobs.to_json(), calls=program.most_calls())
+    first = [node for node in graph.predictors if node in prompts]
+    order = dict.fromkeys([*first, *prompts])
     return ExportedProgram(
         method=entry.id,
         about=entry.about,
         fingerprint=mark,
         knobs=program.knobs.to_json(),
-        prompts=tuple(made[name] for name in order),
+        prompts=tuple(prompts[name] for name in order),
         graph=graph,
         models=models(recipe, state.provenance),
         learned=dict(program.learned),
-        note=_note(recipe) if any(prompt.demos for prompt in made.values()) else "",
+        note=_note(recipe) if any(prompt.demos for prompt in prompts.values()) else "",
         metric=str((recipe.get("search") or {}).get("pick") or ""),
         cases=tuple(cases),
         example=example,
@@ -196,16 +196,16 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         demos=sum(m.role == "assistant" for m in fixed),
         fingerprint=call.fingerprint,
         program=program,
-        demonstrations=tuple(_values(demo, signature) for demo in _shown(call)),
+        demonstrations=tuple(_values(demo, signature) for demo in _prompt_demos(call)),
     )
 
 
-def _shown(call: RagPredict) -> list[Mapping[str, Any]]:
+def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
     """The demonstrations that `call` gives to its layout, which leaves out those without input or output."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
-        places = chosen(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
-    return [plain(call.demos[place]) for place in places]
+        places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
+    return [plain(call.demos[index]) for index in places]
 
 
 def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
@@ -235,19 +235,19 @@ def _check_fixed(what: str, call: RagPredict) -> None:
 
 def _input(what: str, name: str, info: Any) -> Input:
     """The input that a field is; raises NotExpressible for a type that has no slot."""
-    one, many = _unwrapped(info.annotation), False
+    one, many = _unwrap(info.annotation), False
     if get_origin(one) in (list, tuple) and get_args(one):
-        one, many = _unwrapped(get_args(one)[0]), True
+        one, many = _unwrap(get_args(one)[0]), True
     if one not in _KINDS:
         raise NotExpressible(what, f"its input {name!r} is of the type {info.annotation}")
     desc = _extra(info).get("desc") or ""
     return Input(name, _KINDS[one], many, "" if desc == f"${{{name}}}" else desc)
 
 
-def _unwrapped(annotation: Any) -> Any:
+def _unwrap(annotation: Any) -> Any:
     """The plain type of an annotated one, and of options their common type."""
     if get_origin(annotation) is Annotated:
-        return _unwrapped(get_args(annotation)[0])
+        return _unwrap(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         kinds = {type(option) for option in get_args(annotation)}
         return kinds.pop() if len(kinds) == 1 else annotation

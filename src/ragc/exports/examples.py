@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.core import event_loop, inputs
 from ragc.errors import ArtefactError, UsageError
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.programs.trace import Call, Event
 from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram
 from ragc.prompts.render import check_inputs, render
@@ -23,7 +23,7 @@ from ragc.records import Question
 if TYPE_CHECKING:
     from ragc.core.progress import Progress
     from ragc.optimizers.answering import Row
-    from ragc.optimizers.results.evaluate import Opened
+    from ragc.optimizers.results.evaluate import OpenProgram
     from ragc.optimizers.results.resolve import Opening
 
 
@@ -35,8 +35,8 @@ def with_example(
     Raises UsageError for a question of the test split.
     """
     _refuse_test(question)
-    said = [_event(program, event) for event in events]
-    example = {"id": question.id, "question": question.question, "events": said, "answer": answer}
+    entries = [_event(program, event) for event in events]
+    example = {"id": question.id, "question": question.question, "events": entries, "answer": answer}
     return replace(program, example=example)
 
 
@@ -50,7 +50,7 @@ def case_of(program: ExportedProgram, question: Question, events: Iterable[Event
     if not calls:
         raise UsageError(f"The run of question {question.id!r} made no call, so it is no case.")
     prompt = program.prompt(calls[-1].name)
-    return Case(question.id, prompt.name, _shown(prompt, calls[-1].inputs), question.answers)
+    return Case(question.id, prompt.name, _prompt_inputs(prompt, calls[-1].inputs), question.answers)
 
 
 def _refuse_test(question: Question) -> None:
@@ -61,23 +61,23 @@ def _refuse_test(question: Question) -> None:
 
 
 def _event(program: ExportedProgram, event: Event) -> dict[str, Any]:
-    said = event.to_json()
+    entry = event.to_json()
     if isinstance(event, Call):
         prompt = program.prompt(event.name)
-        said["inputs"] = _shown(prompt, event.inputs)
-        said["messages"] = _messages(prompt, said["inputs"])
-    return said
+        entry["inputs"] = _prompt_inputs(prompt, event.inputs)
+        entry["messages"] = _messages(prompt, entry["inputs"])
+    return entry
 
 
 def _messages(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"role": m.role, "content": m.content} for m in render(prompt, inputs)]
 
 
-def _shown(prompt: CompiledPrompt, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the `given` inputs that the prompt has."""
-    made = {one.name: given[one.name] for one in prompt.inputs if one.name in given}
-    check_inputs(prompt, made)
-    return made
+def _prompt_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the `inputs` inputs that the prompt has."""
+    own_inputs = {one.name: inputs[one.name] for one in prompt.inputs if one.name in inputs}
+    check_inputs(prompt, own_inputs)
+    return own_inputs
 
 
 def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
@@ -96,7 +96,7 @@ def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
     return replace(program, example=example)
 
 
-def opened(
+def open_for_export(
     path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
 ) -> ExportedProgram:
     """The compiled program in the directory `path`, ready to export. No model is called without `questions`.
@@ -109,18 +109,23 @@ def opened(
     from ragc.optimizers.results import compiled
 
     loaded = compiled.load(path)
-    program = exported(loaded)
+    program = derive_export(loaded)
     if not questions:
         return program
     from ragc.optimizers.results.evaluate import SILENT, open_compiled
     from ragc.optimizers.results.resolve import Opening
 
-    found = open_compiled(loaded, how or Opening())
-    if len(found.task.dev) < questions:
+    opened_program = open_compiled(loaded, how or Opening())
+    if len(opened_program.task.dev) < questions:
         raise UsageError(
-            f"{questions} dev questions were asked for, and the data of {path} has {len(found.task.dev)}."
+            f"{questions} dev questions were asked for, and the data of {path} has "
+            f"{len(opened_program.task.dev)}."
         )
-    rows = [row for row in event_loop.run(_answered(found, questions, progress or SILENT)) if not row.failure]
+    rows = [
+        row
+        for row in event_loop.run(_answer_questions(opened_program, questions, progress or SILENT))
+        if not row.failure
+    ]
     cases = tuple(case_of(program, row.question, row.trace) for row in rows)
     program = replace(program, cases=cases)
     if rows:
@@ -129,15 +134,17 @@ def opened(
     return program
 
 
-async def _answered(found: Opened, questions: int, progress: Progress) -> tuple[Row, ...]:
+async def _answer_questions(
+    opened_program: OpenProgram, questions: int, progress: Progress
+) -> tuple[Row, ...]:
     from ragc.optimizers.answering import evaluate
 
-    task = found.task
+    task = opened_program.task
     progress.phase("opening the model", None)
     await task.runtime.open(progress.download)
     progress.phase("answering dev questions", questions)
     rows = await evaluate(
-        found.program,
+        opened_program.program,
         task.dev[:questions],
         task.scorer,
         limit=asyncio.Semaphore(task.in_flight),

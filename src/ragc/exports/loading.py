@@ -20,7 +20,7 @@ HINT = "Add --questions N to send N dev questions along as cases."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExportedPrompt:
     """An exported `prompt` of `program`: `path` is its file, `folder` what the export wrote."""
 
     program: ExportedProgram
@@ -41,10 +41,10 @@ class Place:
     @property
     def inputs(self) -> str:
         """Inputs to be filled in, as a line of Python that names them `inputs`."""
-        return assigned(example_inputs(self.prompt))
+        return inputs_line(example_inputs(self.prompt))
 
 
-Load = Callable[[Place], Sequence[str]]
+Load = Callable[[ExportedPrompt], Sequence[str]]
 """The lines that load a prompt: Python, or `$ ` and a command."""
 
 
@@ -57,7 +57,7 @@ def _example(one: Input) -> Any:
     return [_EXAMPLES[one.kind]] if one.many else _EXAMPLES[one.kind]
 
 
-def assigned(inputs: Mapping[str, Any]) -> str:
+def inputs_line(inputs: Mapping[str, Any]) -> str:
     """The line of Python that names `inputs`."""
     return f"inputs = {dict(inputs)!r}"
 
@@ -66,7 +66,7 @@ def loading(chosen: Format, program: ExportedProgram, out: Path, *, folder: bool
     """The lines that load the first prompt of the export of `program` at `out`, a file or a `folder`."""
     prompt = program.prompts[0]
     path = out / chosen.name_of(program, prompt) if folder else out
-    return tuple(chosen.load(Place(program, prompt, path, out if folder else out.parent)))
+    return tuple(chosen.load(ExportedPrompt(program, prompt, path, out if folder else out.parent)))
 
 
 def hints(chosen: Format, program: ExportedProgram) -> tuple[str, ...]:
@@ -74,6 +74,6 @@ def hints(chosen: Format, program: ExportedProgram) -> tuple[str, ...]:
     return (HINT,) if chosen.cases and not program.cases else ()
 
 
-def unsaid(chosen: Format, program: ExportedProgram, *, folder: bool) -> tuple[str, ...]:
+def unmentioned_notes(chosen: Format, program: ExportedProgram, *, folder: bool) -> tuple[str, ...]:
     """What goes with the demonstrations, where it stands neither in a README nor in the file."""
     return (program.note,) if chosen.alone and program.note and not folder else ()

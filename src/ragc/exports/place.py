@@ -29,7 +29,7 @@ def refuse_existing(out: Path, *, force: bool) -> None:
     """
     if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
-    where = outputs.located(out)
+    where = outputs.resolve_out(out)
     if os.path.lexists(where):
         _check(where, out)
     outputs.check_writable(where)
@@ -50,8 +50,8 @@ def _check(where: Path, out: Path) -> None:
 
 def _is_export(folder: Path) -> bool:
     try:
-        told = json.loads(inputs.read_bytes(folder / GRAPH))
-        return bool(told["ragc"] == VERSION)
+        graph = json.loads(inputs.read_bytes(folder / GRAPH))
+        return bool(graph["ragc"] == VERSION)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -60,38 +60,38 @@ def _is_own_file(path: Path) -> bool:
     """Whether the regular file `path` is empty, or was exported on this machine and is as it was then."""
     try:
         content = inputs.read_bytes(path)
-        known = inputs.read_text(_written()).split() if content else ()
+        known = inputs.read_text(_record_file()).split() if content else ()
     except (OSError, ValueError):
         return False
     return not content or outputs.sha256(content) in known
 
 
-def _written() -> Path:
+def _record_file() -> Path:
     return paths.cache_home() / WRITTEN
 
 
-def _note(content: bytes) -> None:
+def _record_export(content: bytes) -> None:
     """Remember a single-file export; where that fails it is only not replaced later."""
     with suppress(OSError):
-        _written().parent.mkdir(parents=True, exist_ok=True)
-        with _written().open("a", encoding="ascii") as file:
+        _record_file().parent.mkdir(parents=True, exist_ok=True)
+        with _record_file().open("a", encoding="ascii") as file:
             file.write(f"{outputs.sha256(content)}\n")
 
 
-def place(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
+def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
     """Write a file, or a folder of files by relative path, to `out`, which `refuse_existing` let pass.
 
     An export that is there is replaced at once; files of others in its folder stay. Raises UsageError when
     they are where a file should be, and OSError.
     """
-    where = outputs.located(out)
+    where = outputs.resolve_out(out)
     with doing(f"Writing the export to {out}"):
         if where.is_dir() == isinstance(tree, bytes) and os.path.lexists(where):
-            _put_instead(where, tree)
+            _replace(where, tree)
         else:
             _put(where, tree)
     if isinstance(tree, bytes):
-        _note(tree)
+        _record_export(tree)
 
 
 def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
@@ -101,7 +101,7 @@ def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
         outputs.put_folder(where, tree, GRAPH)
 
 
-def _put_instead(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
+def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
     """Put a file in the place of a folder, or a folder in that of a file."""
     if where.is_dir():
         foreign = _foreign(where)

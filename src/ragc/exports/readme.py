@@ -23,15 +23,15 @@ def overview(program: ExportedProgram, names: Mapping[str, str], refused: Mappin
     """The text of the `README.md` above exports in several formats: `names` by id, and who was `refused`."""
     from ragc.exports.formats.base import format_of
 
-    said = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]
+    lines = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]
     for id, name in names.items():
         chosen = format_of(id)
-        said += [f"\n## {id}\n", f"{chosen.about}, in `{name}`. Tested with {chosen.consumer}.\n"]
+        lines += [f"\n## {id}\n", f"{chosen.about}, in `{name}`. Tested with {chosen.consumer}.\n"]
         folder = not name.endswith(chosen.suffix)
-        said += [f"    {line}" for line in loading(chosen, program, Path(name), folder=folder)]
-        said += [f"\n{hint}" for hint in hints(chosen, program)]
-    said += ["\n## Left out\n", *(f"- {id}: {why}" for id, why in refused.items())] if refused else []
-    return "\n".join(said) + "\n"
+        lines += [f"    {line}" for line in loading(chosen, program, Path(name), folder=folder)]
+        lines += [f"\n{hint}" for hint in hints(chosen, program)]
+    lines += ["\n## Left out\n", *(f"- {id}: {why}" for id, why in refused.items())] if refused else []
+    return "\n".join(lines) + "\n"
 
 
 def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
@@ -84,8 +84,8 @@ def _name(node: str) -> str:
 
 
 def _step(step: Step) -> str:
-    said = f"then {_name(step.target)}" if step.target != END else "then give the answer"
-    said += ", once for each, side by side" if step.each else ""
-    said += f", with {step.gives}" if step.gives else ""
-    said += f"; when {step.when}" if step.when else ""
-    return said + (f" (knobs: {', '.join(step.knobs)})" if step.knobs else "")
+    text = f"then {_name(step.target)}" if step.target != END else "then give the answer"
+    text += ", once for each, side by side" if step.each else ""
+    text += f", with {step.gives}" if step.gives else ""
+    text += f"; when {step.when}" if step.when else ""
+    return text + (f" (knobs: {', '.join(step.knobs)})" if step.knobs else "")

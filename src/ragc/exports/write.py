@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
 from ragc.exports.check import check
-from ragc.exports.contents import EXAMPLE, README, graph_json, program_of, several, whole
+from ragc.exports.contents import EXAMPLE, README, export_bundle, export_tree, graph_json, program_of
 from ragc.exports.formats.base import ALL, FORMATS, Format, format_of
-from ragc.exports.loading import hints, loading, unsaid
-from ragc.exports.place import place, refuse_existing
+from ragc.exports.loading import hints, loading, unmentioned_notes
+from ragc.exports.place import refuse_existing, write_atomically
 from ragc.prompts.model import ExportedProgram
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ __all__ = [
     "Format",
     "check",
     "export",
+    "export_tree",
     "format_of",
     "graph_json",
     "refuse",
-    "whole",
 ]
 
 
@@ -104,15 +104,15 @@ def export(
     program = program_of(compiled)
     refuse_for(program, format, out)
     if format != ALL:
-        tree = whole(chosen[0], program, file=_of_file(out))
-        place(out, tree)
+        tree = export_tree(chosen[0], program, file=_of_file(out))
+        write_atomically(out, tree)
         folder = not isinstance(tree, bytes)
         lines = loading(chosen[0], program, out, folder=folder)
-        more = (*hints(chosen[0], program), *unsaid(chosen[0], program, folder=folder))
+        more = (*hints(chosen[0], program), *unmentioned_notes(chosen[0], program, folder=folder))
         return Exported({format: out}, {}, {format: lines}, {format: more})
-    made = several(chosen, program)
-    place(out, made.files)
-    paths = {id: out / name for id, name in made.names.items()}
+    bundle = export_bundle(chosen, program)
+    write_atomically(out, bundle.files)
+    paths = {id: out / name for id, name in bundle.names.items()}
     lines_of = {id: loading(format_of(id), program, at, folder=at.is_dir()) for id, at in paths.items()}
     hints_of = {id: hints(format_of(id), program) for id in paths}
-    return Exported(paths, made.refused, lines_of, hints_of)
+    return Exported(paths, bundle.refused, lines_of, hints_of)

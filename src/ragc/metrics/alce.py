@@ -54,9 +54,9 @@ def found_readings(outcome: Outcome) -> list[bool] | None:
         )
     if outcome.prediction is None:
         return [False] * len(pairs)
-    said = normalise(without_citations(first_line(outcome.prediction)))
+    prediction = normalise(without_citations(first_line(outcome.prediction)))
     wanted = (_texts(pair.get("short_answers"), "short_answers") for pair in pairs)
-    return [any(normalise(answer) in said for answer in answers) for answers in wanted]
+    return [any(normalise(answer) in prediction for answer in answers) for answers in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
     normalisation do not count; without any, all scores are 0.
     """
     listed = items(without_citations(first_line(prediction)))
-    said = [item for item in map(normalise, listed) if item]
+    answer_items = [item for item in map(normalise, listed) if item]
     golds = [{normalise(alias) for alias in aliases} for aliases in answers]
     known = set().union(*golds)
-    hits = sum(not gold.isdisjoint(said) for gold in golds)
-    precision = sum(item in known for item in said) / len(said) if said else 0.0
+    hits = sum(not gold.isdisjoint(answer_items) for gold in golds)
+    precision = sum(item in known for item in answer_items) / len(answer_items) if answer_items else 0.0
     return ListScores(precision, hits / len(golds), min(_MOST, hits) / min(_MOST, len(golds)))
 
 
@@ -127,10 +127,10 @@ def _texts(value: object, name: str) -> list[str]:
 def _of_readings(id: str, about: str, *, whole: bool) -> Metric:
     def score(outcome: Outcome) -> float | None:
         check_text(id, outcome)
-        found = found_readings(outcome)
-        if found is None:
+        hits = found_readings(outcome)
+        if hits is None:
             return None
-        return float(all(found)) if whole else sum(found) / len(found)
+        return float(all(hits)) if whole else sum(hits) / len(hits)
 
     return Metric(id, about, "share", True, score)
 

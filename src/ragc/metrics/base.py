@@ -2,7 +2,7 @@
 
 A finding is what a judge, a model or a rule must say before some metrics can score.
 
-    Outcome ──► Assessor of each family that a metric reads ──► Finding(value, backend) ──► Metric.score
+    Outcome ──► Grader of each family that a metric reads ──► Finding(value, backend) ──► Metric.score
 
 An assessor runs once a question, however many metrics read its family. It lives outside the program that
 is scored: its cost is counted apart, and never as the program's.
@@ -43,7 +43,7 @@ class Outcome:
     are those shown to the last call, in the order that marks such as [1] count. `gold_ids`
     is empty when the data set names no supporting passages. `counters` may hold `lm_calls`, `tokens`,
     `usd`, `latency` (seconds) and `searches`; an absent one was not measured. `extra` is for metrics
-    that need more than this, under keys that their family documents. `found` holds, by family, what an
+    that need more than this, under keys that their family documents. `findings` holds, by family, what an
     assessor found out (`ragc.metrics.base`).
     """
 
@@ -56,7 +56,7 @@ class Outcome:
     question: str = ""
     query_time: str = ""
     passages: tuple[Passage, ...] = ()
-    found: Mapping[str, Finding] = field(default_factory=dict, hash=False)
+    findings: Mapping[str, Finding] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(
@@ -82,12 +82,12 @@ class Outcome:
 
     def finding(self, family: str) -> Any:
         """The value found for `family`; raises UsageError when nothing was assessed."""
-        if family not in self.found:
+        if family not in self.findings:
             raise UsageError(
                 f"Metrics of the family {family!r} need an assessor's finding, and this outcome has none; "
                 "score it through ragc eval, or assess it first (ragc.metrics.base)."
             )
-        return self.found[family].value
+        return self.findings[family].value
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Objective:
             return -bounds[0] if bounds else 0.0
         return bounds[1] if bounds else None
 
-    def unsigned(self, value: float) -> float:
+    def to_metric(self, value: float) -> float:
         """A signed `value` as the metric has it."""
         return self.sign * value + 0.0  # no -0.0
 
@@ -161,7 +161,7 @@ class Objective:
         return self.sign * (score or 0.0)
 
 
-class Ask(Protocol):
+class JudgeCall(Protocol):
     """A typed call of the judge: outputs by name, checked against the signature.
 
     `name` is the judge's, as reports print it. Raises ParseFailure when no reply can be read, TargetError
@@ -178,7 +178,7 @@ class Ask(Protocol):
         ...
 
 
-class Assessor(Protocol):
+class Grader(Protocol):
     """Finds out what the metrics of one family read."""
 
     @property
@@ -201,7 +201,7 @@ CRAG_JUDGES = ("auto", "ragx", "meta", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Assessing:
+class GraderSettings:
     """How families are assessed: the options of a recipe's table `[metrics]`, beside `report`.
 
     `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is "ragx" or "meta", the judge's
@@ -214,10 +214,10 @@ class Assessing:
     alternatives: bool = False
 
 
-async def assessed(outcome: Outcome, assessors: Iterable[Assessor]) -> Outcome:
-    """`outcome` with the finding of every assessor."""
-    found = {a.family: Finding(await a.assess(outcome), a.backend) for a in assessors}
-    return replace(outcome, found={**outcome.found, **found}) if found else outcome
+async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
+    """`outcome` with the finding of every grader."""
+    findings = {a.family: Finding(await a.assess(outcome), a.backend) for a in graders}
+    return replace(outcome, findings={**outcome.findings, **findings}) if findings else outcome
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:

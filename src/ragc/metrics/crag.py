@@ -42,7 +42,7 @@ from typing import Any, Literal, cast
 
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import judge
-from ragc.metrics.base import Ask, Assessing, Metric, Outcome
+from ragc.metrics.base import GraderSettings, JudgeCall, Metric, Outcome
 
 Verdict = Literal["correct", "missing", "hallucination"]
 
@@ -54,14 +54,14 @@ POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucinatio
 
 def verdict(outcome: Outcome) -> Verdict:
     """The verdict found for `outcome`; raises UsageError when there is none, or none of the three."""
-    found = outcome.finding(FAMILY)
-    said = found.get("verdict") if isinstance(found, dict) else None
+    finding = outcome.finding(FAMILY)
+    label = finding.get("verdict") if isinstance(finding, dict) else None
     for known in POINTS:
-        if said == known:
+        if label == known:
             return known
     raise UsageError(
         f"A finding of the family {FAMILY!r} is an object whose `verdict` is one of {', '.join(POINTS)}; "
-        f"found {found!r}."
+        f"found {finding!r}."
     )
 
 
@@ -94,7 +94,7 @@ INVALID = "invalid question"
 _UNSURE = "i don't know"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-Found = dict[str, str]
+CragVerdict = dict[str, str]
 
 
 class CragAssessor:
@@ -105,8 +105,8 @@ class CragAssessor:
 
     family = FAMILY
 
-    def __init__(self, ask: Ask | None, settings: Assessing) -> None:
-        rules: dict[str, Callable[[Outcome, str, Sequence[str]], Awaitable[Found]]] = {
+    def __init__(self, ask: JudgeCall | None, settings: GraderSettings) -> None:
+        rules: dict[str, Callable[[Outcome, str, Sequence[str]], Awaitable[CragVerdict]]] = {
             "ragx": self._ragx,
             "meta": self._meta,
             "none": self._none,
@@ -132,78 +132,78 @@ class CragAssessor:
         cut = f", cut to {CUT} words and marks" if self._settings.crag_judge == "meta" else ""
         return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
 
-    async def assess(self, outcome: Outcome) -> Found:
+    async def assess(self, outcome: Outcome) -> CragVerdict:
         """The finding for `outcome`; one call at most, with `meta` one for each gold answer that counts."""
-        said = judge.said(outcome)
+        prediction = judge.prediction_text(outcome)
         if self._settings.crag_judge == "meta":
-            said = first_tokens(said, CUT)
-        if not said:
-            return _found("missing", "empty")
-        if _UNSURE in said.replace("\u2019", "'").lower():
-            return _found("missing", "missing")
+            prediction = first_tokens(prediction, CUT)
+        if not prediction:
+            return _verdict("missing", "empty")
+        if _UNSURE in prediction.replace("\u2019", "'").lower():
+            return _verdict("missing", "missing")
         wanted = judge.golds(outcome)[: None if self._settings.alternatives else 1]
         if not wanted:
-            return _found("hallucination", "no_gold")
-        if any(judge.same(said, gold) for gold in wanted):
-            return _found("correct", "exact")
-        return await self._rule(outcome, said, wanted)
+            return _verdict("hallucination", "no_gold")
+        if any(judge.same_text(prediction, gold) for gold in wanted):
+            return _verdict("correct", "exact")
+        return await self._rule(outcome, prediction, wanted)
 
-    async def _none(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
-        return _found("hallucination", "exact")
+    async def _none(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
+        return _verdict("hallucination", "exact")
 
-    async def _ragx(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
+    async def _ragx(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
         from ragc.signatures.judge import JudgeAnswer
 
         left = [gold for gold in wanted if not _only_invalid(gold)]
-        if len(left) < len(wanted) and _only_invalid(said):
-            return _found("correct", "invalid")
+        if len(left) < len(wanted) and _only_invalid(prediction):
+            return _verdict("correct", "invalid")
         if not left:
-            return _found("hallucination", "invalid")
-        return _by_judge([await self._judged(JudgeAnswer, outcome, said, gold_answers=left)])
+            return _verdict("hallucination", "invalid")
+        return _by_judge([await self._ask_judge(JudgeAnswer, outcome, prediction, gold_answers=left)])
 
-    async def _meta(self, outcome: Outcome, said: str, wanted: Sequence[str]) -> Found:
+    async def _meta(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
         from ragc.signatures.judge import JudgeAnswerStrictly
 
-        refuses = _has_invalid(said)
+        refuses = _has_invalid(prediction)
         if refuses and any(map(_has_invalid, wanted)):
-            return _found("correct", "invalid")
+            return _verdict("correct", "invalid")
         left = [] if refuses else [gold for gold in wanted if not _has_invalid(gold)]
         if not left:
-            return _found("hallucination", "invalid")
+            return _verdict("hallucination", "invalid")
         replies: list[bool | None] = []
         for gold in left:
-            replies.append(await self._judged(JudgeAnswerStrictly, outcome, said, gold_answer=gold))
+            replies.append(await self._ask_judge(JudgeAnswerStrictly, outcome, prediction, gold_answer=gold))
             if replies[-1]:
                 break
         return _by_judge(replies)
 
-    async def _judged(
-        self, signature: Any, outcome: Outcome, said: str, **gold: str | list[str]
+    async def _ask_judge(
+        self, signature: Any, outcome: Outcome, prediction: str, **gold: str | list[str]
     ) -> bool | None:
-        return await judge.judged(
-            cast(Ask, self._ask),  # a rule that asks was refused when there is no judge
+        return await judge.ask_correct(
+            cast(JudgeCall, self._ask),  # a rule that asks was refused when there is no judge
             signature,
             question=outcome.question,
             query_time=outcome.query_time or "unknown",
             **gold,
-            prediction=said,
+            prediction=prediction,
         )
 
 
 def first_tokens(text: str, n: int) -> str:
     """`text` up to the end of its `n`-th word or punctuation mark; all of it when it has no more."""
-    ends = [found.end() for found in _TOKEN.finditer(text)]
+    ends = [match.end() for match in _TOKEN.finditer(text)]
     return text if len(ends) <= n else text[: ends[n - 1]]
 
 
-def _found(verdict: Verdict, by: str) -> Found:
+def _verdict(verdict: Verdict, by: str) -> CragVerdict:
     return {"verdict": verdict, "by": by}
 
 
-def _by_judge(replies: Sequence[bool | None]) -> Found:
+def _by_judge(replies: Sequence[bool | None]) -> CragVerdict:
     if any(replies):
-        return _found("correct", "judge")
-    return _found("hallucination", "unreadable" if None in replies else "judge")
+        return _verdict("correct", "judge")
+    return _verdict("hallucination", "unreadable" if None in replies else "judge")
 
 
 def _only_invalid(text: str) -> bool:

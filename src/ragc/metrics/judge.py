@@ -19,7 +19,7 @@ from typing import Any
 
 from ragc.core import counters
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics.base import Ask, Metric, Outcome
+from ragc.metrics.base import JudgeCall, Metric, Outcome
 
 FAMILY = "judge"
 
@@ -28,10 +28,10 @@ _OPENS_A_MARKER = re.compile(r"[<\[](?=[<\[/|｜]|[^\W\d])")
 
 def as_data(text: str) -> str:
     """`text` on one line, with a space behind each bracket that may open a marker (<|im_start|>, [INST])."""
-    return _OPENS_A_MARKER.sub(lambda found: found.group() + " ", " ".join(text.split()))
+    return _OPENS_A_MARKER.sub(lambda match: match.group() + " ", " ".join(text.split()))
 
 
-def same(prediction: str, gold: str) -> bool:
+def same_text(prediction: str, gold: str) -> bool:
     """Whether both are equal, case and the white space around them aside."""
     return prediction.strip().lower() == gold.strip().lower()
 
@@ -42,28 +42,28 @@ def golds(outcome: Outcome) -> tuple[str, ...]:
     return tuple(text for text in texts if text and text.lower() != "nan")
 
 
-def said(outcome: Outcome) -> str:
+def prediction_text(outcome: Outcome) -> str:
     """The prediction, stripped; "" for None. Raises UsageError when it is neither a text nor None."""
     prediction: object = outcome.prediction
     if prediction is None:
         return ""
     if not isinstance(prediction, str):
-        found = f"{type(prediction).__name__} {prediction!r:.60}"
-        raise UsageError(f"A judged prediction is a text, but got {found}. Pass the answer as a string.")
+        received = f"{type(prediction).__name__} {prediction!r:.60}"
+        raise UsageError(f"A judged prediction is a text, but got {received}. Pass the answer as a string.")
     return prediction.strip()
 
 
-async def judged(ask: Ask, signature: Any, **inputs: str | list[str]) -> bool | None:
+async def ask_correct(ask: JudgeCall, signature: Any, **inputs: str | list[str]) -> bool | None:
     """What the judge says in the output `correct`; None, counted as dropped, when its reply cannot be read.
 
     `inputs` are made data first. Errors of the endpoint are raised: they say nothing about the prediction.
     """
-    told = {
+    safe_inputs = {
         name: as_data(value) if isinstance(value, str) else [as_data(item) for item in value]
         for name, value in inputs.items()
     }
     try:
-        return bool((await ask(signature, **told))["correct"])
+        return bool((await ask(signature, **safe_inputs))["correct"])
     except ParseFailure:
         counters.count(dropped=1)
         return None
@@ -77,7 +77,7 @@ class JudgeAssessor:
 
     family = FAMILY
 
-    def __init__(self, ask: Ask | None) -> None:
+    def __init__(self, ask: JudgeCall | None) -> None:
         if ask is None:
             raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
         self._ask = ask
@@ -89,15 +89,15 @@ class JudgeAssessor:
 
     async def assess(self, outcome: Outcome) -> dict[str, str]:
         """The finding for `outcome`; at most one call."""
-        prediction, wanted = said(outcome), golds(outcome)
+        prediction, wanted = prediction_text(outcome), golds(outcome)
         if not prediction or not wanted:
             return {"verdict": "wrong", "by": "no_gold" if prediction else "empty"}
-        if any(same(prediction, gold) for gold in wanted):
+        if any(same_text(prediction, gold) for gold in wanted):
             return {"verdict": "correct", "by": "exact"}
 
         from ragc.signatures.judge import AnswerMatches
 
-        right = await judged(
+        right = await ask_correct(
             self._ask,
             AnswerMatches,
             question=outcome.question,
@@ -109,12 +109,12 @@ class JudgeAssessor:
 
 
 def _correct(outcome: Outcome) -> float:
-    found = outcome.finding(FAMILY)
-    verdict = found.get("verdict") if isinstance(found, dict) else None
+    finding = outcome.finding(FAMILY)
+    verdict = finding.get("verdict") if isinstance(finding, dict) else None
     if verdict not in ("correct", "wrong"):
         raise UsageError(
             f"A finding of the family {FAMILY!r} is an object whose `verdict` is correct or wrong; "
-            f"found {found!r}."
+            f"found {finding!r}."
         )
     return float(verdict == "correct")
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 
 from ragc.metrics import citations, crag, judge
-from ragc.metrics.base import Assessing
+from ragc.metrics.base import GraderSettings
 from ragc.records import Question
 
 
-def most_judge_calls(families: Iterable[str], settings: Assessing, question: Question) -> float:
+def most_judge_calls(families: Iterable[str], settings: GraderSettings, question: Question) -> float:
     """The typed calls at most, where there is a judge; infinite where the answer's length decides.
 
     `settings` says who is asked. One call takes a second request when its reply cannot be read.
@@ -18,7 +18,7 @@ def most_judge_calls(families: Iterable[str], settings: Assessing, question: Que
     return sum(_of_family(family, settings, question) for family in families)
 
 
-def _of_family(family: str, settings: Assessing, question: Question) -> float:
+def _of_family(family: str, settings: GraderSettings, question: Question) -> float:
     judged = settings.entailment == "judge"
     match family:
         case judge.FAMILY:

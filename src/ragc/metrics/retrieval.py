@@ -59,19 +59,19 @@ def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float 
     if not gold:
         return None
     hits = tuple(id in gold for id in dict.fromkeys(outcome.retrieved))
-    return _measured(measure if k is None else f"{measure}.{k}", hits, len(gold))
+    return _trec_score(measure if k is None else f"{measure}.{k}", hits, len(gold))
 
 
 @lru_cache(maxsize=4096)
-def _measured(measure: str, hits: tuple[bool, ...], wanted: int) -> float:
+def _trec_score(measure: str, hits: tuple[bool, ...], wanted: int) -> float:
     """`measure` of a ranking with gold where `hits` says so, of `wanted` gold passages in all.
 
     Nothing else of a question matters, so few calls are new; and each leaves some memory behind in
     trec_eval. Ranks stand for ids, which may hold characters that its C strings cannot.
     """
-    found = [str(rank) for rank, hit in enumerate(hits) if hit]
-    missing = [f"missing {n}" for n in range(wanted - len(found))]
-    evaluator = _trec_eval().RelevanceEvaluator({"q": dict.fromkeys(found + missing, 1)}, {measure})
+    ranks = [str(rank) for rank, hit in enumerate(hits) if hit]
+    missing = [f"missing {n}" for n in range(wanted - len(ranks))]
+    evaluator = _trec_eval().RelevanceEvaluator({"q": dict.fromkeys(ranks + missing, 1)}, {measure})
     run = {str(rank): float(-rank) for rank in range(len(hits))}
     (value,) = evaluator.evaluate({"q": run})["q"].values()
     return float(value)
@@ -97,10 +97,10 @@ def _trec_eval() -> Any:
 
 
 def _family(name: str) -> Metric:
-    def undecided(outcome: Outcome) -> float | None:
+    def raise_incomplete(outcome: Outcome) -> float | None:
         raise UsageError(f"{name}@k scores nothing until k is chosen. Ask for {name}@5, for instance.")
 
-    return Metric(f"{name}@k", CUT[name][0].format(k="k"), "share", True, undecided)
+    return Metric(f"{name}@k", CUT[name][0].format(k="k"), "share", True, raise_incomplete)
 
 
 CUT: dict[str, tuple[str, Ranked]] = {

@@ -84,8 +84,8 @@ _PLAIN = ("rouge1", "rouge2", "rougeL")
 def _plain(prediction: str, references: tuple[str, ...]) -> tuple[float, ...]:
     """Kept for a while: the three metrics of one question ask for the same."""
     scorer = _scorer(_PLAIN, stemmer=False)
-    found = [scorer.score(text, prediction) for text in references]
-    best = max(found, key=lambda scores: scores["rougeL"].fmeasure)
+    rouge_scores = [scorer.score(text, prediction) for text in references]
+    best = max(rouge_scores, key=lambda scores: scores["rougeL"].fmeasure)
     return tuple(best[id].fmeasure for id in _PLAIN)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import citations, crag, entailment, judge
-from ragc.metrics.base import Ask, Assessing, Assessor, Finding, Metric, Outcome, assessed, families
+from ragc.metrics.base import Finding, Grader, GraderSettings, JudgeCall, Metric, Outcome, families, grade
 from ragc.metrics.crag import CragAssessor
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class OutcomeScores:
     """One outcome scored by metric id; None where a metric does not apply.
 
-    `found` are the findings by family, `cost` what finding them took (amounts by name, empty when nothing
+    `findings` are the findings by family, `cost` what finding them took (amounts by name, empty when nothing
     was asked): it is the judge's, not the program's.
     """
 
     scores: Mapping[str, float | None]
-    found: Mapping[str, Finding] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -40,7 +40,7 @@ class Scorer:
     """
 
     metrics: tuple[Metric, ...]
-    assessors: Mapping[str, Assessor] = field(default_factory=dict, hash=False)
+    assessors: Mapping[str, Grader] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for family in families(self.metrics):
@@ -63,38 +63,42 @@ class Scorer:
         """What each family's findings come from."""
         return {family: self.assessors[family].backend for family in families(self.metrics)}
 
-    async def score(self, outcome: Outcome) -> Scored:
+    async def score(self, outcome: Outcome) -> OutcomeScores:
         """The scores of `outcome`. Raises RagcError when something cannot be found out."""
         needed = [self.assessors[family] for family in families(self.metrics)]
         if not needed:
-            return Scored({metric.id: metric.score(outcome) for metric in self.metrics})
+            return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
         with counting(Counters()) as cost:
-            known = await assessed(outcome, needed)
+            known = await grade(outcome, needed)
         scores = {metric.id: metric.score(known) for metric in self.metrics}
-        return Scored(scores, known.found, {k: v for k, v in cost.to_json().items() if v})
+        return OutcomeScores(scores, known.findings, {k: v for k, v in cost.to_json().items() if v})
 
 
 def make(
-    families: Iterable[str], settings: Assessing, ask: Ask | None, *, store: CallStore | None = None
-) -> dict[str, Assessor]:
+    families: Iterable[str],
+    settings: GraderSettings,
+    ask: JudgeCall | None,
+    *,
+    store: CallStore | None = None,
+) -> dict[str, Grader]:
     """An assessor for each of `families`.
 
     `ask` is the judge's, None when there is none; it is never asked in place of a rule that needs nobody.
     `store` keeps the verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or
     a model or library is missing; UnknownName for an option that is not known.
     """
-    made: dict[str, Assessor] = {}
+    graders: dict[str, Grader] = {}
     wanted = tuple(dict.fromkeys(families))
     if crag.FAMILY in wanted:
-        made[crag.FAMILY] = CragAssessor(ask, settings)
+        graders[crag.FAMILY] = CragAssessor(ask, settings)
     if judge.FAMILY in wanted:
         if ask is None:
             raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
-        made[judge.FAMILY] = judge.JudgeAssessor(ask)
+        graders[judge.FAMILY] = judge.JudgeAssessor(ask)
     if citations.CLAIMS in wanted or citations.CITATIONS in wanted:
         entailer = entailment.make(settings.entailment, ask, store=store)
         if citations.CLAIMS in wanted:
-            made[citations.CLAIMS] = citations.ClaimAssessor(entailer)
+            graders[citations.CLAIMS] = citations.ClaimAssessor(entailer)
         if citations.CITATIONS in wanted:
-            made[citations.CITATIONS] = citations.CitationAssessor(entailer)
-    return made
+            graders[citations.CITATIONS] = citations.CitationAssessor(entailer)
+    return graders

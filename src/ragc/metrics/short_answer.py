@@ -62,7 +62,7 @@ def token_f1(
     typographic quotes; raises UsageError when it is not installed.
     """
     if ftfy:
-        prediction, gold = _repaired(prediction), _repaired(gold)
+        prediction, gold = _repair_text(prediction), _repair_text(gold)
     mine, theirs = normalise(prediction), normalise(gold)
     if yesno_rule and mine != theirs and (mine in _VERDICTS or theirs in _VERDICTS):
         return 0.0
@@ -127,8 +127,8 @@ def check_text(id: str, outcome: Outcome) -> None:
     texts: tuple[object, ...] = outcome.answers
     for text in texts if outcome.prediction is None else (outcome.prediction, *texts):
         if not isinstance(text, str):
-            found = f"{type(text).__name__} {text!r:.60}"
-            raise UsageError(f"{id} compares texts, but got {found}. Pass each answer as a string.")
+            received = f"{type(text).__name__} {text!r:.60}"
+            raise UsageError(f"{id} compares texts, but got {received}. Pass each answer as a string.")
 
 
 def _best(
@@ -147,7 +147,7 @@ def _best(
     )
 
 
-def _repaired(text: str) -> str:
+def _repair_text(text: str) -> str:
     fix_text = _ftfy().fix_text
     plain = text.isascii() and text.isprintable() and "&" not in text  # ftfy leaves such a text alone
     return text if plain else str(fix_text(text))
@@ -210,8 +210,8 @@ def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
     """
     if prediction is None:
         return 0.0
-    said, right = prediction.strip(), [gold.strip() for gold in golds]
-    return float(any(said in (gold, _LETTERS.get(gold, gold)) for gold in right if gold))
+    choice, right = prediction.strip(), [gold.strip() for gold in golds]
+    return float(any(choice in (gold, _LETTERS.get(gold, gold)) for gold in right if gold))
 
 
 def slim_em(prediction: str | None, golds: Sequence[str]) -> float:

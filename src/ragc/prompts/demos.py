@@ -15,34 +15,34 @@ def inputs_in(text: str, parts: Sequence[Part], inputs: Mapping[str, Input]) -> 
 
     A value ends where the fixed text after it first stands.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     at, text = 0, text.strip()
-    trimmed = _trimmed(parts)
-    for place, part in enumerate(trimmed):
-        after = trimmed[place + 1] if place + 1 < len(trimmed) else None
+    trimmed = _trim(parts)
+    for index, part in enumerate(trimmed):
+        after = trimmed[index + 1] if index + 1 < len(trimmed) else None
         if isinstance(part, str):
             if not text.startswith(part, at):
                 return None
             at += len(part)
             continue
-        end = _end(text, at, after, last=place + 2 == len(trimmed))
+        end = _end(text, at, after, last=index + 2 == len(trimmed))
         if end < 0 or isinstance(after, Slot):
             return None
         value = _value(text[at:end], part, inputs[part.name])
-        if value is None or found.setdefault(part.name, value) != value:
+        if value is None or values.setdefault(part.name, value) != value:
             return None
         at = end
-    return found if at == len(text) else None
+    return values if at == len(text) else None
 
 
-def _trimmed(parts: Sequence[Part]) -> list[Part]:
+def _trim(parts: Sequence[Part]) -> list[Part]:
     """`parts` without white space at their ends."""
-    made = list(parts)
-    if made and isinstance(made[0], str):
-        made[0] = made[0].lstrip()
-    if made and isinstance(made[-1], str):
-        made[-1] = made[-1].rstrip()
-    return [part for part in made if part != ""]
+    trimmed = list(parts)
+    if trimmed and isinstance(trimmed[0], str):
+        trimmed[0] = trimmed[0].lstrip()
+    if trimmed and isinstance(trimmed[-1], str):
+        trimmed[-1] = trimmed[-1].rstrip()
+    return [part for part in trimmed if part != ""]
 
 
 def _end(text: str, at: int, after: Part | None, *, last: bool) -> int:
@@ -76,16 +76,16 @@ def _items(text: str) -> list[str]:
     """The items of a numbered list, or the whole as one item where it has no numbers."""
     if text in ("none", ""):
         return []
-    found: list[str] = []
+    items: list[str] = []
     for number, line in enumerate(text.split("\n[")):
         head = re.match(r"\[?(\d+)\] ", line)
-        if head and int(head[1]) == len(found) + 1:
-            found.append(line[head.end() :])
-        elif found:
-            found[-1] += f"\n[{line}"
+        if head and int(head[1]) == len(items) + 1:
+            items.append(line[head.end() :])
+        elif items:
+            items[-1] += f"\n[{line}"
         else:
-            return [text] if number == 0 else found
-    return found
+            return [text] if number == 0 else items
+    return items
 
 
 def outputs_of(replies: Sequence[str]) -> tuple[Output, ...]:

@@ -37,15 +37,15 @@ _SLOT = r"\{\{\s*[A-Za-z_]\w*\s*\}\}"
 class PromptFile:
     """A prompt's file: its messages as (role, content), what else it says, and its format.
 
-    `raw` are the messages as they stand in the file; `told` the object that they stand in, with the request
-    of openai-json beside it, empty for a bare array or text.
+    `raw` are the messages as they stand in the file; `document` the object that they stand in, with the
+    request of openai-json beside it, empty for a bare array or text.
     """
 
     path: Path
     format: str
     messages: tuple[tuple[str, str], ...]
     raw: tuple[Mapping[str, Any], ...] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict)
 
     def wrong(self, what: str) -> DataError:
         """The error that says what is wrong with the file."""
@@ -70,13 +70,13 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     if path.suffix in _TEXT:
         return PromptFile(path, "jinja2", (("user", text),))
     try:
-        said = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         wanted = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
         raise DataError(str(path), [f"it is no JSON ({error}); wanted is {wanted}."]) from None
-    if problem := _unusable(said):
+    if problem := _unusable(document):
         raise DataError(str(path), [f"it holds {problem}, which no prompt of ragc has."])
-    return _of_json(path, said, format)
+    return _of_json(path, document, format)
 
 
 def contents(path: Path) -> bytes:
@@ -108,15 +108,17 @@ def _unusable(value: Any) -> str:
     return ""
 
 
-def _of_json(path: Path, said: Any, format: str | None) -> PromptFile:
-    told = said if isinstance(said, dict) else {}
-    request = told.get("request") if isinstance(told.get("request"), dict) else told
-    raw = request.get("messages") if isinstance(request, dict) and told else said
+def _of_json(path: Path, document: Any, format: str | None) -> PromptFile:
+    fields = document if isinstance(document, dict) else {}
+    request = fields.get("request") if isinstance(fields.get("request"), dict) else fields
+    raw = request.get("messages") if isinstance(request, dict) and fields else document
     if not isinstance(raw, list) or not raw:
         raise DataError(str(path), ["it holds no messages: an array of objects with role and content."])
     messages = tuple(_message(path, number, one) for number, one in enumerate(raw, 1))
-    found = format or _format(path, told, messages)
-    return PromptFile(path, found, messages, tuple(raw), {**told, "request": request} if told else {})
+    file_format = format or _format(path, fields, messages)
+    return PromptFile(
+        path, file_format, messages, tuple(raw), {**fields, "request": request} if fields else {}
+    )
 
 
 def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
@@ -143,8 +145,8 @@ def _content(path: Path, number: int, content: Any) -> str:
     return "".join(map(str, texts))
 
 
-def _format(path: Path, told: Mapping[str, Any], messages: tuple[tuple[str, str], ...]) -> str:
-    if path.name.endswith(".openai.json") or "slots" in told:
+def _format(path: Path, fields: Mapping[str, Any], messages: tuple[tuple[str, str], ...]) -> str:
+    if path.name.endswith(".openai.json") or "slots" in fields:
         return "openai-json"
     tags = any(re.search(r"\{[{%#]", re.sub(_SLOT, "", content)) for _, content in messages)
     return "jinja2" if path.name.endswith(".jinja.json") or tags else "openai-json"

@@ -2,7 +2,7 @@
 
 Files are read, never run: templates are parsed and nothing in them is rendered.
 
-`imported` reads the messages of a file into an `ImportedPrompt`.
+`import_prompt` reads the messages of a file into an `ImportedPrompt`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from ragc.prompts.demos import inputs_in, outputs_in, outputs_of
 from ragc.prompts.files import PromptFile, contents, read
 from ragc.prompts.model import KEY, Input, Output, Slot
 from ragc.prompts.render import fits
-from ragc.prompts.templates import Template, Untranslatable, jinja, marked, plain, without_layout, wording
+from ragc.prompts.templates import (
+    Template,
+    Untranslatable,
+    jinja,
+    plain,
+    split_at_marks,
+    without_layout,
+    wording,
+)
 from ragc.prompts.types import input_of
 from ragc.targets.base import Sampling
 
-__all__ = ["DEFAULT", "ImportedPrompt", "contents", "imported"]
+__all__ = ["DEFAULT", "ImportedPrompt", "contents", "import_prompt"]
 
 DEFAULT = Sampling()
 """What a file that says nothing of the sampling asks for."""
@@ -80,16 +88,16 @@ class ImportedPrompt:
         if self.exported or self.instructions:
             call.signature = call.signature.with_instructions(self.instructions)
         if demos:
-            call.demos = [_fitted(demo, call.signature) for demo in self.demos]
+            call.demos = [_wrap_items(demo, call.signature) for demo in self.demos]
 
     def _check(self, what: str, call: RagPredict) -> None:
         """Raise UsageError unless the fields of `call` are those of this prompt."""
         fields = call.signature.input_fields
         own = {name: info for name, info in fields.items() if not (info.json_schema_extra or {}).get("echo")}
         hidden = {"domain"} if type(call).messages is not _messages() else set()
-        found = {one.name for one in self.inputs}
-        if not (own.keys() - hidden <= found <= own.keys()):
-            raise UsageError(f"{what}: its inputs are {_names(found)}, wanted are {_names(own)}.")
+        input_names = {one.name for one in self.inputs}
+        if not (own.keys() - hidden <= input_names <= own.keys()):
+            raise UsageError(f"{what}: its inputs are {_names(input_names)}, wanted are {_names(own)}.")
         for one in self.inputs:
             many = str(own[one.name].annotation).startswith(("list", "tuple"))
             if many != one.many and one.name not in self.guessed:
@@ -97,10 +105,12 @@ class ImportedPrompt:
                     f"{what}: its input {one.name!r} is {_many(one.many)}, wanted is {_many(many)}."
                 )
         outputs = call.signature.output_fields
-        told = {one.name for one in self.outputs}
-        wrong = told - outputs.keys() if told & self.guessed else told ^ outputs.keys()
+        output_names = {one.name for one in self.outputs}
+        wrong = (
+            output_names - outputs.keys() if output_names & self.guessed else output_names ^ outputs.keys()
+        )
         if wrong:
-            raise UsageError(f"{what}: its outputs are {_names(told)}, wanted are {_names(outputs)}.")
+            raise UsageError(f"{what}: its outputs are {_names(output_names)}, wanted are {_names(outputs)}.")
 
 
 def _messages() -> Any:
@@ -117,16 +127,16 @@ def _many(many: bool) -> str:
     return "a list" if many else "one value"
 
 
-def _fitted(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
     """`demo` with one item where a list is wanted and a value stands."""
-    made = dict(demo)
+    values = dict(demo)
     for name, info in signature.input_fields.items():
-        if isinstance(made.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
-            made[name] = [made[name]]
-    return made
+        if isinstance(values.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
+            values[name] = [values[name]]
+    return values
 
 
-def imported(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
+def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
     """The prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
 
     That is a JSON array of messages, an object with `messages`, or a text template (`.jinja`, `.jinja2`,
@@ -134,10 +144,10 @@ def imported(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
     written as the last message is. Raises UnknownName for another format and DataError for what is no
     prompt or does what no prompt of ragc can, in one sentence.
     """
-    from ragc.prompts.model import intact
+    from ragc.prompts.model import is_intact
 
     file = read(path, format)
-    return told(file) if intact(file.told, file.raw) else taken(file)
+    return read_source(file) if is_intact(file.document, file.raw) else read_messages(file)
 
 
 _NUMBERS = {
@@ -150,17 +160,17 @@ _NUMBERS = {
 }
 
 
-def told(file: PromptFile) -> ImportedPrompt:
+def read_source(file: PromptFile) -> ImportedPrompt:
     """The prompt of an export whose messages nobody changed: what the export says that it is made of."""
-    source = file.told[KEY]
+    source = file.document[KEY]
     try:
         return ImportedPrompt(
             path=file.path,
             format=file.format,
             instructions=str(source["instructions"]),
-            inputs=_inputs_told(file),
-            outputs=_outputs_told(file, source["outputs"]),
-            demos=_demos_told(file, source["demonstrations"]),
+            inputs=_declared_inputs(file),
+            outputs=_declared_outputs(file, source["outputs"]),
+            demos=_declared_demos(file, source["demonstrations"]),
             sampling=_sampling(file),
             definitions=_definitions(file),
             exported=True,
@@ -169,24 +179,26 @@ def told(file: PromptFile) -> ImportedPrompt:
         raise file.wrong(f"its {KEY!r} is not what an export writes: {error}.") from error
 
 
-def _demos_told(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
+def _declared_demos(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
     """The demonstrations of an export; raises DataError where an input of one is not of its type."""
-    known = {one.name: one for one in _inputs_told(file)}
+    known = {one.name: one for one in _declared_inputs(file)}
     for number, demo in enumerate(demos, 1):
         for name, value in dict(demo).items():
             if name in known and not fits(known[name], value):
-                raise file.wrong(f"its demonstration {number} has an input {name!r} that is {_shown(value)}.")
+                raise file.wrong(
+                    f"its demonstration {number} has an input {name!r} that is {_type_problem(value)}."
+                )
     return tuple(dict(demo) for demo in demos)
 
 
-def _shown(value: Any) -> str:
+def _type_problem(value: Any) -> str:
     return f"{str(value)[:60]!r}, not of the type that its input_schema says"
 
 
-def taken(file: PromptFile) -> ImportedPrompt:
+def read_messages(file: PromptFile) -> ImportedPrompt:
     """The prompt that the messages themselves say; raises DataError."""
     left: list[str] = []
-    read = [(role, _template(file, number, text, left)) for number, (role, text) in _numbered(file)]
+    read = [(role, _template(file, number, text, left)) for number, (role, text) in _enumerate_messages(file)]
     system = [template for role, template in read if role == "system"]
     turns = [(role, template) for role, template in read if role != "system"]
     if not turns or turns[-1][0] != "user":
@@ -196,17 +208,17 @@ def taken(file: PromptFile) -> ImportedPrompt:
         raise file.wrong("its last message has no slot such as {{ question }}, so it takes no input.")
     inputs, guessed = _inputs(file, [*system, last])
     pairs = _pairs(turns, left)
-    outputs = _outputs_told(file, {}) or outputs_of([reply for _, reply in pairs])
+    outputs = _declared_outputs(file, {}) or outputs_of([reply for _, reply in pairs])
     if not _schema(file):
         guessed |= {one.name for one in outputs}
     names = {one.name: one for one in inputs}
     demos = []
-    for asked, reply in pairs:
-        given, said = inputs_in(asked, last.parts, names), outputs_in(reply, outputs)
-        if given is None or said is None:
-            left.append(f"a pair of messages that is not written as the last one: {asked[:60]!r}")
+    for user_text, reply in pairs:
+        input_values, output_values = inputs_in(user_text, last.parts, names), outputs_in(reply, outputs)
+        if input_values is None or output_values is None:
+            left.append(f"a pair of messages that is not written as the last one: {user_text[:60]!r}")
         else:
-            demos.append(given | said)
+            demos.append(input_values | output_values)
     return ImportedPrompt(
         path=file.path,
         format=file.format,
@@ -221,17 +233,17 @@ def taken(file: PromptFile) -> ImportedPrompt:
     )
 
 
-def _numbered(file: PromptFile) -> Iterable[tuple[int, tuple[str, str]]]:
+def _enumerate_messages(file: PromptFile) -> Iterable[tuple[int, tuple[str, str]]]:
     return enumerate(file.messages, 1)
 
 
 def _template(file: PromptFile, number: int, text: str, left: list[str]) -> Template:
     try:
-        made = jinja(text) if file.format == "jinja2" else marked(text, _mapping(file, "slots"))
+        template = jinja(text) if file.format == "jinja2" else split_at_marks(text, _mapping(file, "slots"))
     except Untranslatable as error:
         raise file.wrong(f"message {number} cannot be imported: {error}.") from error
-    left += made.left
-    return made
+    left += template.left
+    return template
 
 
 def _instructions(file: PromptFile, system: Sequence[Template], last: Template, left: list[str]) -> str:
@@ -251,23 +263,23 @@ def _instructions(file: PromptFile, system: Sequence[Template], last: Template, 
 
 def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
     """The inputs, and the names of those whose type is a guess: a plain slot that no schema describes."""
-    told = {one.name: one for one in _inputs_told(file)}
+    declared = {one.name: one for one in _declared_inputs(file)}
     slots = [part for template in templates for part in template.parts if isinstance(part, Slot)]
-    made = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
+    guesses = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
     names = list(dict.fromkeys(slot.name for slot in slots))
-    guessed = {name for name in names if name not in told and not made[name].many}
-    return tuple(told.get(name, made[name]) for name in names), guessed
+    guessed = {name for name in names if name not in declared and not guesses[name].many}
+    return tuple(declared.get(name, guesses[name]) for name in names), guessed
 
 
 def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple[str, str]]:
     """User and assistant messages that follow each other; what stands alone, or has slots, is `left`."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     waiting: str | None = None
     for role, template in turns:
         text = plain(template.parts)
         slotted = any(isinstance(part, Slot) for part in template.parts)
         if role == "assistant" and waiting is not None and not slotted:
-            found.append((waiting, text))
+            pairs.append((waiting, text))
             waiting = None
             continue
         if waiting is not None or role == "assistant" or slotted:
@@ -275,15 +287,15 @@ def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple
         waiting = text if role == "user" and not slotted else None
     if waiting is not None:
         left.append(f"a message of a turn that is no demonstration: {waiting[:60]!r}")
-    return found
+    return pairs
 
 
 def _mapping(file: PromptFile, key: str) -> Mapping[str, Any]:
-    value = file.told.get(key)
+    value = file.document.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _inputs_told(file: PromptFile) -> tuple[Input, ...]:
+def _declared_inputs(file: PromptFile) -> tuple[Input, ...]:
     try:
         schemas = _mapping(file, "input_schema").get("properties") or {}
         return tuple(input_of(name, schema) for name, schema in schemas.items())
@@ -296,10 +308,10 @@ def _schema(file: PromptFile) -> Mapping[str, Any]:
     schema = _mapping(file, "output_schema")
     if not schema:
         try:
-            found = (file.told.get("request") or {})["response_format"]["json_schema"]["schema"]
+            request_schema = (file.document.get("request") or {})["response_format"]["json_schema"]["schema"]
         except (KeyError, TypeError):
             return {}
-        schema = found if isinstance(found, dict) else {}
+        schema = request_schema if isinstance(request_schema, dict) else {}
     for key in ("properties", "$defs"):
         parts = schema.get(key) or {}
         if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
@@ -307,31 +319,33 @@ def _schema(file: PromptFile) -> Mapping[str, Any]:
     return schema
 
 
-def _outputs_told(file: PromptFile, about: Mapping[str, str]) -> tuple[Output, ...]:
-    found = _schema(file).get("properties") or {}
-    said = {name: str(schema.get("description") or "") for name, schema in found.items()}
-    return tuple(Output(name, schema, about.get(name, said[name])) for name, schema in found.items())
+def _declared_outputs(file: PromptFile, about: Mapping[str, str]) -> tuple[Output, ...]:
+    properties = _schema(file).get("properties") or {}
+    descriptions = {name: str(schema.get("description") or "") for name, schema in properties.items()}
+    return tuple(
+        Output(name, schema, about.get(name, descriptions[name])) for name, schema in properties.items()
+    )
 
 
 def _definitions(file: PromptFile) -> Mapping[str, Any]:
-    found = _schema(file).get("$defs")
-    return found if isinstance(found, dict) else {}
+    definitions = _schema(file).get("$defs")
+    return definitions if isinstance(definitions, dict) else {}
 
 
 def _sampling(file: PromptFile) -> Sampling:
     """The sampling that the file asks for; what it leaves out is the default."""
-    said = {**(file.told.get("request") or {}), **_mapping(file, "parameters")}
-    said.setdefault("max_tokens", said.get("max_completion_tokens"))
-    found: dict[str, Any] = {}
+    parameters = {**(file.document.get("request") or {}), **_mapping(file, "parameters")}
+    parameters.setdefault("max_tokens", parameters.get("max_completion_tokens"))
+    numbers: dict[str, Any] = {}
     for name, kind in _NUMBERS.items():
-        value = said.get(name)
+        value = parameters.get(name)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or kind(value) != value:
             raise file.wrong(f"its {name} is no {'number' if kind is float else 'integer'}.")
-        found[name] = kind(value)
-    stop = said.get("stop")
+        numbers[name] = kind(value)
+    stop = parameters.get("stop")
     ends = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(ends, list) or not all(isinstance(end, str) for end in ends):
         raise file.wrong("its stop is neither a text nor a list of texts.")
-    return Sampling(**found, stop=tuple(ends))
+    return Sampling(**numbers, stop=tuple(ends))

@@ -61,8 +61,8 @@ class Input:
         """The JSON schema of a value."""
         names = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean"}
         one: dict[str, Any] = {"type": names[self.kind]}
-        made = {"type": "array", "items": one} if self.many else one
-        return {**made, **({"description": self.about} if self.about else {})}
+        schema = {"type": "array", "items": one} if self.many else one
+        return {**schema, **({"description": self.about} if self.about else {})}
 
 
 class Slot(NamedTuple):
@@ -91,7 +91,7 @@ class TemplateMessage(NamedTuple):
     parts: tuple[Part, ...]
 
     @property
-    def fixed(self) -> str | None:
+    def fixed_text(self) -> str | None:
         """The content where it has no slot, else None."""
         return "".join(map(str, self.parts)) if not self.slots else None
 
@@ -282,7 +282,7 @@ def source(prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]]) -> dic
     }
 
 
-def intact(told: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the `messages` of a file are those that its source was written for."""
-    source = told.get(KEY)
+    source = document.get(KEY)
     return isinstance(source, dict) and source.get("messages") == digest(list(messages))

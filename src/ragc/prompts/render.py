@@ -40,7 +40,7 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
     """
     check_inputs(prompt, inputs)
     return tuple(
-        Message(message.role, _compiled(template(prompt, message)).render(**inputs))
+        Message(message.role, _compile_template(template(prompt, message)).render(**inputs))
         for message in prompt.messages
     )
 
@@ -49,8 +49,8 @@ def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
     """Raise UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
     known = {one.name: one for one in prompt.inputs}
     if inputs.keys() != known.keys():
-        wanted, found = ", ".join(known) or "none", ", ".join(inputs) or "none"
-        raise UsageError(f"The prompt {prompt.name!r} has the inputs {wanted}; found {found}.")
+        wanted, received = ", ".join(known) or "none", ", ".join(inputs) or "none"
+        raise UsageError(f"The prompt {prompt.name!r} has the inputs {wanted}; found {received}.")
     for name, one in known.items():
         if not fits(one, inputs[name]):
             wanted = f"a list of {one.kind} items" if one.many else _WANTED[one.kind]
@@ -74,15 +74,15 @@ def _fits(kind: str, value: Any) -> bool:
 
 def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     """The Jinja2 source of the content of `message`."""
-    made, after = "", False
+    source, after = "", False
     for part in message.parts:
         if isinstance(part, str):
-            made += literal(part, after_block=after, rest=part is not message.parts[-1])
+            source += literal(part, after_block=after, rest=part is not message.parts[-1])
             after = False
         else:
-            made += _slot(prompt, part)
-            after = made.endswith("%}")
-    return made
+            source += _slot(prompt, part)
+            after = source.endswith("%}")
+    return source
 
 
 def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
@@ -94,10 +94,10 @@ def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
     """
     awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[^\S\n]+\Z|\A[^\S\n]+\Z"
     awkward += ("" if rest else r"|\n\Z") + (r"|\A\n" if after_block else "")
-    return re.sub(awkward, lambda found: f"{{{{ {_quoted(found[0])} }}}}", text)
+    return re.sub(awkward, lambda match: f"{{{{ {_quote(match[0])} }}}}", text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """`text` as a string literal of Jinja2."""
     return '"' + "".join(ESCAPES.get(c, c).replace("\\u00", "\\x") for c in text) + '"'
 
@@ -112,7 +112,7 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
             f"{guard(slot.name, name)}{{% for item in {name} %}}[{{{{ loop.index }}}}] {{{{ {item} }}}}"
             '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
         )
-    shown = f'"{{{{ {_escaped(item)} }}}}"' if kind == "text" else f"{{{{ {item} }}}}"
+    shown = f'"{{{{ {_add_escapes(item)} }}}}"' if kind == "text" else f"{{{{ {item} }}}}"
     listed = f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
     return guard(slot.name, name) + listed
 
@@ -122,16 +122,16 @@ def guard(input: str, name: str) -> str:
 
     `input` is what the error calls it. A call of what is not there is an error in every environment.
     """
-    said = _quoted(f"{input} must be a list, not a text")
-    return f"{{% if {name} is string %}}{{{{ {name}[{said}]() }}}}{{% endif %}}"
+    message = _quote(f"{input} must be a list, not a text")
+    return f"{{% if {name} is string %}}{{{{ {name}[{message}]() }}}}{{% endif %}}"
 
 
 def _value(kind: str, name: str, words: tuple[str, str]) -> str:
     return f'"{words[0]}" if {name} else "{words[1]}"' if kind == "flag" else name
 
 
-def _escaped(name: str) -> str:
-    return name + "".join(f"|replace({_quoted(raw)}, {_quoted(said)})" for raw, said in ESCAPES.items())
+def _add_escapes(name: str) -> str:
+    return name + "".join(f"|replace({_quote(raw)}, {_quote(escaped)})" for raw, escaped in ESCAPES.items())
 
 
 @cache
@@ -141,5 +141,5 @@ def environment() -> SandboxedEnvironment:
 
 
 @cache
-def _compiled(source: str) -> Any:
+def _compile_template(source: str) -> Any:
     return environment().from_string(source)

@@ -34,23 +34,23 @@ class Template:
     left: list[str] = field(default_factory=list)
 
 
-def marked(content: str, slots: Mapping[str, Any]) -> Template:
+def split_at_marks(content: str, slots: Mapping[str, Any]) -> Template:
     """`content` of openai-json: cut at the marks of `slots`, or at every `{{name}}` where none are told."""
     if not slots:
         pieces = _SLOT.split(content)
-        return _joined(Slot(p) if i % 2 else p for i, p in enumerate(pieces))
-    told = {mark: _slot(slot) for mark, slot in slots.items()}
-    pieces = re.split(f"({'|'.join(map(re.escape, sorted(told, key=len, reverse=True)))})", content)
-    return _joined(told[p] if i % 2 else p for i, p in enumerate(pieces))
+        return _join_parts(Slot(p) if i % 2 else p for i, p in enumerate(pieces))
+    by_mark = {mark: _slot(slot) for mark, slot in slots.items()}
+    pieces = re.split(f"({'|'.join(map(re.escape, sorted(by_mark, key=len, reverse=True)))})", content)
+    return _join_parts(by_mark[p] if i % 2 else p for i, p in enumerate(pieces))
 
 
-def _slot(said: Any) -> Slot:
-    if not (isinstance(said, dict) and isinstance(said.get("input"), str)):
+def _slot(slot: Any) -> Slot:
+    if not (isinstance(slot, dict) and isinstance(slot.get("input"), str)):
         raise Untranslatable("a slot does not name its input")
-    style = said.get("style", "plain")
+    style = slot.get("style", "plain")
     if style not in ("plain", "lines", "json"):
-        raise Untranslatable(f"the slot of {said['input']!r} has the unknown style {style!r}")
-    return Slot(said["input"], style)
+        raise Untranslatable(f"the slot of {slot['input']!r} has the unknown style {style!r}")
+    return Slot(slot["input"], style)
 
 
 def jinja(content: str) -> Template:
@@ -63,17 +63,17 @@ def jinja(content: str) -> Template:
         raise Untranslatable(f"it is no Jinja2: {error}") from None
     except RecursionError:
         raise Untranslatable("its tags are nested too deep") from None
-    made = Template()
+    template = Template()
     try:
-        made.parts = _joined(_parts(tree.body, made.left)).parts
+        template.parts = _join_parts(_parts(tree.body, template.left)).parts
     except RecursionError:
         raise Untranslatable("its tags are nested too deep") from None
-    return made
+    return template
 
 
-def _joined(found: Iterator[Part] | Any) -> Template:
+def _join_parts(pieces: Iterator[Part] | Any) -> Template:
     parts: list[Part] = []
-    for part in found:
+    for part in pieces:
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
             parts[-1] += part
         elif part != "":
@@ -85,19 +85,19 @@ def _parts(body: list[nodes.Node], left: list[str]) -> Iterator[Part]:
     for node in body:
         if isinstance(node, nodes.Output):
             for shown in node.nodes:
-                yield from _shown(shown, left)
+                yield from _expression_parts(shown, left)
         elif isinstance(node, nodes.For):
-            yield _listed(node)
+            yield _list_slot(node)
         elif isinstance(node, nodes.If) and _guards(node):
             continue
         elif isinstance(node, nodes.If) and isinstance(node.test, nodes.Name) and not node.elif_:
             left.append(f"the condition on {node.test.name!r}: its text now always stands there")
             yield from _parts(node.body, left)
         else:
-            raise _refused(node)
+            raise _untranslatable(node)
 
 
-def _shown(node: nodes.Node, left: list[str]) -> Iterator[Part]:
+def _expression_parts(node: nodes.Node, left: list[str]) -> Iterator[Part]:
     if isinstance(node, nodes.TemplateData):
         yield node.data
     elif isinstance(node, nodes.Const):
@@ -107,20 +107,20 @@ def _shown(node: nodes.Node, left: list[str]) -> Iterator[Part]:
     elif isinstance(node, nodes.CondExpr) and isinstance(node.test, nodes.Name):
         yes, no = node.expr1, node.expr2
         if not (isinstance(yes, nodes.Const) and isinstance(no, nodes.Const)):
-            raise _refused(node)
+            raise _untranslatable(node)
         yield Slot(node.test.name, "plain", (str(yes.value), str(no.value)))
     elif isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Name):
         if node.name not in _LISTS:
             left.append(f"the filter {node.name!r} of {node.node.name!r}")
         yield Slot(node.node.name, _LISTS.get(node.name, "plain"))
     else:
-        raise _refused(node)
+        raise _untranslatable(node)
 
 
-def _listed(node: nodes.For) -> Slot:
+def _list_slot(node: nodes.For) -> Slot:
     """The slot of a list that is written item by item, however its items are numbered."""
     if not (isinstance(node.iter, nodes.Name) and isinstance(node.target, nodes.Name)) or node.test:
-        raise _refused(node)
+        raise _untranslatable(node)
     allowed = {node.target.name, "loop", node.iter.name}
     _each(node, nodes.Name, lambda name: name.name in allowed)
     _each(node, nodes.Getattr, lambda of: isinstance(of.node, nodes.Name) and of.node.name == "loop")
@@ -146,10 +146,10 @@ def _first_text(node: nodes.For) -> str:
 def _each(node: nodes.Node, kind: type[Any], good: Callable[[Any], bool]) -> None:
     for inner in node.find_all(kind):
         if not good(inner):
-            raise _refused(inner)
+            raise _untranslatable(inner)
 
 
-def _refused(node: nodes.Node) -> Untranslatable:
+def _untranslatable(node: nodes.Node) -> Untranslatable:
     name = type(node).__name__.lower()
     return Untranslatable(
         f"line {node.lineno} has a Jinja2 {name!r} that is neither an input, a list of one, nor a flag"
@@ -170,11 +170,11 @@ def wording(parts: Sequence[Part]) -> str:
     """
     text = "".join(p if isinstance(p, str) else f"\ue000{p.name}\ue001" for p in parts)
     lines = (line.strip() for line in text.split("\n"))
-    kept = (line for line in lines if not (_LABEL.fullmatch(line) or _FRAME.fullmatch(line)))
-    return "\n".join(named(line) for line in kept)
+    prose = (line for line in lines if not (_LABEL.fullmatch(line) or _FRAME.fullmatch(line)))
+    return "\n".join(name_slots(line) for line in prose)
 
 
-def named(text: str) -> str:
+def name_slots(text: str) -> str:
     """`text` with the name of an input where its slot stands."""
     return _MARKED_SLOT.sub(r"`\1`", text)
 
@@ -188,7 +188,7 @@ def without_layout(text: str, layout: str) -> str:
     """The instructions in the system message of an export, without what its `layout` says around them."""
     if layout == "minimal":
         return text.rpartition(_MINIMAL)[0] or text
-    before, found, after = text.partition(_OBJECTIVE)
-    if not found:
+    before, separator, after = text.partition(_OBJECTIVE)
+    if not separator:
         return before
     return "\n".join(line.removeprefix(" " * 8) for line in after.removeprefix("\n").split("\n"))

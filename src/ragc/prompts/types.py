@@ -50,9 +50,9 @@ def annotation(schema: Mapping[str, Any], named: Mapping[str, Any], name: str = 
         if name not in named:
             raise UsageError(f"The schema refers to {schema['$ref']!r}, which it does not define.")
         schema = named[name]
-    bounds = {said: schema[key] for key, said in _BOUNDS.items() if key in schema}
-    made = _bare(schema, named, name)
-    return Annotated[made, pydantic.Field(**bounds)] if bounds else made
+    bounds = {keyword: schema[key] for key, keyword in _BOUNDS.items() if key in schema}
+    bare = _bare(schema, named, name)
+    return Annotated[bare, pydantic.Field(**bounds)] if bounds else bare
 
 
 def _bare(schema: Mapping[str, Any], named: Mapping[str, Any], name: str) -> Any:
@@ -61,10 +61,10 @@ def _bare(schema: Mapping[str, Any], named: Mapping[str, Any], name: str) -> Any
     if "enum" in schema or "const" in schema:
         return Literal[tuple(schema["enum"] if "enum" in schema else [schema["const"]])]
     if parts := schema.get("anyOf") or schema.get("oneOf"):
-        made: Any = annotation(parts[0], named, name)
+        union: Any = annotation(parts[0], named, name)
         for part in parts[1:]:
-            made = made | annotation(part, named, name)
-        return made
+            union = union | annotation(part, named, name)
+        return union
     kind = schema.get("type")
     if kind == "array":
         return list[annotation(schema.get("items") or {}, named, name)]  # type: ignore[misc]

@@ -35,7 +35,7 @@ class KnobChecks:
             return {}
         fixed = self._checked("knobs", values, _value)
         for program in self.methods:
-            own = {knob.name for knob in program.knobs.declared()}
+            own = {knob.name for knob in program.knobs.list_knobs()}
             try:
                 program.knobs.of({name: value for name, value in fixed.items() if name in own})
             except UsageError as error:  # values that cannot hold together
@@ -92,12 +92,12 @@ class KnobChecks:
 
     def _declared(self) -> tuple[str, ...]:
         """The names of all knobs, each once, in the order of declaration."""
-        every = (knob.name for program in self.methods for knob in program.knobs.declared())
+        every = (knob.name for program in self.methods for knob in program.knobs.list_knobs())
         return tuple(dict.fromkeys(every))
 
     def _find(self, name: str, keys: Location) -> list[Knob]:
         """The knob called `name` in every program that has it; a problem at `keys` if none has."""
-        every = (knob for program in self.methods for knob in program.knobs.declared())
+        every = (knob for program in self.methods for knob in program.knobs.list_knobs())
         knobs = [knob for knob in every if knob.name == name]
         if not knobs:
             kind = f"knob of {' or '.join(program.id for program in self.methods)}"
@@ -109,7 +109,7 @@ class KnobChecks:
     ) -> tuple[str, ...]:
         """The names of the knobs to vary, in the order of declaration."""
         if table.knobs == ("all",):
-            every = (knob for program in self.methods for knob in program.knobs.declared())
+            every = (knob for program in self.methods for knob in program.knobs.list_knobs())
             names = {knob.name for knob in every if knob.searched and knob.name not in fixed}
         else:
             names = set(table.knobs)

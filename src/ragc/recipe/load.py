@@ -100,21 +100,21 @@ def _toml(text: str) -> dict[str, object]:
 
 def _syntax_problem(message: str, text: str) -> str:
     """What TOML's reader says, with the line first."""
-    place = _TOML_PLACE.search(message)
-    line = int(place[1]) if place and place[1] else text.count("\n") + 1
-    said = message[: place.start()] if place else message
+    match = _TOML_PLACE.search(message)
+    line = int(match[1]) if match and match[1] else text.count("\n") + 1
+    reason = message[: match.start()] if match else message
     advice = ""
-    if place and place[2] and said == "Invalid value":
-        advice = _unquoted(text.split("\n")[line - 1], int(place[2]) - 1)
-    return f"line {line}: this is not TOML: {advice or said[:1].lower() + said[1:]}"
+    if match and match[2] and reason == "Invalid value":
+        advice = _unquoted(text.split("\n")[line - 1], int(match[2]) - 1)
+    return f"line {line}: this is not TOML: {advice or reason[:1].lower() + reason[1:]}"
 
 
 def _unquoted(line: str, column: int) -> str:
     """What is wrong where the value at `column` of `line` is a text without quotes; "" for anything else."""
-    found = _UNQUOTED.match(line, column)
-    if not found:
+    match = _UNQUOTED.match(line, column)
+    if not match:
         return ""
-    words = found[0].rstrip()
+    words = match[0].rstrip()
     if words.lower() in ("true", "false"):
         return f"{words} is written {words.lower()}"
     mark = "'" if "\\" in words else '"'
@@ -141,10 +141,10 @@ def _override(
             return f"{'.'.join(keys[:end])} is not a table"
         table = inner
     table[keys[-1]] = _scalar(right.strip())
-    for place in [place for place in lines if place[: len(keys)] == keys]:
-        del lines[place]
-    for place in [place for place in places if place[: len(keys)] == keys]:
-        del places[place]
+    for key_path in [key_path for key_path in lines if key_path[: len(keys)] == keys]:
+        del lines[key_path]
+    for key_path in [key_path for key_path in places if key_path[: len(keys)] == keys]:
+        del places[key_path]
     places[keys] = expression
     return ""
 
@@ -153,11 +153,11 @@ def _dotted(text: str) -> tuple[str, ...]:
     """The names of a dotted key, or () when it is none."""
     keys: list[str] = []
     try:
-        found: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
+        node: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
     except tomllib.TOMLDecodeError:
         return ()
-    while isinstance(found, dict) and len(found) == 1:
-        name, found = next(iter(found.items()))
+    while isinstance(node, dict) and len(node) == 1:
+        name, node = next(iter(node.items()))
         keys.append(name)
     return tuple(keys)
 
@@ -165,7 +165,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 def _scalar(text: str) -> object:
     """`text` as a TOML value, or as plain text when it is none."""
     try:
-        found = _toml(f"value = {text}")
+        table = _toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
-    return found["value"] if len(found) == 1 else text
+    return table["value"] if len(table) == 1 else text

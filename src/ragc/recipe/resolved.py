@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.metrics.base import Assessing
+from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write
@@ -146,7 +146,7 @@ class Recipe:
     sources: Mapping[str, SourceSpec] = field(default_factory=dict)
     targets: Mapping[str, TargetSpec] = field(default_factory=dict)
     report: tuple[str, ...] = ("em", "f1")
-    assessing: Assessing = field(default_factory=Assessing)
+    assessing: GraderSettings = field(default_factory=GraderSettings)
     budget: Budget = field(default_factory=Budget)
     study: StudySpec = field(default_factory=StudySpec)
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class Recipe:
 
     def fixed(self, chosen: Method) -> dict[str, Value]:
         """What the recipe fixes of the knobs that the program `chosen` has."""
-        own = {knob.name for knob in chosen.knobs.declared()}
+        own = {knob.name for knob in chosen.knobs.list_knobs()}
         return {name: value for name, value in self.knobs.items() if name in own}
 
     def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
@@ -198,7 +198,7 @@ class Recipe:
 
         The recipe's ranges stand over the declared ones.
         """
-        knobs, ranges = (chosen or self.method).knobs.declared(), self.search.ranges
+        knobs, ranges = (chosen or self.method).knobs.list_knobs(), self.search.ranges
         return tuple(
             narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
         )

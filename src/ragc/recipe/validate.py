@@ -20,7 +20,7 @@ from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Assessing
+from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe.knobs import KnobChecks, Methods
@@ -101,7 +101,7 @@ class _Reader:
             sources=self._sources(data),
             targets=self._targets(),
             report=report,
-            assessing=Assessing(**graders),
+            assessing=GraderSettings(**graders),
             budget=Budget(**dict(tables.budget)),
             study=self._study(),
             prompts=dict(tables.prompts),

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Protocol
 
 from ragc.errors import UsageError
-from ragc.store.disk import Audit, DiskKeeper
+from ragc.store.disk import Audit, DiskBackend
 
 ADDRESSES = ("redis://", "rediss://", "unix://")
 """How the address of a store that is not a folder may begin."""
 
 
-class Keeper(Protocol):
+class Backend(Protocol):
     """Where the rows of a call store are. Everything raises StoreError when they cannot be reached.
 
     `where` names the place and `remedy` says how to begin with an empty one, both for people and without
-    secrets. A `near` keeper answers `get` in microseconds, so that it may be called on the loop.
+    secrets. A `is_local` keeper answers `get` in microseconds, so that it may be called on the loop.
     """
 
     where: str
     remedy: str
-    near: bool
+    is_local: bool
 
     def get(self, key: str) -> str | None:
         """The text under `key`, or None; a damaged row counts as absent. Waits; safe in any thread."""
@@ -39,15 +39,15 @@ class Keeper(Protocol):
         """Keep `text` under `key`; it is kept when this returns. Waits; safe in any thread."""
         ...
 
-    async def find(self, key: str) -> str | None:
+    async def aget(self, key: str) -> str | None:
         """As `get`, awaited on the process's loop."""
         ...
 
-    async def keep(self, key: str, text: str) -> None:
+    async def aput(self, key: str, text: str) -> None:
         """As `put`, awaited on the process's loop."""
         ...
 
-    def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
+    def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
         """Hold the right to make the text under `key`; what another process made meanwhile, else None."""
         ...
 
@@ -67,14 +67,16 @@ class CallStore:
     bounds the entries held in memory.
     """
 
-    def __init__(self, directory: Path | None, *, memory: int = 20_000, keeper: Keeper | None = None) -> None:
+    def __init__(
+        self, directory: Path | None, *, memory: int = 20_000, keeper: Backend | None = None
+    ) -> None:
         if directory is not None and keeper is not None:
             raise ValueError("a call store has a directory or a keeper, not both")
         self.directory = directory
         self._limit = memory
         self._memory: dict[str, str] = {}
         self._flying: dict[str, asyncio.Task[tuple[str, bool]]] = {}
-        self._keeper = DiskKeeper(directory) if directory is not None else keeper
+        self._keeper = DiskBackend(directory) if directory is not None else keeper
 
     @classmethod
     def at(cls, address: str, directory: Path) -> CallStore:
@@ -90,9 +92,9 @@ class CallStore:
                 f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
                 f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."
             )
-        from ragc.store.redis import RedisKeeper
+        from ragc.store.redis import RedisBackend
 
-        return cls(None, keeper=RedisKeeper(address))
+        return cls(None, keeper=RedisBackend(address))
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -109,12 +111,12 @@ class CallStore:
 
     def get(self, key: str) -> str | None:
         """The text kept under `key`, or None. A damaged row counts as absent."""
-        found = self._memory.get(key)
-        if found is None and self._keeper is not None:
-            found = self._keeper.get(key)
-            if found is not None:
-                self._remember(key, found)
-        return found
+        text = self._memory.get(key)
+        if text is None and self._keeper is not None:
+            text = self._keeper.get(key)
+            if text is not None:
+                self._remember(key, text)
+        return text
 
     def put(self, key: str, text: str) -> None:
         """Keep `text` under `key`, with the keeper before it is handed out. Raises StoreError."""
@@ -132,14 +134,14 @@ class CallStore:
 
         None without a keeper. To be awaited on the process's loop.
         """
-        return None if self._keeper is None else await self._keeper.find(key)
+        return None if self._keeper is None else await self._keeper.aget(key)
 
     async def write(self, key: str, text: str) -> None:
         """Give `text` to the keeper alone; nothing happens without one. On the process's loop."""
         if self._keeper is not None:
-            await self._keeper.keep(key, text)
+            await self._keeper.aput(key, text)
 
-    async def fetch(
+    async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
     ) -> tuple[str, bool]:
         """The text under `key`, made by `call` when absent, and whether it was replayed.
@@ -149,16 +151,16 @@ class CallStore:
         goes on when its callers are cancelled, so that a request once sent is kept. To be awaited on the
         process's loop.
         """
-        near = self._keeper is None or self._keeper.near
-        found = self.get(key) if near else self._memory.get(key)
-        if found is not None and fits(found):
-            return found, True
+        near = self._keeper is None or self._keeper.is_local
+        stored = self.get(key) if near else self._memory.get(key)
+        if stored is not None and fits(stored):
+            return stored, True
         task = self._flying.get(key)
         first = task is None
         if task is None:
             task = asyncio.ensure_future(self._make(key, call, fits))
             self._flying[key] = task
-            task.add_done_callback(lambda done: self._landed(key, done))
+            task.add_done_callback(lambda done: self._on_call_done(key, done))
         text, replayed = await asyncio.shield(task)
         return text, replayed or not first
 
@@ -170,24 +172,24 @@ class CallStore:
         if keeper is None:
             text, replayed = await call(), False
         else:
-            text, replayed = await self._found_or_made(keeper, key, call, fits)
+            text, replayed = await self._get_or_make(keeper, key, call, fits)
         self._remember(key, text)
         return text, replayed
 
-    async def _found_or_made(
-        self, keeper: Keeper, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
+    async def _get_or_make(
+        self, keeper: Backend, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
     ) -> tuple[str, bool]:
-        found = None if keeper.near else await keeper.find(key)
-        if found is not None and fits(found):
-            return found, True
-        async with keeper.alone(key) as made:
-            if made is not None and fits(made):
-                return made, True
+        stored = None if keeper.is_local else await keeper.aget(key)
+        if stored is not None and fits(stored):
+            return stored, True
+        async with keeper.lock(key) as other_text:
+            if other_text is not None and fits(other_text):
+                return other_text, True
             text = await call()
-            await keeper.keep(key, text)
+            await keeper.aput(key, text)
         return text, False
 
-    def _landed(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
+    def _on_call_done(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
         self._flying.pop(key, None)
         if not done.cancelled():
             done.exception()  # every waiter may be gone; a failure is theirs, not the loop's, to report

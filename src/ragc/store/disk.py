@@ -79,10 +79,10 @@ class Audit:
     broken: str = ""
 
 
-class DiskKeeper:
+class DiskBackend:
     """Rows in the folder `directory`, which is made. Raises StoreError when it cannot be opened."""
 
-    near = True
+    is_local = True
 
     def __init__(self, directory: Path) -> None:
         self.where = str(directory)
@@ -105,7 +105,7 @@ class DiskKeeper:
                 (directory / _SIGNED).touch()
         except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
             if _is_damage(error):
-                raise StoreError(self._damaged(error)) from error
+                raise StoreError(self._damage_text(error)) from error
             raise StoreError(
                 f"The call store at {directory} cannot be opened ({error}); free space, check its "
                 "permissions, or set RAGC_HOME to another folder."
@@ -114,57 +114,57 @@ class DiskKeeper:
     def get(self, key: str) -> str | None:
         """The text under `key`, or None; a row that is not the text kept under it counts as absent."""
         try:
-            found, tag = self._rows.get(key, retry=True, tag=True)
+            text, tag = self._rows.get(key, retry=True, tag=True)
         except sqlite3.Error as error:
             if "decode" in str(error):  # a text that is not UTF-8
                 return None
             if _is_damage(error):
-                raise StoreError(self._damaged(error)) from error
+                raise StoreError(self._damage_text(error)) from error
             raise StoreError(
                 f"The call store at {self.where} cannot be read ({error}); {self.remedy}."
             ) from error
-        return found if found is not None and tag == row_digest(key, found) else None
+        return text if text is not None and tag == row_digest(key, text) else None
 
     def put(self, key: str, text: str) -> None:
         """Keep `text` under `key`; it is on disk when this returns."""
         try:
             self._set(key, text)
         except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def _set(self, key: str, text: str) -> None:
         if not isinstance(text, str):
             raise TypeError(f"store values are JSON text, found {type(text).__name__}")
         self._rows.set(key, text, retry=True, tag=row_digest(key, text))
 
-    def _damaged(self, error: Exception) -> str:
+    def _damage_text(self, error: Exception) -> str:
         return (
             f"The call store at {self.where} is damaged ({error}); {self.remedy} and ask again what it held, "
             f"or save what can be read with SQLite's own `.recover` of its {_FILE}."
         )
 
-    def _failed(self, error: Exception) -> StoreError:
+    def _write_error(self, error: Exception) -> StoreError:
         if _is_damage(error):
-            return StoreError(self._damaged(error))
+            return StoreError(self._damage_text(error))
         return StoreError(
             f"The call store at {self.where} could not keep a reply ({error}); free space "
             "there or set RAGC_HOME to another folder. What was stored before is kept."
         )
 
-    async def find(self, key: str) -> str | None:
+    async def aget(self, key: str) -> str | None:
         """As `get`: a row is read in microseconds."""
         return self.get(key)
 
-    async def keep(self, key: str, text: str) -> None:
+    async def aput(self, key: str, text: str) -> None:
         """As `put`; what comes in the same turn of the loop is written in one transaction."""
         running = asyncio.get_running_loop()
         if self._loop is not running:  # nobody on a loop before it waits any more
             self._loop, self._waiting = running, []
-        kept = running.create_future()
-        self._waiting.append((key, text, kept))
+        future = running.create_future()
+        self._waiting.append((key, text, future))
         if len(self._waiting) == 1:
             running.call_soon(self._write)
-        await kept
+        await future
 
     def _write(self) -> None:
         """Write what waits, and tell those who wait for it."""
@@ -176,21 +176,21 @@ class DiskKeeper:
                     self._set(key, text)
         except Exception:
             together = False  # one of them cannot be kept: which, each is told alone
-        for key, text, kept in waiting:
+        for key, text, future in waiting:
             failed: Exception | None = None
             try:
                 if not together:
                     self.put(key, text)
             except Exception as error:
                 failed = error
-            if kept.done():  # whoever waited was cancelled
+            if future.done():  # whoever waited was cancelled
                 continue
             if failed is None:
-                kept.set_result(None)
+                future.set_result(None)
             else:
-                kept.set_exception(failed)
+                future.set_exception(failed)
 
-    def alone(self, key: str) -> AbstractAsyncContextManager[str | None]:
+    def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
         """Always None: processes on one machine do not wait for each other."""
         return nullcontext()
 
@@ -210,10 +210,10 @@ def audit(directory: Path, step: Callable[[int], None]) -> Audit:
     """
     rows = damaged = 0
     try:
-        with closing(_connected(directory / _FILE, "ro")) as opened:
-            (found,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                return Audit(0, 0, " ".join(str(found).split()))
+        with closing(_connect(directory / _FILE, "ro")) as opened:
+            (integrity,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
+            if integrity != "ok":
+                return Audit(0, 0, " ".join(str(integrity).split()))
             opened.text_factory = bytes
             for key, text, tag, read in opened.execute(_AUDITED, (time.time(),)):
                 rows += 1
@@ -226,21 +226,21 @@ def audit(directory: Path, step: Callable[[int], None]) -> Audit:
     return Audit(rows, damaged)
 
 
-def _connected(file: Path, mode: str) -> sqlite3.Connection:
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, timeout=60)
 
 
 def _sign(file: Path) -> None:
     """Give a digest to every row that has none, some thousands in one transaction."""
-    with closing(_connected(file, "rw")) as opened:
+    with closing(_connect(file, "rw")) as opened:
         opened.text_factory = bytes
         last = -1
         while True:
-            found = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
-            if not found:
+            rows = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
+            if not rows:
                 return
-            last = found[-1][0]
-            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in found]
+            last = rows[-1][0]
+            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in rows]
             with opened:
                 opened.executemany(
                     _GIVE_DIGEST,

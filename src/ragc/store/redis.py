@@ -34,14 +34,14 @@ _WAIT_S = 10.0
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
 
 
-class RedisKeeper:
+class RedisBackend:
     """Rows on the server at `address`: `redis://`, `rediss://` (TLS) or `unix://`, which may name a user.
 
     The server is asked once when this is made. Raises UsageError without redis-py and for an address that
     cannot be read, StoreError when the server does not answer. No message holds the password.
     """
 
-    near = False
+    is_local = False
 
     def __init__(self, address: str, *, lock_s: float = LOCK_SECONDS) -> None:
         try:
@@ -61,41 +61,41 @@ class RedisKeeper:
             self._rows = redis.Redis.from_url(address, **timeouts)
         except ValueError as error:
             raise UsageError(
-                f"The address of the call store cannot be read ({self._masked(error)}); write "
+                f"The address of the call store cannot be read ({self._mask_error(error)}); write "
                 "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
             ) from None
-        with self._told("opened"):
+        with self._translate_errors("opened"):
             self._rows.ping()
 
     def get(self, key: str) -> str | None:
         """The text under `key`, or None; a damaged row counts as absent. Waits for the server."""
-        with self._told("read"):
+        with self._translate_errors("read"):
             return _text(key, self._rows.get(_CALL + key))
 
     def put(self, key: str, text: str) -> None:
         """Keep `text` under `key`. Waits for the server."""
-        with self._told("written"):
+        with self._translate_errors("written"):
             self._rows.set(_CALL + key, _bytes(key, text))
 
-    async def find(self, key: str) -> str | None:
+    async def aget(self, key: str) -> str | None:
         """As `get`, without holding up the loop."""
-        with self._told("read"):
+        with self._translate_errors("read"):
             return _text(key, await self._client().get(_CALL + key))
 
-    async def keep(self, key: str, text: str) -> None:
+    async def aput(self, key: str, text: str) -> None:
         """As `put`, without holding up the loop."""
-        with self._told("written"):
+        with self._translate_errors("written"):
             await self._client().set(_CALL + key, _bytes(key, text))
 
     @asynccontextmanager
-    async def alone(self, key: str) -> AsyncIterator[str | None]:
+    async def lock(self, key: str) -> AsyncIterator[str | None]:
         """Hold the lock of `key` among all workers; gives the text that another one made before that."""
         lock = self._client().lock(_LOCK + key, timeout=self._lock_s, thread_local=False)
-        made = await self._made_or_locked(key, lock)
-        if made is not None:
-            yield made
+        text = await self._wait_or_lock(key, lock)
+        if text is not None:
+            yield text
             return
-        renewing = asyncio.ensure_future(self._renewed(lock))
+        renewing = asyncio.ensure_future(self._renew_lock(lock))
         try:
             yield None
         finally:
@@ -103,23 +103,23 @@ class RedisKeeper:
             with suppress(self._failed, OSError):  # a lock that is gone, or a server: it expires by itself
                 await lock.release()
 
-    async def _made_or_locked(self, key: str, lock: Lock) -> str | None:
+    async def _wait_or_lock(self, key: str, lock: Lock) -> str | None:
         """Wait for the text of `key`, or for the lock: then None."""
         pause = _FIRST_LOOK_S
-        with self._told("locked"):
+        with self._translate_errors("locked"):
             while True:
                 if await lock.acquire(blocking=False):
-                    made = await self.find(key)
-                    if made is not None:
+                    text = await self.aget(key)
+                    if text is not None:
                         await lock.release()
-                    return made
+                    return text
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LAST_LOOK_S)
-                made = await self.find(key)
-                if made is not None:
-                    return made
+                text = await self.aget(key)
+                if text is not None:
+                    return text
 
-    async def _renewed(self, lock: Lock) -> None:
+    async def _renew_lock(self, lock: Lock) -> None:
         """Keep `lock` from expiring until this is cancelled; a lock that was lost is let go."""
         with suppress(self._failed, OSError):
             while True:
@@ -141,29 +141,30 @@ class RedisKeeper:
         return self._clients[1]
 
     @contextmanager
-    def _told(self, done: str) -> Iterator[None]:
+    def _translate_errors(self, done: str) -> Iterator[None]:
         """What redis-py raises, as one StoreError without the password."""
         try:
             yield
         except (self._failed, OSError) as error:
             raise StoreError(
-                f"The call store at {self.where} cannot be {done} ({self._masked(error)}); start the server, "
+                f"The call store at {self.where} cannot be {done} ({self._mask_error(error)}); start the "
+                f"server, "
                 "or check the address in RAGC_STORE. What was stored before is kept."
             ) from None
 
-    def _masked(self, error: Exception) -> str:
+    def _mask_error(self, error: Exception) -> str:
         return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
 
     def audit(self, step: Callable[[int], None]) -> Audit:
         """Read every row; `step` counts them. What others add meanwhile may be left out."""
         rows = damaged = 0
-        with self._told("read"):
+        with self._translate_errors("read"):
             names = self._rows.scan_iter(match=f"{_CALL}*", count=_READ_AT_ONCE)
             while batch := list(islice(names, _READ_AT_ONCE)):
-                for name, found in zip(batch, self._rows.mget(batch), strict=True):
+                for name, value in zip(batch, self._rows.mget(batch), strict=True):
                     key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
-                    rows += found is not None
-                    damaged += found is not None and _text(key, found) is None
+                    rows += value is not None
+                    damaged += value is not None and _text(key, value) is None
                 step(len(batch))
         return Audit(rows, damaged)
 
@@ -188,10 +189,10 @@ def _bytes(key: str, text: str) -> bytes:
     return (row_digest(key, text) + text).encode("utf-8", "surrogatepass")
 
 
-def _text(key: str, found: Any) -> str | None:
+def _text(key: str, value: Any) -> str | None:
     """The text that the server holds under `key`; None when it is not what was kept there."""
     try:
-        row = "" if found is None else bytes(found).decode("utf-8", "surrogatepass")
+        row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return None
     text = row[_DIGITS:]

@@ -31,7 +31,7 @@ def build(spec: TargetSpec) -> Target:
     return build_kind(spec)
 
 
-def _embedded(spec: TargetSpec) -> Target:
+def _build_embedded(spec: TargetSpec) -> Target:
     from ragc.targets.embedded.target import EmbeddedTarget
     from ragc.targets.options import EmbeddedOptions
 
@@ -42,9 +42,9 @@ def _embedded(spec: TargetSpec) -> Target:
     return target
 
 
-def _vllm(spec: TargetSpec) -> Target:
+def _build_vllm(spec: TargetSpec) -> Target:
     from ragc.targets.options import VllmOptions
-    from ragc.targets.vllm.managed import ServedTarget
+    from ragc.targets.vllm.managed import ManagedTarget
     from ragc.targets.vllm.offline import OfflineTarget
     from ragc.targets.vllm.target import VllmTarget
 
@@ -53,13 +53,13 @@ def _vllm(spec: TargetSpec) -> Target:
     if own and spec.base_url:
         raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
     if options.serve:
-        return ServedTarget(spec.model, options)
+        return ManagedTarget(spec.model, options)
     if options.offline:
         return OfflineTarget(spec.model, options)
     return VllmTarget(spec.base_url, spec.model, options)
 
 
-def _hosted(spec: TargetSpec) -> Target:
+def _build_hosted(spec: TargetSpec) -> Target:
     from ragc.targets.hosted.target import HostedTarget
     from ragc.targets.options import HostedOptions
 
@@ -67,7 +67,7 @@ def _hosted(spec: TargetSpec) -> Target:
 
 
 _BUILDERS: Mapping[str, Callable[[TargetSpec], Target]] = {
-    "embedded": _embedded,
-    "vllm": _vllm,
-    "hosted": _hosted,
+    "embedded": _build_embedded,
+    "vllm": _build_vllm,
+    "hosted": _build_hosted,
 }

@@ -32,7 +32,7 @@ _BITS = 10
 
 
 @dataclass(slots=True)
-class Numbered:
+class DrawNumbers:
     """The numbers of one call's draws, how many are `left` to come, and the replies to those asked ahead."""
 
     number: int
@@ -45,13 +45,13 @@ class Numbered:
         return self.number - 1
 
 
-_draws: ContextVar[Numbered | None] = ContextVar("ragc_draws", default=None)
+_draws: ContextVar[DrawNumbers | None] = ContextVar("ragc_draws", default=None)
 
 
 @contextmanager
-def numbered(kwargs: Mapping[str, Any]) -> Iterator[None]:
+def number_draws(kwargs: Mapping[str, Any]) -> Iterator[None]:
     """Sample indices for the draws of one call: 0, 1, …, or from 1024 times the rollout id."""
-    token = _draws.set(Numbered((kwargs.get("rollout_id") or 0) << _BITS, kwargs.get("n") or 1))
+    token = _draws.set(DrawNumbers((kwargs.get("rollout_id") or 0) << _BITS, kwargs.get("n") or 1))
     try:
         yield
     finally:
@@ -64,18 +64,18 @@ def next_draw() -> int:
     return 0 if draws is None else draws.next()
 
 
-async def together(complete: Complete, asked: ChatRequest, *, several: bool) -> Reply:
-    """The reply to `asked`, the draw that `next_draw` numbered last.
+async def complete_ahead(complete: Complete, request: ChatRequest, *, several: bool) -> Reply:
+    """The reply to `request`, the draw that `next_draw` numbered last.
 
     With `several`, the draws that will follow are asked for at once with it, and kept until their turn.
     """
     draws = _draws.get()
-    if draws is None or not several or asked.sampling.temperature == 0:
-        return await complete(asked)
-    known = draws.ahead.pop(asked.sample, None)
-    if known is not None and known[0] == asked:
+    if draws is None or not several or request.sampling.temperature == 0:
+        return await complete(request)
+    known = draws.ahead.pop(request.sample, None)
+    if known is not None and known[0] == request:
         return known[1]
-    requests = [replace(asked, sample=asked.sample + i) for i in range(1 + max(0, draws.left))]
+    requests = [replace(request, sample=request.sample + i) for i in range(1 + max(0, draws.left))]
     first, *others = await asyncio.gather(*map(complete, requests))
     draws.ahead = {one.sample: (one, reply) for one, reply in zip(requests[1:], others, strict=True)}
     return first
@@ -134,12 +134,12 @@ class RagLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """As `dspy.LM`, with the draws numbered."""
-        with numbered(self.kwargs | kwargs):
+        with number_draws(self.kwargs | kwargs):
             return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """As `__call__`, awaited."""
-        with numbered(self.kwargs | kwargs):
+        with number_draws(self.kwargs | kwargs):
             return await super().acall(prompt, messages=messages, **kwargs)
 
 
@@ -174,13 +174,13 @@ class RagEngine:
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """The response to one request; blocks, and so must not be called on the process's loop."""
-        with _translated():
-            asked = self.to_chat(request)
-            return self.to_response(self._submit(self.reply(asked)), asked)
+        with _translate_errors():
+            chat_request = self.to_chat(request)
+            return self.to_response(self._submit(self.reply(chat_request)), chat_request)
 
-    async def reply(self, asked: ChatRequest) -> Reply:
+    async def reply(self, request: ChatRequest) -> Reply:
         """The reply to one draw; where the target can, the draws of one call are asked for together."""
-        return await together(self._complete, asked, several="n" in self.target.capabilities)
+        return await complete_ahead(self._complete, request, several="n" in self.target.capabilities)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
         """The whole response as one burst of events."""
@@ -201,8 +201,8 @@ class RagEngine:
         if config.logprobs:
             raise lm15.UnsupportedFeatureError("A reply holds no top_logprobs; ask for logprobs alone.")
         names = ("temperature", "top_p", "max_tokens", "top_k", "seed", "stop")
-        said = {name: getattr(config, name) for name in names} | (config.extensions or {})
-        sampling = replace(self.sampling, **{k: v for k, v in said.items() if v is not None and v != ()})
+        settings = {name: getattr(config, name) for name in names} | (config.extensions or {})
+        sampling = replace(self.sampling, **{k: v for k, v in settings.items() if v is not None and v != ()})
         draw = next_draw()
         return ChatRequest(
             messages=_messages(request),
@@ -212,7 +212,7 @@ class RagEngine:
             sample=draw if sampling.temperature > 0 else 0,
         )
 
-    def to_response(self, reply: Reply, asked: ChatRequest) -> lm15.Response:
+    def to_response(self, reply: Reply, request: ChatRequest) -> lm15.Response:
         """`reply` as DSPy's response; its price stands in `provider_data["usd"]`."""
         scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
         usage = reply.usage
@@ -224,7 +224,7 @@ class RagEngine:
             usage=lm15.Usage(
                 input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
             ),
-            logprobs=scored if asked.logprobs else None,
+            logprobs=scored if request.logprobs else None,
             provider_data={"usd": reply.usd},
         )
 
@@ -240,9 +240,9 @@ class AsyncRagEngine:
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
         """The response to one request."""
-        with _translated():
-            asked = self.sync.to_chat(request)
-            return self.sync.to_response(await self.sync.reply(asked), asked)
+        with _translate_errors():
+            chat_request = self.sync.to_chat(request)
+            return self.sync.to_response(await self.sync.reply(chat_request), chat_request)
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
         """The whole response as one burst of events."""
@@ -254,7 +254,7 @@ class AsyncRagEngine:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Our errors as the ones that DSPy's engine contract names; `cause` finds them again."""
     try:
         yield

@@ -18,8 +18,8 @@ from ragc.core.digest import canonical, digest
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target
-from ragc.targets.limits import Guards
-from ragc.targets.sound import sound
+from ragc.targets.limits import EndpointGuards
+from ragc.targets.sound import sanitize
 
 log = logging.getLogger("ragc.targets")
 
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _values(sampling: Sampling) -> Mapping[str, Any]:
+def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
     return asdict(sampling)
 
 
@@ -64,7 +64,7 @@ def request_key(target: Target, request: ChatRequest) -> str:
         "model": target.model,
         "messages": [list(m) for m in request.messages],
         "schema": request.schema,
-        "sampling": _values(request.sampling),
+        "sampling": _sampling_json(request.sampling),
         "logprobs": request.logprobs,
         "sample": request.sample,
     }
@@ -90,13 +90,13 @@ class Gateway:
     """
 
     def __init__(
-        self, store: CallStore, ledger: Ledger | None = None, *, guards: Guards | None = None
+        self, store: CallStore, ledger: Ledger | None = None, *, guards: EndpointGuards | None = None
     ) -> None:
         self.store = store
         self.ledger = ledger
         self.memo = True
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._guards = guards or Guards()
+        self._guards = guards or EndpointGuards()
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._told: set[tuple[str, str]] = set()
 
@@ -113,7 +113,7 @@ class Gateway:
 
     async def ask(self, target: Target, request: ChatRequest) -> Answer:
         """As `complete`, with the key of the request. May be awaited on any loop."""
-        return await event_loop.bridge(self._ask(target, request))
+        return await event_loop.on_loop(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
@@ -121,26 +121,26 @@ class Gateway:
         failed: list[TargetUnavailable] = []
         wanted = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
         able = [other for other in self.fallbacks.get(target, ()) if wanted <= set(other.capabilities)]
-        for asked in (target, *able):
+        for candidate in (target, *able):
             try:
-                answer = await self._ask_one(asked, request)
+                answer = await self._ask_one(candidate, request)
             except TargetUnavailable as error:
                 failed.append(error)
                 continue
             if failed:
                 counters.count(fallbacks=1)
-                self._tell(target, asked, failed[0])
+                self._warn_fallback(target, candidate, failed[0])
             return answer._replace(fallback=bool(failed))
         if len(failed) == 1:
             raise failed[0]
         text = " ".join(str(error) for error in failed)
         raise TargetUnavailable(f"{target.name} and its fallbacks are not available: {text}") from failed[0]
 
-    def _tell(self, target: Target, asked: Target, error: TargetUnavailable) -> None:
-        """Say once that `asked` answers in the place of `target`."""
-        if (target.name, asked.name) not in self._told:
-            self._told.add((target.name, asked.name))
-            log.warning("%s answers in the place of %s: %s", asked.name, target.name, error)
+    def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
+        """Say once that `substitute` answers in the place of `target`."""
+        if (target.name, substitute.name) not in self._told:
+            self._told.add((target.name, substitute.name))
+            log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
         key = request_key(target, request)
@@ -151,7 +151,7 @@ class Gateway:
                 self.ledger.reserve(key, size + request.sampling.max_tokens)
             try:
                 async with self._limit(target):
-                    reply = self._sound(target, request, await self._guards.complete(target, request))
+                    reply = self._sanitize(target, request, await self._guards.complete(target, request))
             except BaseException:
                 if self.ledger is not None:
                     self.ledger.release(key)
@@ -166,24 +166,24 @@ class Gateway:
             reply = _read(text)
             return reply is not None
 
-        text, replayed = await self.store.fetch(key, call, fits)
+        text, replayed = await self.store.get_or_call(key, call, fits)
         if reply is None:  # it came just now
             reply = Reply.from_json(json.loads(text))
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
 
     @staticmethod
-    def _sound(target: Target, request: ChatRequest, reply: Reply) -> Reply:
+    def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
         """`reply` as it may be stored, whatever kind of target it is from."""
         try:
-            return sound(reply, request, target.count_tokens)
+            return sanitize(reply, request, target.count_tokens)
         except ValueError as error:
             raise TargetUnavailable(f"{target.name} gave a reply that cannot be kept ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:
         """Whether `replay` may be called in any thread: a ledger is used on the process's loop only."""
-        return self.ledger is None or event_loop.inside()
+        return self.ledger is None or event_loop.is_on_loop()
 
     def replay(self, answers: Sequence[Answer]) -> None:
         """Charge `answers` that were kept with a recording of theirs, as if each had been asked for again.
@@ -218,31 +218,31 @@ class Gateway:
         return limit
 
 
-def names_of(target: Target) -> tuple[str, ...]:
+def fallback_names(target: Target) -> tuple[str, ...]:
     """The names in the option `fallbacks` of `target`, best first."""
     return tuple(getattr(getattr(target, "options", None), "fallbacks", ()))
 
 
-def chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
+def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
     """The fallbacks of each of `targets`, by name, that has any.
 
     Raises UnknownName for a fallback that is not among them, UsageError for a target that is its own.
     """
-    found: dict[Target, tuple[Target, ...]] = {}
+    fallbacks: dict[Target, tuple[Target, ...]] = {}
     for name, target in targets.items():
-        for other in names_of(target):
+        for other in fallback_names(target):
             if other == name:
                 raise UsageError(f"Target {name!r} lists itself in fallbacks; name other targets there.")
             if other not in targets:
                 raise UnknownName(f"target (in fallbacks of [targets.{name}])", other, targets)
-        if names_of(target):
-            found[target] = tuple(targets[other] for other in names_of(target))
-    return found
+        if fallback_names(target):
+            fallbacks[target] = tuple(targets[other] for other in fallback_names(target))
+    return fallbacks
 
 
-def check_contexts(found: Mapping[Target, tuple[Target, ...]]) -> None:
+def check_contexts(fallbacks: Mapping[Target, tuple[Target, ...]]) -> None:
     """Raise UsageError where a fallback, opened, reads less than the target whose prompts it gets."""
-    for target, others in found.items():
+    for target, others in fallbacks.items():
         for other in others:
             if other.context_tokens < target.context_tokens:
                 raise UsageError(

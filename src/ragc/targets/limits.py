@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ragc.core.rate_limit import Sleep, Taken, Window
+from ragc.core.rate_limit import Reservation, Sleep, SlidingWindow
 from ragc.core.retry import pace
 from ragc.errors import TargetUnavailable
 from ragc.targets.base import ChatRequest, Reply, Target
@@ -52,7 +52,7 @@ class Breaker:
         try:
             answer = await work()
         except TargetUnavailable as error:
-            self._failed(error, trial=trial)
+            self._record_failure(error, trial=trial)
             raise
         except Exception:
             self.failures = 0  # it did answer, though not as asked
@@ -75,7 +75,7 @@ class Breaker:
         )
         raise TargetUnavailable(text, endpoint=self.endpoint)
 
-    def _failed(self, error: TargetUnavailable, *, trial: bool) -> None:
+    def _record_failure(self, error: TargetUnavailable, *, trial: bool) -> None:
         was_open = self.open
         self.failures += 1
         self._why = str(error)
@@ -83,7 +83,7 @@ class Breaker:
             self._opens_at = self._clock() + self.cool_down_s
 
 
-class Guard:
+class EndpointGuard:
     """The breaker and the rates of one model at one endpoint."""
 
     def __init__(
@@ -92,14 +92,14 @@ class Guard:
         self.breaker = Breaker(
             endpoint, break_after=options.break_after, cool_down_s=options.cool_down_s, clock=clock
         )
-        self._window = Window(clock=clock, sleep=sleep)
+        self._window = SlidingWindow(clock=clock, sleep=sleep)
         self.keep_to(options)
 
     def keep_to(self, options: ServerOptions) -> None:
         """Keep to the rates of `options` too: of two limits the lower one holds."""
         window = self._window
-        window.requests = _lower(window.requests, options.requests_per_minute)
-        window.tokens = _lower(window.tokens, options.tokens_per_minute)
+        window.requests = _lower_limit(window.requests, options.requests_per_minute)
+        window.tokens = _lower_limit(window.tokens, options.tokens_per_minute)
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
         """The reply of `target`, every try of it within the rates.
@@ -109,7 +109,7 @@ class Guard:
         if not (self._window.requests or self._window.tokens):
             return await self.breaker.call(lambda: target.complete(request))
         size = sum(target.count_tokens(m.content) for m in request.messages) + request.sampling.max_tokens
-        last: list[Taken] = []
+        last: list[Reservation] = []
 
         async def paced() -> None:
             last[:] = [await self._window.take(size)]
@@ -124,19 +124,19 @@ class Guard:
         return reply
 
 
-def _lower(held: int, limit: int) -> int:
+def _lower_limit(held: int, limit: int) -> int:
     """The lower of two limits, 0 being none."""
     return min(held, limit) if held and limit else held or limit
 
 
-class Guards:
+class EndpointGuards:
     """The guards of a gateway, one for each model at each endpoint."""
 
     def __init__(self, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
         self._clock, self._sleep = clock, sleep
-        self._held: dict[tuple[str, str], Guard] = {}
+        self._held: dict[tuple[str, str], EndpointGuard] = {}
 
-    def of(self, target: Target) -> Guard | None:
+    def of(self, target: Target) -> EndpointGuard | None:
         """The guard of `target`; None for one that is no server."""
         options = getattr(target, "options", None)
         if not isinstance(options, ServerOptions):
@@ -144,7 +144,7 @@ class Guards:
         endpoint = str(getattr(target, "endpoint", ""))
         guard = self._held.get((endpoint, target.model))
         if guard is None:
-            guard = Guard(endpoint or target.model, options, clock=self._clock, sleep=self._sleep)
+            guard = EndpointGuard(endpoint or target.model, options, clock=self._clock, sleep=self._sleep)
             self._held[endpoint, target.model] = guard
         else:
             guard.keep_to(options)

@@ -12,7 +12,7 @@ import orjson
 
 from ragc.core.redact import shorten
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
-from ragc.targets.sound import log_probability, usage, well_formed
+from ragc.targets.sound import log_probability, repair_surrogates, usage
 
 MOST_ERROR_BYTES = 2**16
 """Bytes of an error body that is no JSON from which a message is taken."""
@@ -28,7 +28,7 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
+        "messages": [{"role": m.role, "content": repair_surrogates(m.content)} for m in request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
@@ -38,7 +38,7 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
     if sampling.min_p is not None:
         body["min_p"] = sampling.min_p
     if sampling.temperature > 0:
-        body["seed"] = drawn_seed(request)
+        body["seed"] = sample_seed(request)
     if sampling.stop:
         body["stop"] = list(sampling.stop)
     if request.schema is not None:
@@ -56,7 +56,7 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
 
 
-def drawn_seed(request: ChatRequest) -> int:
+def sample_seed(request: ChatRequest) -> int:
     """The seed of this draw: the sampling's (0 when it has none) plus the sample index, below 2**31."""
     return ((request.sampling.seed or 0) + request.sample) % 2**31
 
@@ -119,7 +119,7 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
     if choices.keys() != set(range(n)):
         raise Unreadable(f"{len(choices)} of {n} samples came")
     ids = [part(choices[i], "token_ids") for i in range(n)]
-    own = [len(found) if isinstance(found, list) else 0 for found in ids]
+    own = [len(token_ids) if isinstance(token_ids, list) else 0 for token_ids in ids]
     return tuple(_reply(body, choices[i], request, count, own[i]) for i in range(n))
 
 
@@ -151,13 +151,13 @@ def _text(choice: Any) -> str:
         content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
     if not isinstance(content, str | None):
         raise Unreadable("its content is no text")
-    return well_formed(content or "")
+    return repair_surrogates(content or "")
 
 
 def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
     if not isinstance(scored, list | None):
         raise Unreadable("its logprobs are no list")
-    return tuple(_scored(one, "token") for one in scored or ())
+    return tuple(_token_logprob(one, "token") for one in scored or ())
 
 
 def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
@@ -166,24 +166,31 @@ def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
     if not isinstance(entries, list | None) or not all(isinstance(one, dict | None) for one in entries or ()):
         raise Unreadable("its prompt_logprobs are no list of objects")
     own = [next(iter(entry.values())) for entry in entries or () if entry]
-    return tuple(_scored(one, "decoded_token") for one in own)
+    return tuple(_token_logprob(one, "decoded_token") for one in own)
 
 
-def _scored(entry: Any, name: str) -> TokenLogprob:
+def _token_logprob(entry: Any, name: str) -> TokenLogprob:
     try:
         value = log_probability(part(entry, "logprob"))
     except ValueError as error:
         raise Unreadable(str(error)) from None
     token = part(entry, name)
-    return TokenLogprob(well_formed(token) if isinstance(token, str) else "", value)
+    return TokenLogprob(repair_surrogates(token) if isinstance(token, str) else "", value)
 
 
 def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], int]) -> Usage:
-    told = part(body, "usage")
-    cached = part(told, "prompt_tokens_details", "cached_tokens")
+    reported_usage = part(body, "usage")
+    cached = part(reported_usage, "prompt_tokens_details", "cached_tokens")
     if cached is None:
         cached = part(body, "timings", "cache_n")
-    return usage(part(told, "prompt_tokens"), part(told, "completion_tokens"), cached, request, text, count)
+    return usage(
+        part(reported_usage, "prompt_tokens"),
+        part(reported_usage, "completion_tokens"),
+        cached,
+        request,
+        text,
+        count,
+    )
 
 
 def error_message(content: bytes) -> str:

@@ -188,7 +188,7 @@ class ServerOptions(TargetOptions):
         """Seconds that a server which went away is waited for: none where another answers meanwhile."""
         return 0.0 if self.fallbacks else self.restart_s
 
-    def corrected(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
+    def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """The `capabilities`, with `has` added and `lacks` taken away."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ragc.targets.base import Target
 from ragc.targets.hosted.litellm import load
 from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.vllm.managed import ServedTarget
+from ragc.targets.vllm.managed import ManagedTarget
 from ragc.targets.vllm.offline import OfflineTarget
 from ragc.targets.vllm.target import VllmTarget
 
@@ -37,13 +37,13 @@ class RequestLimits:
 def request_limits(target: Target, reply: int) -> RequestLimits:
     """What a request to `target` with a reply of at most `reply` tokens can take. Nothing is sent."""
     if isinstance(target, HostedTarget):
-        return _hosted(target, reply)
-    if isinstance(target, VllmTarget | ServedTarget | OfflineTarget):
+        return _hosted_limits(target, reply)
+    if isinstance(target, VllmTarget | ManagedTarget | OfflineTarget):
         return RequestLimits(target.options.context_tokens or None)
     return RequestLimits(target.context_tokens)
 
 
-def _hosted(target: HostedTarget, reply: int) -> RequestLimits:
+def _hosted_limits(target: HostedTarget, reply: int) -> RequestLimits:
     litellm = load()
     try:
         info: Mapping[str, Any] = litellm.get_model_info(target.model)

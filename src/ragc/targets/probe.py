@@ -30,7 +30,7 @@ _SCHEMA = {
 _LONG = "The library keeps one book for every day of the year and lends none of them. " * 12
 
 
-class Probed(Protocol):
+class RawTarget(Protocol):
     """A target that shows the whole body of a reply."""
 
     model: str
@@ -46,14 +46,14 @@ class Probed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProbeResult:
     """Capabilities that were seen to be there, and those of which nothing could be seen."""
 
     able: frozenset[Capability]
     unsure: frozenset[Capability] = frozenset()
 
 
-async def probed(target: Probed, folder: Path, *, again: bool = False) -> Found:
+async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False) -> ProbeResult:
     """What `target` can do, from `folder` when it was probed before and not `again`.
 
     A file's name is a digest of identity and model, and it holds neither key nor address.
@@ -63,25 +63,25 @@ async def probed(target: Probed, folder: Path, *, again: bool = False) -> Found:
     known = None if again else _read(file)
     if known is not None:
         return known
-    found = await probe(target)
-    await asyncio.to_thread(_write, file, found)
-    return found
+    probe_result = await probe(target)
+    await asyncio.to_thread(_write, file, probe_result)
+    return probe_result
 
 
-async def probe(target: Probed) -> Found:
+async def probe(target: RawTarget) -> ProbeResult:
     """What `target` can do, found with ten requests of at most 24 tokens each."""
     await target.raw(_request("Say yes.", tokens=4), {})  # what fails here is no matter of capabilities
     seen: dict[Capability, bool | None] = {
         "schema": await _schema(target),
         "logprobs": await _logprobs(target),
-        "n": len(_choices(await _asked(target, _request("Say a word.", heat=1.0), n=2))) == 2,
+        "n": len(_choices(await _ask(target, _request("Say a word.", heat=1.0), n=2))) == 2,
         "prompt_logprobs": bool(
-            (await _asked(target, _request("Say yes."), prompt_logprobs=0)).get("prompt_logprobs")
+            (await _ask(target, _request("Say yes."), prompt_logprobs=0)).get("prompt_logprobs")
         ),
         "seed": await _seed(target),
         "prefix_cache": await _prefix_cache(target),
     }
-    return Found(
+    return ProbeResult(
         frozenset(name for name, there in seen.items() if there),
         frozenset(name for name, there in seen.items() if there is None),
     )
@@ -92,7 +92,7 @@ def _request(text: str, *, heat: float = 0.0, seed: int = 0, tokens: int = 4, **
     return ChatRequest((Message("user", text),), sampling=sampling, **more)
 
 
-async def _asked(target: Probed, request: ChatRequest, **extra: Any) -> dict[str, Any]:
+async def _ask(target: RawTarget, request: ChatRequest, **extra: Any) -> dict[str, Any]:
     """The body; empty when the endpoint refuses the request."""
     try:
         body = await target.raw(request, extra)
@@ -113,49 +113,49 @@ def _text(body: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-async def _schema(target: Probed) -> bool:
-    asked = _request("What is two and two? Answer with one word.", tokens=24, schema=_SCHEMA)
+async def _schema(target: RawTarget) -> bool:
+    request = _request("What is two and two? Answer with one word.", tokens=24, schema=_SCHEMA)
     try:
-        return bool(read_json(_text(await _asked(target, asked))) == {"colour": _WORD})
+        return bool(read_json(_text(await _ask(target, request))) == {"colour": _WORD})
     except Unreadable:
         return False
 
 
-async def _logprobs(target: Probed) -> bool:
-    choices = _choices(await _asked(target, _request("Say yes.", logprobs=True)))
+async def _logprobs(target: RawTarget) -> bool:
+    choices = _choices(await _ask(target, _request("Say yes.", logprobs=True)))
     return bool(part(choices, 0, "logprobs", "content"))
 
 
-async def _seed(target: Probed) -> bool | None:
+async def _seed(target: RawTarget) -> bool | None:
     """None when draws with different seeds are equal, so that nothing can be told."""
     words = "Write ten random words, any that come to mind."
     first, again, other = [
-        _text(await _asked(target, _request(words, heat=1.0, seed=seed, tokens=24))) for seed in (11, 11, 12)
+        _text(await _ask(target, _request(words, heat=1.0, seed=seed, tokens=24))) for seed in (11, 11, 12)
     ]
     if not first or first != again:
         return False
     return True if other != first else None
 
 
-async def _prefix_cache(target: Probed) -> bool | None:
+async def _prefix_cache(target: RawTarget) -> bool | None:
     """None when the endpoint does not say how much of a prompt it had already."""
-    said: list[int | None] = []
+    counts: list[int | None] = []
     for question in ("How many books are there?", "How many are lent?"):
-        body = await _asked(target, _request(_LONG + question))
+        body = await _ask(target, _request(_LONG + question))
         cached = part(body, "usage", "prompt_tokens_details", "cached_tokens")
-        said.append(token_count(part(body, "timings", "cache_n") if cached is None else cached))
-    return True if said[-1] else None
+        counts.append(token_count(part(body, "timings", "cache_n") if cached is None else cached))
+    return True if counts[-1] else None
 
 
-def _write(file: Path, found: Found) -> None:
-    body = {"format": FORMAT, "able": sorted(found.able), "unsure": sorted(found.unsure)}
+def _write(file: Path, probe_result: ProbeResult) -> None:
+    body = {"format": FORMAT, "able": sorted(probe_result.able), "unsure": sorted(probe_result.unsure)}
     file.parent.mkdir(parents=True, exist_ok=True)
     written = file.with_suffix(f".{os.getpid()}")
     written.write_text(json.dumps(body), "utf-8")
     written.replace(file)
 
 
-def _read(file: Path) -> Found | None:
+def _read(file: Path) -> ProbeResult | None:
     """What an earlier probe wrote, or None; a file that is not one of ours counts as absent."""
     try:
         body = json.loads(file.read_text("utf-8"))
@@ -163,4 +163,4 @@ def _read(file: Path) -> Found | None:
         known = body["format"] == FORMAT and able | unsure <= set(get_args(Capability))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return Found(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None
+    return ProbeResult(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 
 from ragc.core.digest import canonical
 from ragc.targets.base import ChatRequest, Reply
-from ragc.targets.openai_wire import drawn_seed
+from ragc.targets.openai_wire import sample_seed
 
 Send = Callable[[ChatRequest, int], Awaitable[Sequence[Reply]]]
 """Sends a request and gives back this many draws of it, the first with the request's own number."""
@@ -24,7 +24,7 @@ _TURNS = 8
 _Waiting = list[tuple[ChatRequest, "asyncio.Future[Reply]"]]
 
 
-class Draws:
+class SampleBatcher:
     """Sends what is asked for together by `send`, in groups of at most `most`; one event loop at a time."""
 
     def __init__(self, send: Send, *, most: int = 64) -> None:
@@ -63,32 +63,32 @@ class Draws:
 
     async def _answer(self, group: _Waiting) -> None:
         """Give each draw of `group` its reply; the request is given up when nobody waits any more."""
-        asked = asyncio.ensure_future(self._send(group[0][0], len(group)))
+        request_task = asyncio.ensure_future(self._send(group[0][0], len(group)))
 
-        def left(future: asyncio.Future[Reply]) -> None:
+        def cancel_if_abandoned(future: asyncio.Future[Reply]) -> None:
             if future.cancelled() and all(other.cancelled() for _, other in group):
-                asked.cancel()
+                request_task.cancel()
 
         for _, future in group:
-            future.add_done_callback(left)
-        await asyncio.wait([asked])
-        error = None if asked.cancelled() else asked.exception()
+            future.add_done_callback(cancel_if_abandoned)
+        await asyncio.wait([request_task])
+        error = None if request_task.cancelled() else request_task.exception()
         for at, (_, future) in enumerate(group):
             if future.done():
                 continue
-            if asked.cancelled():
+            if request_task.cancelled():
                 future.cancel()
             elif error is not None:
                 future.set_exception(error)
             else:
-                future.set_result(asked.result()[at])
+                future.set_result(request_task.result()[at])
 
 
 def _groups(wanted: _Waiting, most: int) -> Iterator[_Waiting]:
     """`wanted` in the order of their seeds, cut where one is missing, twice there, or `most` are reached."""
     group: _Waiting = []
-    for one in sorted(wanted, key=lambda one: drawn_seed(one[0])):
-        if group and (len(group) == most or drawn_seed(one[0]) != drawn_seed(group[-1][0]) + 1):
+    for one in sorted(wanted, key=lambda one: sample_seed(one[0])):
+        if group and (len(group) == most or sample_seed(one[0]) != sample_seed(group[-1][0]) + 1):
             yield group
             group = []
         group.append(one)

@@ -16,7 +16,7 @@ LEAST_LOGPROB = -9999.0
 """What stands for a probability of 0, as vLLM's server has it."""
 
 
-def well_formed(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """`text` with pairs of surrogates joined, and halves of a pair replaced by U+FFFD."""
     try:
         text.encode()
@@ -64,16 +64,20 @@ def usage(
     return Usage(read, written, known if known is not None and known <= read else 0)
 
 
-def sound(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
+def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
     """`reply` as it may be stored. Raises ValueError where its text or a log-probability is none."""
     if not isinstance(reply.text, str):
         raise ValueError("the text of a reply is no text")
-    text, told = well_formed(reply.text), reply.usage
-    counted = usage(told.prompt, told.completion, told.cached, request, text, count)
+    text, reported_usage = repair_surrogates(reply.text), reply.usage
+    counted = usage(
+        reported_usage.prompt, reported_usage.completion, reported_usage.cached, request, text, count
+    )
     usd = price(reply.usd)
-    scored, prompt = (tuple(map(_scored, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs))
+    scored, prompt = (
+        tuple(map(_sanitize_token, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs)
+    )
     return replace(reply, text=text, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt)
 
 
-def _scored(token: TokenLogprob) -> TokenLogprob:
-    return TokenLogprob(well_formed(str(token.token)), log_probability(token.logprob))
+def _sanitize_token(token: TokenLogprob) -> TokenLogprob:
+    return TokenLogprob(repair_surrogates(str(token.token)), log_probability(token.logprob))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.chunking import chunk, tokens
 from ragc.corpora.chunking import text as chunking
-from ragc.corpora.chunking.chunk import cut
+from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.corpora.chunking.markdown import chunk_markdown
 from ragc.corpora.chunking.markdown_blocks import Outline, blocks
 from ragc.errors import UnknownName, UsageError
@@ -86,8 +86,8 @@ def test_a_higher_heading_goes_before_a_lower_one() -> None:
 def test_without_headings_blocks_stay_whole() -> None:
     paragraphs = [f"Paragraph {n}. {SENTENCE * (2 + n % 4)}".strip() for n in range(20)]
     code = "```py\n" + "\n\n".join(f"value_{n} = {n}" for n in range(8)) + "\n```"
-    found = texts("\n\n".join([*paragraphs[:7], code, *paragraphs[7:]]), 80)
-    assert [block for part in found for block in _top(part)] == [*paragraphs[:7], code, *paragraphs[7:]]
+    chunks = texts("\n\n".join([*paragraphs[:7], code, *paragraphs[7:]]), 80)
+    assert [block for part in chunks for block in _top(part)] == [*paragraphs[:7], code, *paragraphs[7:]]
 
 
 def test_a_list_is_cut_between_its_outer_items() -> None:
@@ -101,9 +101,9 @@ def test_table_rows_stay_whole_and_a_table_that_fits_is_one_chunk() -> None:
     rows = [f"| row {n} | {SENTENCE}|" for n in range(30)]
     head = "| a | b |\n|---|---|"
     long = "\n".join([head, *rows])
-    found = texts(long, 60)
-    assert len(found) > 3
-    assert "\n".join(found) == long
+    chunks = texts(long, 60)
+    assert len(chunks) > 3
+    assert "\n".join(chunks) == long
     short = "\n".join([head, *rows[:4]])
     size = tokens.count(short) + 4
     assert short in texts(f"{SENTENCE}\n\n{short}\n\n{SENTENCE * 20}", size)
@@ -114,25 +114,25 @@ def test_code_that_fits_is_never_cut_even_for_what_could_be_repeated(overlap: fl
     code = "```py\n" + "\n".join(f"value_{n} = compute({n})\n" for n in range(9)) + "```"
     size = tokens.count(code) + 4
     text = "\n\n".join([SENTENCE.strip() * 2, code, SENTENCE.strip(), code, code, SENTENCE * 3])
-    found = texts(text, size, overlap)
-    assert sum(part.count(code) for part in found) == 3
-    assert all(part.count("```") == 2 * part.count(code) for part in found)
+    chunks = texts(text, size, overlap)
+    assert sum(part.count(code) for part in chunks) == 3
+    assert all(part.count("```") == 2 * part.count(code) for part in chunks)
 
 
 def test_code_too_long_is_cut_between_lines_at_best_blank_ones() -> None:
     functions = [f"def name_{n}(value):\n    wanted = value + {n}\n    return wanted" for n in range(30)]
-    found = texts("```py\n" + "\n\n".join(functions) + "\n```", 80)
-    assert len(found) > 4
-    assert all(part.startswith(("```py\ndef", "def")) for part in found)
-    assert all(part.endswith(("return wanted", "return wanted\n```")) for part in found)
+    chunks = texts("```py\n" + "\n\n".join(functions) + "\n```", 80)
+    assert len(chunks) > 4
+    assert all(part.startswith(("```py\ndef", "def")) for part in chunks)
+    assert all(part.endswith(("return wanted", "return wanted\n```")) for part in chunks)
 
 
 def test_a_block_too_long_is_cut_as_plain_text_is() -> None:
     long = SENTENCE * 40
-    found = texts(f"# Head\n\n{long}\n\n# Next\n\n{SENTENCE}", 50)
-    assert found[0].startswith("# Head\n\nSome plain")
-    assert all(part.endswith("here.") for part in found)
-    assert found[-1].endswith(f"# Next\n\n{SENTENCE.strip()}")
+    chunks = texts(f"# Head\n\n{long}\n\n# Next\n\n{SENTENCE}", 50)
+    assert chunks[0].startswith("# Head\n\nSome plain")
+    assert all(part.endswith("here.") for part in chunks)
+    assert chunks[-1].endswith(f"# Next\n\n{SENTENCE.strip()}")
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -165,14 +165,16 @@ def test_the_next_chunk_repeats_blocks_or_words_and_nothing_before_a_heading() -
 
 def test_titles_name_the_section() -> None:
     def titles(title: str, text: str) -> list[str]:
-        return [part.title for part in cut(Passage("p", title, text), 40, by="sections")]
+        return [part.title for part in chunk_passage(Passage("p", title, text), 40, by="sections")]
 
     body = (SENTENCE * 5).strip()
     text = f"{body}\n\n# Install\n\n{body}\n\n## *Linux*\n\n{body}\n\n# Use\n\n{body}"
     assert titles("Guide", text) == ["Guide", "Guide: Install", "Guide: Install > Linux", "Guide: Use"]
     assert titles("", text) == ["", "Install", "Install > Linux", "Use"]
     assert titles("install", text) == ["install", "install", "install: Linux", "install: Use"]
-    assert cut(Passage("p", "Guide", "# A\n\nb"), 40, by="sections") == (Passage("p", "Guide", "# A\n\nb"),)
+    assert chunk_passage(Passage("p", "Guide", "# A\n\nb"), 40, by="sections") == (
+        Passage("p", "Guide", "# A\n\nb"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,9 +196,9 @@ def test_pages_of_the_web_are_cut_well() -> None:
 
     with bz2.open(CRAG, "rt", encoding="utf-8") as file:
         pages = [
-            markdown(found["page_result"])
+            markdown(result["page_result"])
             for _ in range(2)
-            for found in json.loads(next(file))["search_results"]
+            for result in json.loads(next(file))["search_results"]
         ]
     cut_inside = total = 0
     for text in pages:
@@ -220,20 +222,20 @@ def test_pages_of_the_web_are_cut_well() -> None:
 
 def test_methods_are_told_by_name() -> None:
     passage = Passage("p", "Title", f"# A\n\n{SENTENCE * 9}\n\n# B\n\n{SENTENCE * 9}")
-    assert cut(passage, 40, 0.1) == chunking.chunk(passage, 40, 0.1)
-    assert cut(passage, 40, 0.1, by="markdown") == chunk_markdown(passage, 40, 0.1)
+    assert chunk_passage(passage, 40, 0.1) == chunking.chunk(passage, 40, 0.1)
+    assert chunk_passage(passage, 40, 0.1, by="markdown") == chunk_markdown(passage, 40, 0.1)
     versions = [chunk.version(by) for by in chunk.METHODS]
     assert versions[0] == [chunking.VERSION]
     assert len({json.dumps(version) for version in versions}) == 3
     with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
-        cut(passage, 40, by="markdwn")
+        chunk_passage(passage, 40, by="markdwn")
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0.0), (10, 1.0), (10, float("nan"))])
 @pytest.mark.parametrize("by", chunk.METHODS)
 def test_impossible_sizes_are_refused(size: int, overlap: float, by: str) -> None:
     with pytest.raises(UsageError, match="got"):
-        cut(Passage("p", "", "text"), size, overlap, by)
+        chunk_passage(Passage("p", "", "text"), size, overlap, by)
 
 
 def _top(text: str) -> list[str]:

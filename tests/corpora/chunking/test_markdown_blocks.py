@@ -65,11 +65,11 @@ Set [up](http://example.org)
 @settings(max_examples=examples(200), deadline=None)
 @given(TEXTS)
 def test_blocks_of_any_text_are_exact_nested_and_complete(text: str) -> None:
-    found = blocks(text)
-    assert [block.start for block in found] == sorted(block.start for block in found)
+    all_blocks = blocks(text)
+    assert [block.start for block in all_blocks] == sorted(block.start for block in all_blocks)
     open_: list[Block] = []
     done = 0
-    for block in found:
+    for block in all_blocks:
         held = text[block.start : block.end]
         assert held
         assert held == held.strip()
@@ -88,10 +88,10 @@ def test_blocks_of_any_text_are_exact_nested_and_complete(text: str) -> None:
 
 
 def test_every_kind_is_found_where_it_stands() -> None:
-    found = [
+    outline = [
         (block.kind, block.depth, PAGE[block.start : block.end].partition("\n")[0]) for block in blocks(PAGE)
     ]
-    assert found == [
+    assert outline == [
         ("front", 0, "---"),
         ("heading", 0, "# The *Guide* to `x`"),
         ("paragraph", 0, "Intro"),
@@ -183,8 +183,8 @@ def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_hostile_texts_take_time_with_their_length_only(text: str) -> None:
-    found = [block for block in blocks(text) if not block.depth]
-    assert sum(len(text[block.start : block.end].split()) for block in found) == len(text.split())
+    top_blocks = [block for block in blocks(text) if not block.depth]
+    assert sum(len(text[block.start : block.end].split()) for block in top_blocks) == len(text.split())
     assert len(Outline(text).path(len(text))) <= 6
 
 

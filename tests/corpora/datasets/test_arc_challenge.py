@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.datasets.arc_challenge import CARD, LETTERS, read
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -34,7 +34,7 @@ def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str,
 GOOD = official("Mercury_1", "What is hot?", {"A": "the sun", "B": "ice", "C": "snow", "D": "rain"}, "A")
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "ARC-Challenge-Test.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     return load(CARD, read, path)
@@ -42,12 +42,12 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_the_options_stand_below_the_question(tmp_path: Path) -> None:
-    (question,) = loaded(tmp_path, GOOD).questions
+    (question,) = load_rows(tmp_path, GOOD).questions
     assert question.id == "Mercury_1"
     assert question.question == "What is hot?\nA. the sun\nB. ice\nC. snow\nD. rain"
     assert question.answers == ("A",)
@@ -76,11 +76,11 @@ def test_the_lists_of_hugging_face_and_the_passages_of_self_rag(tmp_path: Path) 
         "choices": {"text": ["ice", "the sun"], "label": ["1", "2"]},
         "ctxs": [{"id": "5", "title": "Sun", "text": "It is hot.", "score": "1.6"}, {"text": "No title."}],
     }  # fmt: skip
-    found = loaded(tmp_path, row)
-    (question,) = found.questions
+    dataset = load_rows(tmp_path, row)
+    (question,) = dataset.questions
     assert (question.question, question.answers) == ("What is hot?\nA. ice\nB. the sun", ("B",))
-    assert [(p.title, p.text) for p in found.passages] == [("Sun", "It is hot."), ("", "No title.")]
-    assert question.context_ids == tuple(p.id for p in found.passages)
+    assert [(p.title, p.text) for p in dataset.passages] == [("Sun", "It is hot."), ("", "No title.")]
+    assert question.context_ids == tuple(p.id for p in dataset.passages)
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
@@ -121,17 +121,17 @@ def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_the_first_hundred_test_questions_with_passages() -> None:
-    found = load(CARD, read, DATA / "s2rag_arc_challenge_100_ctxs.jsonl.gz")
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert len(found.questions) == 100
+    dataset = load(CARD, read, DATA / "s2rag_arc_challenge_100_ctxs.jsonl.gz")
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert len(dataset.questions) == 100
     assert first.question.startswith("An astronomer observes that a planet rotates faster")
     assert first.question.endswith("\nD. Planetary gravity will become stronger.")
     assert [(q.id, q.answers) for q in (first, tenth, last)] == [
         *WHOLE["test"][:2],
         ("Mercury_SC_417677", ("B",)),
     ]
-    assert sum(len(q.context_ids) for q in found.questions) == 1999  # one has a passage twice
-    assert found.passages[0].title == "Rotation"
+    assert sum(len(q.context_ids) for q in dataset.questions) == 1999  # one has a passage twice
+    assert dataset.passages[0].title == "Rotation"
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
@@ -139,12 +139,14 @@ def test_the_first_hundred_test_questions_with_passages() -> None:
 def test_the_real_questions_in_the_official_form(tmp_path: Path, split: str) -> None:
     with gzip.open(DATA / "arc_challenge.json.gz", "rt", encoding="utf-8") as file:
         rows = json.load(file)[split]
-    found = loaded(tmp_path, *(official(r["id"], r["question"], r["choices"], r["answer"]) for r in rows))
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert len(found.questions) == CARD.splits[split]
+    dataset = load_rows(
+        tmp_path, *(official(r["id"], r["question"], r["choices"], r["answer"]) for r in rows)
+    )
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert len(dataset.questions) == CARD.splits[split]
     assert [(q.id, q.answers) for q in (first, tenth, last)] == WHOLE[split]
-    assert {answer for q in found.questions for answer in q.answers} <= set(LETTERS)
-    for question, row in zip(found.questions, rows, strict=True):
+    assert {answer for q in dataset.questions for answer in q.answers} <= set(LETTERS)
+    for question, row in zip(dataset.questions, rows, strict=True):
         choices = question.extra["choices"]
         assert isinstance(choices, dict)
         assert choices[question.answers[0]] == row["choices"][row["answer"]]

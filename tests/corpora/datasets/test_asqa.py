@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.datasets.asqa import CARD, read
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
 
@@ -34,7 +34,7 @@ ALCE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "asqa_eval_gtr_top100.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     return load(CARD, read, path)
@@ -42,13 +42,13 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_short_answers_sub_questions_and_documents(tmp_path: Path) -> None:
-    found = loaded(tmp_path, ALCE)
-    (question,), (passage,) = found.questions, found.passages
+    dataset = load_rows(tmp_path, ALCE)
+    (question,), (passage,) = dataset.questions, dataset.passages
     assert (question.id, question.question) == ("-881", "When did it come out?")
     assert question.answers == ("2007", "January 2007", "June 2007")
     assert question.context()["sub_questions"] == ["When was it shown?", "When was it sold?"]
@@ -62,11 +62,11 @@ def test_short_answers_sub_questions_and_documents(tmp_path: Path) -> None:
 
 def test_the_official_fields_say_the_same(tmp_path: Path) -> None:
     row = {"id": -881, "ambiguous_question": ALCE["question"], "qa_pairs": PAIRS, "annotations": WRITTEN}
-    found = loaded(tmp_path, row)
-    (alce,) = loaded(tmp_path, ALCE | {"docs": []}).questions
-    assert found.questions == (alce,)
-    assert found.questions[0].extra == alce.extra
-    assert found.passages == ()
+    dataset = load_rows(tmp_path, row)
+    (alce,) = load_rows(tmp_path, ALCE | {"docs": []}).questions
+    assert dataset.questions == (alce,)
+    assert dataset.questions[0].extra == alce.extra
+    assert dataset.passages == ()
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
@@ -98,10 +98,10 @@ def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_four_hundred_real_questions() -> None:
-    found = load(CARD, read, DATA / "asqa_dev400_htmlrag.jsonl.gz")
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert (len(found.questions), found.skipped, found.passages) == (400, (), ())
-    assert sum(len(q.context()["sub_questions"]) for q in found.questions) == 1348
+    dataset = load(CARD, read, DATA / "asqa_dev400_htmlrag.jsonl.gz")
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert (len(dataset.questions), dataset.skipped, dataset.passages) == (400, (), ())
+    assert sum(len(q.context()["sub_questions"]) for q in dataset.questions) == 1348
     assert (first.id, first.question) == ("8793099883447006698", "When was the first apple i phone made?")
     assert first.answers[:2] == ("June 29, 2007", "2004")
     assert [(q.id, q.answers) for q in (tenth, last)] == [

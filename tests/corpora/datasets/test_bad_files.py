@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora import datasets
-from ragc.corpora.datasets.base import Loaded
+from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import rows as module
 from ragc.corpora.files.records import content_fingerprint, read_corpus
 from ragc.errors import DataError
@@ -52,7 +52,7 @@ def official(name: str, count: int = 4, **fields: Any) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def read(folder: Path, name: str, data: bytes, packing: str = "") -> Loaded | str:
+def read(folder: Path, name: str, data: bytes, packing: str = "") -> Dataset | str:
     """What a file of `data` gives: records, or the message of its error."""
     path = folder / (EXAMPLES[name]["file"] + packing)
     path.write_bytes(data)
@@ -84,15 +84,15 @@ def asking(name: str, text: str) -> dict[str, Any]:
 def test_a_truncated_file_is_an_error_or_ends_at_a_whole_row(folder: Path, name: str, packing: str) -> None:
     plain = official(name).encode()
     whole = read(folder, name, plain)
-    assert isinstance(whole, Loaded)
+    assert isinstance(whole, Dataset)
     data = PACKINGS[packing](plain)
     assert read(folder, name, data, packing) == whole
     for end in {0, 1, 2, 3, 10, *(len(data) * n // 16 for n in range(16)), len(data) - 2, len(data) - 1}:
-        found = read(folder, name, data[:end], packing)
+        outcome = read(folder, name, data[:end], packing)
         if packing or EXAMPLES[name]["file"].endswith(".json"):
-            assert isinstance(found, str), end
-        elif isinstance(found, Loaded):
-            assert found.questions == whole.questions[: len(found.questions)], end
+            assert isinstance(outcome, str), end
+        elif isinstance(outcome, Dataset):
+            assert outcome.questions == whole.questions[: len(outcome.questions)], end
 
 
 @settings(max_examples=examples(25))
@@ -107,7 +107,7 @@ def test_damaged_bytes_are_an_error_or_leave_records(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.encode("latin-1"), "not UTF-8: byte 0xe9 at offset "),
         (lambda text: text.encode("utf-16"), "is UTF-16, and UTF-8 is needed"),
@@ -123,18 +123,18 @@ def test_damaged_bytes_are_an_error_or_leave_records(
     ],
 )
 def test_other_encodings_and_other_contents(
-    folder: Path, name: str, change: Callable[[str], bytes], said: str
+    folder: Path, name: str, change: Callable[[str], bytes], message: str
 ) -> None:
     text = official(name, **asking(name, "Where is the café?"))
-    assert isinstance(read(folder, name, text.encode()), Loaded)
-    assert isinstance(read(folder, name, b"\xef\xbb\xbf" + text.encode()), Loaded)
-    found = read(folder, name, change(text))
-    assert isinstance(found, str)
-    assert said in found
+    assert isinstance(read(folder, name, text.encode()), Dataset)
+    assert isinstance(read(folder, name, b"\xef\xbb\xbf" + text.encode()), Dataset)
+    outcome = read(folder, name, change(text))
+    assert isinstance(outcome, str)
+    assert message in outcome
 
 
 @pytest.mark.parametrize(
-    ("spelled", "said"),
+    ("spelled", "message"),
     [
         ("[" * 100_000 + "]" * 100_000, "within each other"),
         ("[" * 300 + "]" * 300, "within each other"),
@@ -152,23 +152,23 @@ def test_other_encodings_and_other_contents(
     ids=range(12),
 )
 def test_what_json_does_not_have_is_named_wherever_it_stands(
-    folder: Path, name: str, spelled: str, said: str
+    folder: Path, name: str, spelled: str, message: str
 ) -> None:
     if EXAMPLES[name]["file"].endswith(".tsv"):
         pytest.skip("the file is no JSON")
     fields: tuple[dict[str, Any], ...] = (asking(name, "PLACE"), {"unread": "PLACE"})
     for field in fields:
         text = official(name, **field).replace('"PLACE"', spelled)
-        found = read(folder, name, text.encode("utf-8"))
-        assert isinstance(found, str)
-        assert said in found
+        outcome = read(folder, name, text.encode("utf-8"))
+        assert isinstance(outcome, str)
+        assert message in outcome
 
 
 def test_ten_megabytes_in_one_line_are_read(folder: Path, name: str) -> None:
     long = "word " * 2_000_000
-    found = read(folder, name, official(name, 2, **asking(name, long)).encode())
-    assert isinstance(found, Loaded)
-    assert len(found.questions[-1].question) >= len(long)
+    outcome = read(folder, name, official(name, 2, **asking(name, long)).encode())
+    assert isinstance(outcome, Dataset)
+    assert len(outcome.questions[-1].question) >= len(long)
 
 
 def test_a_line_or_document_over_the_limit_is_named(
@@ -176,9 +176,11 @@ def test_a_line_or_document_over_the_limit_is_named(
 ) -> None:
     monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
     monkeypatch.setattr(module, "LARGEST_DOCUMENT", 2**20)
-    found = read(folder, name, official(name, 2, **asking(name, "word " * 2**18)).encode())
-    assert isinstance(found, str)
-    assert ("is larger than" if EXAMPLES[name]["file"].endswith(".json") else "is longer than 1 MiB") in found
+    outcome = read(folder, name, official(name, 2, **asking(name, "word " * 2**18)).encode())
+    assert isinstance(outcome, str)
+    assert (
+        "is larger than" if EXAMPLES[name]["file"].endswith(".json") else "is longer than 1 MiB"
+    ) in outcome
 
 
 @pytest.mark.parametrize("packing", [".gz", ".bz2"])
@@ -188,20 +190,20 @@ def test_a_bomb_is_not_unpacked(
 ) -> None:
     monkeypatch.setattr(module, "LONGEST_LINE", 2**16)
     whole = official(name).encode() + b"\n" * 2**20
-    found = read(folder, name, PACKINGS[packing](whole), packing)
-    assert isinstance(found, str)
-    assert "unpacks to more than" in found
+    outcome = read(folder, name, PACKINGS[packing](whole), packing)
+    assert isinstance(outcome, str)
+    assert "unpacks to more than" in outcome
 
 
 def test_places_that_hold_no_file(tmp_path: Path, name: str) -> None:
-    for path, said in ((tmp_path, "is a folder"), (tmp_path / "none.json", "no such file")):
+    for path, message in ((tmp_path, "is a folder"), (tmp_path / "none.json", "no such file")):
         with pytest.raises(DataError) as caught:
             datasets.load(name, path)
-        assert said in problem(caught.value, path)
+        assert message in problem(caught.value, path)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "the file holds no passage"),
         (b"id,title,text\n", "the file holds no passage"),
@@ -220,11 +222,11 @@ def test_places_that_hold_no_file(tmp_path: Path, name: str) -> None:
     ],
     ids=range(14),
 )
-def test_damaged_tables(tmp_path: Path, data: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_tables(tmp_path: Path, data: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
-    for name, made in (("x.csv", data), ("x.tsv", data.replace(b",", b"\t"))):
+    for name, content in (("x.csv", data), ("x.tsv", data.replace(b",", b"\t"))):
         path = tmp_path / name
-        path.write_bytes(made)
+        path.write_bytes(content)
         with pytest.raises(DataError) as caught:
             read_corpus(path)
-        assert said in problem(caught.value, path)
+        assert message in problem(caught.value, path)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora import datasets
-from ragc.corpora.datasets.base import Loaded
+from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
 from tests.examples import examples
@@ -69,7 +69,7 @@ def others(name: str, row: Any) -> list[Any]:
     return [good | {key: "first"}, row, good | {key: "last"}]
 
 
-def written(folder: Path, name: str, rows: list[Any]) -> Path:
+def write_rows(folder: Path, name: str, rows: list[Any]) -> Path:
     """The official file of the data set with `rows`."""
     path: Path = folder / EXAMPLES[name]["file"]
     if path.suffix in (".tsv", ".csv"):
@@ -89,13 +89,13 @@ def written(folder: Path, name: str, rows: list[Any]) -> Path:
     return path
 
 
-def read(name: str, path: Path) -> Loaded:
+def read(name: str, path: Path) -> Dataset:
     if name.startswith("corpus"):
-        return Loaded((), read_corpus(path))
-    return Loaded(read_questions(path), ()) if name == "questions" else datasets.load(name, path)
+        return Dataset((), read_corpus(path))
+    return Dataset(read_questions(path), ()) if name == "questions" else datasets.load(name, path)
 
 
-def outcome(name: str, path: Path) -> Loaded | tuple[str, ...]:
+def outcome(name: str, path: Path) -> Dataset | tuple[str, ...]:
     """What was read, which holds what records promise, or the problems, each a short line."""
     try:
         loaded = read(name, path)
@@ -123,7 +123,7 @@ def problems(error: DataError, path: Path) -> tuple[str, ...]:
     return error.problems
 
 
-def texts(loaded: Loaded) -> Iterator[str]:
+def texts(loaded: Dataset) -> Iterator[str]:
     for question in loaded.questions:
         yield from (question.id, question.question, *question.answers, question.query_time, question.split)
     for passage in loaded.passages:
@@ -151,26 +151,26 @@ def damaged(name: str, at: tuple[Any, ...], *values: Any) -> Any:
     return row
 
 
-def holds(name: str, folder: Path, row: Any) -> Loaded | tuple[str, ...]:
+def holds(name: str, folder: Path, row: Any) -> Dataset | tuple[str, ...]:
     """The outcome of a file with `row` in its middle: nothing is lost without a word."""
     rows = others(name, row)
-    found = outcome(name, written(folder, name, rows))
-    if isinstance(found, Loaded):
-        read = len(found.passages if name.startswith("corpus") else found.questions)
-        assert read + len(found.skipped) == len(rows)
-        assert len(found.skipped) <= 1
-        assert all(rule.startswith(("line 2: ", "item 2: ")) for rule in found.skipped)
+    result = outcome(name, write_rows(folder, name, rows))
+    if isinstance(result, Dataset):
+        read = len(result.passages if name.startswith("corpus") else result.questions)
+        assert read + len(result.skipped) == len(rows)
+        assert len(result.skipped) <= 1
+        assert all(rule.startswith(("line 2: ", "item 2: ")) for rule in result.skipped)
     else:
         table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
         there = ("line 3: ",) if table else ("line 2: ", "item 2: ")
-        assert all(problem.startswith(there) for problem in found)
-    return found
+        assert all(problem.startswith(there) for problem in result)
+    return result
 
 
 def test_the_example_itself_is_read(name: str, folder: Path) -> None:
-    found = holds(name, folder, EXAMPLES[name]["row"])
-    assert isinstance(found, Loaded)
-    assert not found.skipped
+    result = holds(name, folder, EXAMPLES[name]["row"])
+    assert isinstance(result, Dataset)
+    assert not result.skipped
 
 
 def test_there_is_an_example_of_every_data_set() -> None:
@@ -181,11 +181,11 @@ def test_every_value_is_replaced_by_everything_else(name: str, folder: Path) -> 
     table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
     for at in places(EXAMPLES[name]["row"]):
         for wrong in WRONG:
-            found = holds(name, folder, damaged(name, at, wrong))
-            if isinstance(found, Loaded) and not table:
-                said = " ".join(texts(found))
-                assert not any(word in said for word in ("None", "True", "False", "mark", "{", "['")), at
-                assert "7700.77" not in said or name in NUMBERS_ARE_TEXT, at
+            result = holds(name, folder, damaged(name, at, wrong))
+            if isinstance(result, Dataset) and not table:
+                text = " ".join(texts(result))
+                assert not any(word in text for word in ("None", "True", "False", "mark", "{", "['")), at
+                assert "7700.77" not in text or name in NUMBERS_ARE_TEXT, at
 
 
 def test_every_value_is_left_out(name: str, folder: Path) -> None:
@@ -199,27 +199,27 @@ def test_every_value_is_left_out(name: str, folder: Path) -> None:
 def test_any_value_anywhere(name: str, folder: Path, data: st.DataObject) -> None:
     at = data.draw(st.sampled_from(list(places(EXAMPLES[name]["row"]))))
     wrong = data.draw(JSON | st.text().map(json.dumps) | JSON.map(json.dumps))
-    found = outcome(name, written(folder, name, others(name, damaged(name, at, wrong))))
-    if isinstance(found, tuple):
-        assert len(found) < 25
+    result = outcome(name, write_rows(folder, name, others(name, damaged(name, at, wrong))))
+    if isinstance(result, tuple):
+        assert len(result) < 25
 
 
 def test_a_row_that_stands_twice_is_named(name: str, folder: Path) -> None:
     row = EXAMPLES[name]["row"]
-    found = outcome(name, written(folder, name, [row, row]))
-    assert isinstance(found, tuple)
-    assert len(found) == 1
-    assert " was used " in found[0]
+    result = outcome(name, write_rows(folder, name, [row, row]))
+    assert isinstance(result, tuple)
+    assert len(result) == 1
+    assert " was used " in result[0]
 
 
 @pytest.mark.parametrize("wrong", [0, None, [], {}, "", "x", [0] * 3, {"a": {}}])
 def test_a_row_that_is_no_object_is_named(folder: Path, wrong: Any) -> None:
     for name, example in EXAMPLES.items():
         if not example["file"].endswith(("csv", "tsv")):
-            found = outcome(name, written(folder, name, others(name, wrong)))
-            said = found.skipped if isinstance(found, Loaded) else found
-            assert said, name
-            assert all(problem.startswith(("line 2: ", "item 2: ")) for problem in said)
+            result = outcome(name, write_rows(folder, name, others(name, wrong)))
+            complaints = result.skipped if isinstance(result, Dataset) else result
+            assert complaints, name
+            assert all(problem.startswith(("line 2: ", "item 2: ")) for problem in complaints)
 
 
 @pytest.mark.parametrize("wrong", [[0] * 20_000, [""] * 20_000, [{}] * 20_000, "x" * 100_000])
@@ -228,15 +228,15 @@ def test_a_large_wrong_value_gives_few_and_short_problems(folder: Path, wrong: A
         for field in example["row"]:
             if example["file"].endswith(("csv", "tsv")):
                 continue
-            found = outcome(name, written(folder, name, [damaged(name, (field,), wrong)]))
-            assert isinstance(found, Loaded) or len(found) < 50
+            result = outcome(name, write_rows(folder, name, [damaged(name, (field,), wrong)]))
+            assert isinstance(result, Dataset) or len(result) < 50
 
 
 def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:
     row = {f"questio{n}": n for n in range(100_000)}
-    found = outcome("hotpotqa", written(folder, "hotpotqa", [row]))
-    assert isinstance(found, tuple)
-    assert any(problem.startswith("item 1: `question` is missing") for problem in found)
+    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
+    assert isinstance(result, tuple)
+    assert any(problem.startswith("item 1: `question` is missing") for problem in result)
 
 
 def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folder: Path) -> None:
@@ -245,7 +245,7 @@ def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folde
         "supporting_facts": [["Ada", n] for n in range(many)],
         "context": [["Ada", [f"{n}"]] for n in range(many)],
     }
-    found = outcome("hotpotqa", written(folder, "hotpotqa", [row]))
-    assert isinstance(found, Loaded)
-    assert found.questions[0].gold_ids == found.questions[0].context_ids
-    assert len(found.passages) == many
+    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
+    assert isinstance(result, Dataset)
+    assert result.questions[0].gold_ids == result.questions[0].context_ids
+    assert len(result.passages) == many

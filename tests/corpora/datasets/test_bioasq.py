@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.bioasq import CARD, read
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "golden.json"
     path.write_text(json.dumps({"questions": rows}), encoding="utf-8")
     return load(CARD, read, path)
@@ -32,13 +32,13 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_a_question_its_snippets_and_the_pmid_in_their_title(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD)
-    (question,), (passage,) = found.questions, found.passages
+    dataset = load_rows(tmp_path, GOOD)
+    (question,), (passage,) = dataset.questions, dataset.passages
     assert (question.id, question.question, question.answers) == ("5e30", "Does it help?", ("yes",))
     assert (passage.title, passage.text) == ("PMID 25941654", "Anti-CD3 preserves C-peptide.")
     assert question.gold_ids == question.context_ids == (passage.id,)
@@ -61,7 +61,7 @@ def test_a_question_its_snippets_and_the_pmid_in_their_title(tmp_path: Path) -> 
 def test_exact_answers_come_as_text_list_or_list_of_lists(
     tmp_path: Path, kind: str, exact: Any, answers: tuple[str, ...]
 ) -> None:
-    (question,) = loaded(tmp_path, GOOD | {"type": kind, "exact_answer": exact}).questions
+    (question,) = load_rows(tmp_path, GOOD | {"type": kind, "exact_answer": exact}).questions
     assert question.answers == answers
     assert question.extra["exact_answer"] == exact
 
@@ -69,22 +69,22 @@ def test_exact_answers_come_as_text_list_or_list_of_lists(
 def test_a_summary_has_its_ideal_answers(tmp_path: Path) -> None:
     row = {name: value for name, value in GOOD.items() if name != "exact_answer"}
     both = row | {"type": "summary", "ideal_answer": ["One.", "Two."]}
-    (question,) = loaded(tmp_path, both).questions
+    (question,) = load_rows(tmp_path, both).questions
     assert question.answers == ("One.", "Two.")
     assert "exact_answer" not in question.extra
-    (question,) = loaded(tmp_path, both | {"ideal_answer": "One."}).questions
+    (question,) = load_rows(tmp_path, both | {"ideal_answer": "One."}).questions
     assert question.answers == ("One.",)
 
 
 def test_a_blank_answer_leaves_the_question_out_and_is_counted(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD, GOOD | {"id": "2", "type": "list", "exact_answer": [[" "]]})
-    assert len(found.questions) == 1
-    assert found.skipped == ("item 2: a list question whose `exact_answer` is blank",)
+    dataset = load_rows(tmp_path, GOOD, GOOD | {"id": "2", "type": "list", "exact_answer": [[" "]]})
+    assert len(dataset.questions) == 1
+    assert dataset.skipped == ("item 2: a list question whose `exact_answer` is blank",)
 
 
 def test_a_question_may_have_no_snippets(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD | {"snippets": []})
-    assert (found.questions[0].context_ids, found.passages) == ((), ())
+    dataset = load_rows(tmp_path, GOOD | {"snippets": []})
+    assert (dataset.questions[0].context_ids, dataset.passages) == ((), ())
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
@@ -126,24 +126,24 @@ def test_the_real_golden_files() -> None:
     by_year = dict.fromkeys(CARD.splits, 0)
     ids: set[str] = set()
     for path in sorted(DATA.glob("*_golden.json.gz")):
-        found = load(CARD, read, path)
-        assert not found.skipped
-        by_year[path.name.partition("B")[0] + "B test"] += len(found.questions)
-        ids |= {question.id for question in found.questions}
+        dataset = load(CARD, read, path)
+        assert not dataset.skipped
+        by_year[path.name.partition("B")[0] + "B test"] += len(dataset.questions)
+        ids |= {question.id for question in dataset.questions}
     assert by_year == CARD.splits
     assert len(ids) == 2310
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_a_real_golden_file() -> None:
-    found = load(CARD, read, DATA / "8B2_golden.json.gz")
-    assert (len(found.questions), len({p.id for p in found.passages})) == (100, 841)
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
+    dataset = load(CARD, read, DATA / "8B2_golden.json.gz")
+    assert (len(dataset.questions), len({p.id for p in dataset.passages})) == (100, 841)
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
     assert (first.id, first.answers) == ("5e30f638fbd6abf43b000045", ("yes",))
     assert first.question == "Does teplizumab hold promise for diabetes prevention?"
     assert len(first.context_ids) == 20
-    assert first.context_ids[0] == found.passages[0].id
-    assert found.passages[0].title == "PMID 25941654"
+    assert first.context_ids[0] == dataset.passages[0].id
+    assert dataset.passages[0].title == "PMID 25941654"
     assert (tenth.id, tenth.extra["type"], tenth.answers) == ("5e5b93a2752ebcdc7a000003", "yesno", ("yes",))
     assert (last.id, last.extra["type"]) == ("5cebeb82a49efeb44c000009", "factoid")
     assert last.answers == ("Mutations in genes that are associated with cohesin",)

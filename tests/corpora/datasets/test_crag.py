@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.datasets import crag
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.crag import CARD, read
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -39,7 +39,7 @@ def plain_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "crag_task_1_and_2_dev_v4.jsonl.bz2"
     path.write_bytes(bz2.compress("\n".join(json.dumps(row) for row in rows).encode()))
     return load(CARD, read, path)
@@ -47,13 +47,13 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_a_question_its_time_and_its_pages(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD)
-    (question,), (passage,) = found.questions, found.passages
+    dataset = load_rows(tmp_path, GOOD)
+    (question,), (passage,) = dataset.questions, dataset.passages
     assert (question.id, question.question) == ("55b2", "who is the best performer?")
     assert question.answers == ("salesforce", "crm")
     assert (question.query_time, question.split) == ("03/05/2024, 23:18:31 PT", "dev")
@@ -67,7 +67,7 @@ def test_a_question_its_time_and_its_pages(tmp_path: Path) -> None:
 
 def test_a_page_without_text_is_its_snippet_and_one_without_that_is_left_out(tmp_path: Path) -> None:
     pages = [PAGE | {"page_result": ""}, PAGE | {"page_result": "<html><p></p></html>", "page_snippet": " "}]
-    (passage,) = loaded(tmp_path, GOOD | {"search_results": pages}).passages
+    (passage,) = load_rows(tmp_path, GOOD | {"search_results": pages}).passages
     assert passage.text == "The Dow's index"
 
 
@@ -92,15 +92,15 @@ def test_a_page_without_text_is_its_snippet_and_one_without_that_is_left_out(tmp
 def test_answers_and_alternatives(
     tmp_path: Path, answer: Any, more: dict[str, Any], answers: tuple[str, ...]
 ) -> None:
-    (question,) = loaded(tmp_path, GOOD | {"answer": answer, "alt_ans": []} | more).questions
+    (question,) = load_rows(tmp_path, GOOD | {"answer": answer, "alt_ans": []} | more).questions
     assert question.answers == answers
 
 
 @pytest.mark.parametrize("answer", ["nan", "NaN", None, " "])
 def test_a_question_without_an_answer_is_left_out_and_counted(tmp_path: Path, answer: Any) -> None:
-    found = loaded(tmp_path, GOOD, GOOD | {"interaction_id": "2", "answer": answer, "alt_ans": ["nan"]})
-    assert [q.id for q in found.questions] == ["55b2"]
-    assert found.skipped == ("line 2: its answer is null or `nan`, and there is no alternative",)
+    dataset = load_rows(tmp_path, GOOD, GOOD | {"interaction_id": "2", "answer": answer, "alt_ans": ["nan"]})
+    assert [q.id for q in dataset.questions] == ["55b2"]
+    assert dataset.skipped == ("line 2: its answer is null or `nan`, and there is no alternative",)
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_a_truncated_file_is_said_to_be_one(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_the_ten_real_questions() -> None:
-    found = load(CARD, read, DATA / "dev_data.jsonl.bz2")
-    first, last = found.questions[0], found.questions[-1]
-    assert (len(found.questions), len(found.passages)) == (9, 34)
-    assert found.skipped == ("line 8: its answer is null or `nan`, and there is no alternative",)
-    assert {q.split for q in found.questions} == {"test"}
+    dataset = load(CARD, read, DATA / "dev_data.jsonl.bz2")
+    first, last = dataset.questions[0], dataset.questions[-1]
+    assert (len(dataset.questions), len(dataset.passages)) == (9, 34)
+    assert dataset.skipped == ("line 8: its answer is null or `nan`, and there is no alternative",)
+    assert {q.split for q in dataset.questions} == {"test"}
     assert (first.id, first.answers) == ("3dbed55e-66a3-4dcd-907d-096f49387e41", ("yes",))
     assert first.query_time == "02/28/2024, 10:04:54 PT"
     assert (last.id, last.answers) == ("1d2e8c37-296a-4309-83a2-e84d66dd4bb0", ("universal pictures",))
@@ -151,9 +151,9 @@ def test_a_real_page_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(crag, "page_text", EXTRACTED)
     with bz2.open(DATA / "dev_data.jsonl.bz2", "rt", encoding="utf-8") as lines:
         row = json.loads(next(lines))
-    found = loaded(tmp_path, row)
-    wikipedia = next(p for p in found.passages if p.title == "Microsoft Office 2019 - Wikipedia")
+    dataset = load_rows(tmp_path, row)
+    wikipedia = next(p for p in dataset.passages if p.title == "Microsoft Office 2019 - Wikipedia")
     assert wikipedia.text.startswith("# Microsoft Office 2019")
-    assert not any("<script" in p.text or "<div" in p.text for p in found.passages)
-    assert found.questions[0].context_ids == tuple(p.id for p in found.passages)
-    assert len(found.passages) == 4  # one page was found twice
+    assert not any("<script" in p.text or "<div" in p.text for p in dataset.passages)
+    assert dataset.questions[0].context_ids == tuple(p.id for p in dataset.passages)
+    assert len(dataset.passages) == 4  # one page was found twice

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.eli5 import CARD, read
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "eli5_eval_bm25_top100.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     return load(CARD, read, path)
@@ -29,22 +29,22 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_the_answer_its_claims_and_the_documents(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD)
-    (question,), (passage,) = found.questions, found.passages
+    dataset = load_rows(tmp_path, GOOD)
+    (question,), (passage,) = dataset.questions, dataset.passages
     assert (question.question, question.answers) == (GOOD["question"], ("Water flows downhill.",))
     assert question.extra == {"claims": GOOD["claims"], "question_ctx": "[removed]"}
     assert (passage.title, passage.text, question.context_ids) == ("River", "Rivers flow.", (passage.id,))
 
 
 def test_an_id_is_made_of_the_question_where_there_is_none(tmp_path: Path) -> None:
-    first, second = loaded(tmp_path, GOOD, GOOD | {"question": "Why is it blue?"}).questions
-    (again,) = loaded(tmp_path, GOOD | {"answer": "It rains.", "claims": []}).questions
-    (named,) = loaded(tmp_path, GOOD | {"id": "1oy5tc"}).questions
+    first, second = load_rows(tmp_path, GOOD, GOOD | {"question": "Why is it blue?"}).questions
+    (again,) = load_rows(tmp_path, GOOD | {"answer": "It rains.", "claims": []}).questions
+    (named,) = load_rows(tmp_path, GOOD | {"id": "1oy5tc"}).questions
     assert first.id != second.id
     assert again.id == first.id
     assert named.id == "1oy5tc"
@@ -74,9 +74,9 @@ def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_the_thousand_real_questions() -> None:
-    found = load(CARD, read, DATA / "thinkcite_eli5_1000.json.gz")
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert (len(found.questions), found.passages) == (CARD.splits["ALCE"], ())
+    dataset = load(CARD, read, DATA / "thinkcite_eli5_1000.json.gz")
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert (len(dataset.questions), dataset.passages) == (CARD.splits["ALCE"], ())
     assert first.question.startswith("How are firms like snapchat, uber etc valued so highly")
     assert first.answers[0].startswith("Yes. Did you watch The Social Network?")
     assert [q.id for q in (first, tenth, last)] == [
@@ -86,4 +86,4 @@ def test_the_thousand_real_questions() -> None:
     ]
     assert tenth.question.startswith("Why some people believe they look attrac")
     assert last.question.startswith("How is hiring famous people for commerci")
-    assert all(len(q.extra["claims"]) == 3 for q in found.questions if isinstance(q.extra["claims"], list))
+    assert all(len(q.extra["claims"]) == 3 for q in dataset.questions if isinstance(q.extra["claims"], list))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.hotpotqa import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
@@ -45,7 +45,7 @@ def problems(path: Path) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def titles(loaded: Loaded, ids: tuple[str, ...]) -> list[str]:
+def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
     named = {passage.id: passage.title for passage in loaded.passages}
     return [named[i] for i in ids]
 
@@ -126,8 +126,10 @@ def test_the_card_names_known_metrics() -> None:
 def test_the_real_distractor_questions_are_read() -> None:
     loaded = load(CARD, read, DATA / "tirbench_hotpotqa_dev500.jsonl.gz")
     assert (len(loaded.questions), len(loaded.passages), loaded.skipped) == (500, 4947, ())
-    told = [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
-    assert told == [
+    samples = [
+        (q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))
+    ]
+    assert samples == [
         ("5a8c7595554299585d9e36b6", ("Chief of Protocol",), ["Kiss and Tell (1945 film)", "Shirley Temple"]),
         (
             "5ab51dae5542991779162d82",
@@ -146,9 +148,11 @@ def test_the_real_distractor_questions_are_read() -> None:
 def test_the_real_fullwiki_questions_are_read() -> None:
     loaded = load(CARD, read, DATA / "amor_hotpotqa_dev500.json.gz")
     assert (len(loaded.questions), len(loaded.passages), loaded.skipped) == (500, 4920, ())
-    told = [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
+    samples = [
+        (q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))
+    ]
     film = "LaLee's Kin: The Legacy of Cotton"
-    assert told == [
+    assert samples == [
         ("5a7166395542994082a3e814", ("Kansas Song",), []),
         ("5a8574945542997b5ce3fffb", (film,), [film, "Gimme Shelter (1970 film)"]),
         ("5ae81b895542997ec272770c", ("1876",), []),

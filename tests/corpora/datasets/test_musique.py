@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.musique import CARD, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
@@ -46,7 +46,7 @@ def problems(path: Path) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def titles(loaded: Loaded, ids: tuple[str, ...]) -> list[str]:
+def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
     named = {passage.id: passage.title for passage in loaded.passages}
     return [named[i] for i in ids]
 
@@ -119,8 +119,10 @@ def test_the_card_names_known_metrics() -> None:
 def test_the_real_dev_questions_are_read() -> None:
     loaded = load(CARD, read, DATA / "migres_musique_dev200.jsonl.gz")
     assert (len(loaded.questions), len(loaded.passages), loaded.skipped) == (200, 3141, ())
-    told = [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
-    assert told == [
+    samples = [
+        (q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))
+    ]
+    assert samples == [
         (
             "2hop__574419_270105",
             ("Stanley",),
@@ -142,9 +144,9 @@ def test_the_real_dev_questions_are_read() -> None:
 def test_the_real_train_questions_are_read() -> None:
     loaded = load(CARD, read, DATA / "hipporag_musique_train100.json.gz")
     assert (len(loaded.questions), len(loaded.passages), loaded.skipped) == (100, 1890, ())
-    told = [(q.id, q.answers) for q in (loaded.questions[n] for n in (0, 9, -1))]
+    samples = [(q.id, q.answers) for q in (loaded.questions[n] for n in (0, 9, -1))]
     treaty = "Treaty on the Functioning of the European Union"
-    assert told == [
+    assert samples == [
         ("2hop__150763_14904", ("G. Stanley Hall", "Stanley Hall")),
         ("2hop__479193_63835", (f"the {treaty}", treaty, "TFEU", treaty.replace("Func", "func"))),
         ("2hop__131644_88123", ("Dec. 10, 1817",)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.openbookqa import CARD, read
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -24,7 +24,7 @@ def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str,
 GOOD = official("7-980", "The sun is responsible for", {"A": "puppies", "B": "plants"}, "B")
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "test.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     return load(CARD, read, path)
@@ -32,8 +32,8 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def test_the_main_and_the_complete_files(tmp_path: Path) -> None:
     fact = {"fact1": "the sun is the source of energy", "humanScore": "1.00"}
-    (plain,) = loaded(tmp_path, GOOD).questions
-    (whole,) = loaded(tmp_path, GOOD | fact).questions
+    (plain,) = load_rows(tmp_path, GOOD).questions
+    (whole,) = load_rows(tmp_path, GOOD | fact).questions
     assert plain.id == whole.id == "7-980"
     assert plain.question == whole.question == "The sun is responsible for\nA. puppies\nB. plants"
     assert plain.answers == whole.answers == ("B",)
@@ -44,7 +44,7 @@ def test_the_main_and_the_complete_files(tmp_path: Path) -> None:
 def test_the_lists_of_hugging_face(tmp_path: Path) -> None:
     choices = {"text": ["puppies", "plants"], "label": ["A", "B"]}
     row = {"id": "7-980", "question_stem": GOOD["question"]["stem"], "choices": choices, "answerKey": "B"}
-    assert loaded(tmp_path, row).questions == loaded(tmp_path, GOOD).questions
+    assert load_rows(tmp_path, row).questions == load_rows(tmp_path, GOOD).questions
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
@@ -67,9 +67,11 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
 def test_the_real_test_questions_in_the_official_form(tmp_path: Path) -> None:
     lines = (DATA / "questions_test.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    found = loaded(tmp_path, *(official(r["id"], r["question"], r["choices"], r["answer"]) for r in rows))
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert len(found.questions) == CARD.splits["test"]
+    dataset = load_rows(
+        tmp_path, *(official(r["id"], r["question"], r["choices"], r["answer"]) for r in rows)
+    )
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert len(dataset.questions) == CARD.splits["test"]
     assert first.question.endswith("\nB. quit eating lunch out\nC. buy less with monopoly money\n"
                                    "D. have lunch with friends")  # fmt: skip
     assert [(q.id, q.answers) for q in (first, tenth, last)] == [

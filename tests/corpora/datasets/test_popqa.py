@@ -64,8 +64,8 @@ def test_a_table_and_json_lines_say_the_same(tmp_path: Path) -> None:
     (question,) = loaded.questions
     assert (question.id, question.question) == ("4222362", "What is George Rankin's occupation?")
     assert question.answers == ("politician", 'a "pol"')
-    kept = set(ROW) - {"id", "question", "possible_answers"}
-    assert question.extra == {name: ROW[name] for name in kept}
+    extra_fields = set(ROW) - {"id", "question", "possible_answers"}
+    assert question.extra == {name: ROW[name] for name in extra_fields}
     assert (loaded.passages, question.context_ids) == ((), ())
     assert load(CARD, read, lines(tmp_path, ROW)) == loaded
     spelled = ROW | {"possible_answers": json.loads(ROW["possible_answers"])}

@@ -64,8 +64,8 @@ def test_first_tenth_and_last_question() -> None:
 
 
 def test_no_question_is_asked_twice() -> None:
-    asked = Counter(pydocs.normalise(q.question) for q in QUESTIONS)
-    assert [text for text, times in asked.items() if times > 1] == []
+    counts = Counter(pydocs.normalise(q.question) for q in QUESTIONS)
+    assert [text for text, times in counts.items() if times > 1] == []
 
 
 def test_splits_share_no_pair_of_evidence_and_answer() -> None:

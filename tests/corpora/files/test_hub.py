@@ -29,12 +29,12 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library, with its caches in a folder of the test."""
-    found = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    datasets = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
     from huggingface_hub import constants
 
-    monkeypatch.setattr(found.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return found
+    return datasets
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def row(n: int, **more: Any) -> dict[str, Any]:
 FIELDS = {"id": "qid", "question": "query", "answers": "gold.text"}
 
 
-def made(n: int, split: str) -> Question:
+def make_question(n: int, split: str) -> Question:
     return Question(str(n), f"Who {n}?", ("Ada", "Byron"), split, extra={"gold": {"start": [1, 2]}})
 
 
@@ -69,12 +69,12 @@ def problem(address: str, base: Path = Path()) -> str:
 
 def test_a_folder_of_parquet_files_gives_its_splits_by_our_names(library: Any, tmp_path: Path) -> None:
     folder(library, tmp_path / "set", train=[row(1), row(2)], validation=[row(3)])
-    found = questions("hf:./set", tmp_path)
-    assert found == (made(1, "train"), made(2, "train"), made(3, "dev"))
-    assert questions("hf:./set?split=validation", tmp_path) == (made(3, "dev"),)
-    assert questions(f"hf:{tmp_path / 'set'}?split=train[1:]") == (made(2, "train"),)
-    assert questions("hf:./set?split=train&streaming=true", tmp_path) == found[:2]
-    splits = {name: [q for q in found if q.split == name] for name in ("train", "dev")}
+    all_questions = questions("hf:./set", tmp_path)
+    assert all_questions == (make_question(1, "train"), make_question(2, "train"), make_question(3, "dev"))
+    assert questions("hf:./set?split=validation", tmp_path) == (make_question(3, "dev"),)
+    assert questions(f"hf:{tmp_path / 'set'}?split=train[1:]") == (make_question(2, "train"),)
+    assert questions("hf:./set?split=train&streaming=true", tmp_path) == all_questions[:2]
+    splits = {name: [q for q in all_questions if q.split == name] for name in ("train", "dev")}
     check_disjoint(splits)
 
 
@@ -84,9 +84,9 @@ def test_a_folder_written_by_save_to_disk_is_read(library: Any, tmp_path: Path) 
         tmp_path / "all"
     )
     one.save_to_disk(tmp_path / "one")
-    assert questions("hf:./all", tmp_path) == (made(1, "test"), made(2, "dev"))
-    assert questions("hf:./all?split=test", tmp_path) == (made(1, "test"),)
-    assert questions("hf:./one", tmp_path) == (made(1, ""),)
+    assert questions("hf:./all", tmp_path) == (make_question(1, "test"), make_question(2, "dev"))
+    assert questions("hf:./all?split=test", tmp_path) == (make_question(1, "test"),)
+    assert questions("hf:./one", tmp_path) == (make_question(1, ""),)
     assert "No split is named 'tests'. Did you mean 'test'?" in problem("hf:./all?split=tests", tmp_path)
     assert "no configurations" in problem("hf:./all?config=x", tmp_path)
 
@@ -99,10 +99,10 @@ def test_configurations_are_chosen_by_name_and_a_corpus_is_one(library: Any, tmp
     (path / "c/passages.jsonl").write_text(json.dumps({"doc": 5, "body": "text"}), "utf-8")
     configs = "".join(f"- config_name: {name}\n  data_dir: {name}\n" for name in ("q", "c"))
     (path / "README.md").write_text(f"---\nconfigs:\n{configs}---\n", "utf-8")
-    assert questions("hf:./set?config=q", tmp_path) == (made(1, "test"),)
+    assert questions("hf:./set?config=q", tmp_path) == (make_question(1, "test"),)
     rows = HubRows("hf:./set?config=c", tmp_path)
-    found, _ = passages_of(rows, "c", fields={"id": "doc", "text": "body"})
-    assert found == (Passage("5", "", "text"),)
+    passages, _ = passages_of(rows, "c", fields={"id": "doc", "text": "body"})
+    assert passages == (Passage("5", "", "text"),)
     assert "Config name is missing" in problem("hf:./set", tmp_path)
     assert "'qq' not found" in problem("hf:./set?config=qq", tmp_path)
 
@@ -114,7 +114,7 @@ def test_labels_get_their_names_and_a_split_column_stays(library: Any, tmp_path:
     )
     rows = [{"qid": 1, "level": 1, "split": "mine"}, {"qid": 2, "level": None, "split": None}]
     library.Dataset.from_list(rows, features=features).save_to_disk(tmp_path / "set")
-    assert [found.values for found in HubRows("hf:./set", tmp_path)] == [
+    assert [record.values for record in HubRows("hf:./set", tmp_path)] == [
         {"qid": 1, "level": "hard", "split": "mine"},
         {"qid": 2, "level": None, "split": None},
     ]
@@ -152,20 +152,20 @@ def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("address", "found"),
+    ("address", "expected"),
     [
         ("hf:squad", HubData("squad")),
         ("hf:org/name?config=a b&split=train[:10]", HubData("org/name", "a b", "train[:10]")),
         ("hf:org/name?revision=v1&streaming=true", HubData("org/name", revision="v1", streaming=True)),
     ],
 )
-def test_an_address_says_what_to_read(address: str, found: HubData) -> None:
+def test_an_address_says_what_to_read(address: str, expected: HubData) -> None:
     assert hub.is_address(address)
-    assert parse(address) == found
+    assert parse(address) == expected
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("org/name", "names no data set"),
         ("hf:", "names no data set"),
@@ -176,10 +176,10 @@ def test_an_address_says_what_to_read(address: str, found: HubData) -> None:
         ("hf:./folder?revision=v1", "A folder has no revisions"),
     ],
 )
-def test_addresses_that_cannot_be_are_refused(address: str, said: str) -> None:
+def test_addresses_that_cannot_be_are_refused(address: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(address)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert isinstance(caught.value, UnknownName) == ("splt" in address)
 
 
@@ -193,10 +193,10 @@ class _Hub(BaseHTTPRequestHandler):
     """Answers what the test says, for every address, and keeps what was asked."""
 
     status, code, body = 200, "", b"{}"
-    asked: ClassVar[list[str]]
+    paths: ClassVar[list[str]]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.paths.append(self.path)
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(self.body)))
         if self.code:
@@ -214,7 +214,7 @@ class _Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Hub]]:
     class Hub(_Hub):
-        asked: ClassVar[list[str]] = []
+        paths: ClassVar[list[str]] = []
 
     serving = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=serving.serve_forever, daemon=True).start()
@@ -232,7 +232,7 @@ def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "said"),
+    ("status", "code", "message"),
     [
         (401, "GatedRepo", "its owner gives access on request"),
         (404, "RepoNotFound", "the Hub has no data set of this name"),
@@ -242,11 +242,11 @@ def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> No
     ],
 )
 def test_what_the_hub_refuses_is_said_in_one_sentence(
-    server: type[_Hub], status: int, code: str, said: str
+    server: type[_Hub], status: int, code: str, message: str
 ) -> None:
     server.status, server.code = status, code
-    assert said in problem(f"{ADDRESS}?revision=v1")
-    assert [path for path in server.asked if "org/name" in path] == ["/api/datasets/org/name/revision/v1"]
+    assert message in problem(f"{ADDRESS}?revision=v1")
+    assert [path for path in server.paths if "org/name" in path] == ["/api/datasets/org/name/revision/v1"]
 
 
 def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
@@ -256,9 +256,9 @@ def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
     old = folder(library, tmp_path / "name", train=[row(1)])
     builder = library.load_dataset_builder(str(old))
     builder.download_and_prepare()
-    kept = tmp_path / "cache" / "org___name" / "default" / "0.0.0" / "older"
-    kept.parent.mkdir(parents=True)
-    Path(builder.cache_dir).rename(kept)
+    older_cache = tmp_path / "cache" / "org___name" / "default" / "0.0.0" / "older"
+    older_cache.parent.mkdir(parents=True)
+    Path(builder.cache_dir).rename(older_cache)
     server.body = json.dumps({"id": "org/name", "sha": COMMIT}).encode()
     rows = HubRows(ADDRESS)
 
@@ -269,7 +269,7 @@ def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
     with pytest.raises(DataError, match=r"hf:org/name: the Hugging Face Hub cannot be reached"):
         list(rows)
     assert rows.revision == COMMIT
-    assert "/api/datasets/org/name" in server.asked
+    assert "/api/datasets/org/name" in server.paths
 
 
 def test_without_a_network_one_sentence_says_so(

@@ -19,7 +19,7 @@ from ragc.core.digest import canonical
 from ragc.corpora.files.mapping import MOST_PROBLEMS, passages_of, questions_of, read_corpus, read_questions
 from ragc.corpora.files.row import Row
 from ragc.corpora.files.splits import check_disjoint, draw
-from ragc.corpora.files.values import NOWHERE, as_json, as_text, at, without
+from ragc.corpora.files.values import NOWHERE, as_json, as_text, drop_path, value_at
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
 
@@ -34,8 +34,8 @@ def rows_of(*values: dict[str, Any]) -> list[Row]:
 
 
 def questions(*values: dict[str, Any], **more: Any) -> tuple[Question, ...]:
-    told: dict[str, Any] = {"fields": FLAT} | more
-    return questions_of(rows_of(*values), "rows", **told)[0]
+    options: dict[str, Any] = {"fields": FLAT} | more
+    return questions_of(rows_of(*values), "rows", **options)[0]
 
 
 def problems(*values: dict[str, Any], **more: Any) -> tuple[str, ...]:
@@ -80,14 +80,14 @@ def test_cells_of_tables_become_lists(tmp_path: Path, name: str, between: str) -
         )
     data = text.read_bytes()
     path = write(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
-    found, skipped = read_questions(path, fields=FLAT | {"split_answers": "|"})
-    assert [(q.id, q.answers, q.context_ids) for q in found] == [
+    questions, skipped = read_questions(path, fields=FLAT | {"split_answers": "|"})
+    assert [(q.id, q.answers, q.context_ids) for q in questions] == [
         ("1", ("Ada", "5"), ()),
         ("2", ("Ada", "O'Neil"), ("a", "b")),
         ("3", ("Ada", "Byron"), ("a",)),
         ("4", ("[sic] Ada]",), ("a",)),
     ]
-    assert found[0].extra == {"year": "2019"}
+    assert questions[0].extra == {"year": "2019"}
     assert skipped == ("line 6: no answer says anything: each is null, NaN or blank",)
 
 
@@ -155,8 +155,8 @@ def test_values_become_text_by_rule(value: object, text: str | None) -> None:
 @pytest.mark.parametrize("nothing", [None, math.nan, "", " ", "nan", "NaN", [], [None, " ", "nan"]])
 def test_a_question_whose_answers_say_nothing_is_left_out_and_counted(nothing: object) -> None:
     good = {"qid": 1, "query": "Who?", "gold": ["Nan", None, "Ada"]}
-    found, skipped = questions_of(rows_of(good, good | {"gold": nothing}), "rows", fields=FLAT)
-    assert [q.answers for q in found] == [("Nan", "Ada")]
+    remaining, skipped = questions_of(rows_of(good, good | {"gold": nothing}), "rows", fields=FLAT)
+    assert [q.answers for q in remaining] == [("Nan", "Ada")]
     assert skipped == ("line 2: no answer says anything: each is null, NaN or blank",)
     with pytest.raises(DataError, match="no question is left: 1 rows were left out by rule, the first at"):
         questions(good | {"gold": nothing})
@@ -188,25 +188,29 @@ def test_errors_name_the_row_the_path_what_is_there_and_the_nearest() -> None:
 def test_a_field_that_the_map_leaves_out_is_read_from_its_own_name() -> None:
     row = {"id": "a", "query": "Who?", "answers": "Ada", "split": "dev"}
     assert questions(row, fields={"question": "query"}) == (Question("a", "Who?", ("Ada",), "dev"),)
-    (found,) = problems({"query": "Who?", "answers": ["Ada"]}, fields={"question": "query"})
-    assert found.startswith("line 1: `id` is missing, and the map does not say where it is: the row holds")
+    (problem,) = problems({"query": "Who?", "answers": ["Ada"]}, fields={"question": "query"})
+    assert problem.startswith("line 1: `id` is missing, and the map does not say where it is: the row holds")
 
 
 def test_a_named_path_must_occur_in_some_row_and_may_lack_in_others() -> None:
     row = {"qid": 1, "query": "Who?", "gold": "Ada"}
     fields = FLAT | {"gold_ids": "paegs"}
-    said = "`gold_ids` is read from `paegs`, which no row has: the row holds 'qid', 'query', 'gold', 'pages'."
-    assert problems(row | {"pages": ["a"]}, fields=fields) == (said + " Did you mean 'pages'?",)
+    complaint = (
+        "`gold_ids` is read from `paegs`, which no row has: the row holds 'qid', 'query', 'gold', 'pages'."
+    )
+    assert problems(row | {"pages": ["a"]}, fields=fields) == (complaint + " Did you mean 'pages'?",)
     both = questions(row, row | {"qid": 2, "pages": "a"}, fields=FLAT | {"gold_ids": "pages"})
     assert [q.gold_ids for q in both] == [(), ("a",)]
 
 
 def test_paths_step_by_keys_numbers_and_stars_and_whole_keys_come_first() -> None:
     value = {"a": [{"b": [1, 2]}, {"b": [3]}, {}], "a.b": 5, "n": None, "e": [], "d": {"x.y": 6}}
-    found = {path: at(value, path) for path in ("a.*.b.*", "a.1.b.0", "a.b", "n.x.y", "e.*.b", "d.x.y")}
-    assert found == {"a.*.b.*": [1, 2, 3], "a.1.b.0": 3, "a.b": 5, "n.x.y": None, "e.*.b": [], "d.x.y": 6}
+    values = {
+        path: value_at(value, path) for path in ("a.*.b.*", "a.1.b.0", "a.b", "n.x.y", "e.*.b", "d.x.y")
+    }
+    assert values == {"a.*.b.*": [1, 2, 3], "a.1.b.0": 3, "a.b": 5, "n.x.y": None, "e.*.b": [], "d.x.y": 6}
     for path in ("a.9.b", "a.b.c", "a.*.c", "z", "d.x", "a.-1", "a.99999999999999999999"):
-        assert at(value, path) is NOWHERE, path
+        assert value_at(value, path) is NOWHERE, path
 
 
 def test_rows_are_numbered_where_the_map_says_so(tmp_path: Path) -> None:
@@ -214,8 +218,8 @@ def test_rows_are_numbered_where_the_map_says_so(tmp_path: Path) -> None:
         json.dumps({"question": f"Who {n}?", "answers": ["a"], "n": n}) + "\n\n" for n in range(4)
     )
     path = write(tmp_path / "x.jsonl", lines)
-    found, _ = read_questions(path, fields={"id": "#"}, where={"n": [1, 3]})
-    assert [q.id for q in found] == ["row-2", "row-4"]
+    questions, _ = read_questions(path, fields={"id": "#"}, where={"n": [1, 3]})
+    assert [q.id for q in questions] == ["row-2", "row-4"]
     other, _ = read_questions(path, fields={"id": "#"}, numbered="dev", limit=1)
     assert [q.id for q in other] == ["dev-1"]
     with pytest.raises(UsageError, match="Only an id can be the number of its row"):
@@ -248,16 +252,16 @@ def test_a_map_with_another_field_is_refused(fields: dict[str, str]) -> None:
 
 
 def test_passages_are_mapped_and_blank_ones_left_out(tmp_path: Path) -> None:
-    made = [
+    rows = [
         {"doc": 1, "meta": {"title": "T"}, "body": "text"},
         {"doc": 2, "body": "text"},
         {"doc": 3, "meta": {"title": None}, "body": None},
         {"doc": 4, "meta": {"title": "only"}, "body": ""},
     ]
-    path = write(tmp_path / "c.jsonl", "\n".join(map(json.dumps, made)))
+    path = write(tmp_path / "c.jsonl", "\n".join(map(json.dumps, rows)))
     fields = {"id": "doc", "title": "meta.title", "text": "body"}
-    found, skipped = read_corpus(path, fields=fields)
-    assert found == (Passage("1", "T", "text"), Passage("2", "", "text"), Passage("4", "only", ""))
+    passages, skipped = read_corpus(path, fields=fields)
+    assert passages == (Passage("1", "T", "text"), Passage("2", "", "text"), Passage("4", "only", ""))
     assert skipped == ("line 3: its title and text are blank",)
     with pytest.raises(DataError, match="which marks a first chunk"):
         passages_of(rows_of({"id": "a#0", "text": "t"}), "rows", fields={})
@@ -285,7 +289,7 @@ def test_other_encodings_and_truncated_files_are_said_to_be_so(tmp_path: Path) -
         "latin.csv": "qid,query,gold\n1,Où?,\x81\n".encode("latin-1"),
         "wide.csv": b"qid,query,gold\n1,Who?,Ada,more\n",
     }
-    said = {
+    messages = {
         "mixed.jsonl": "line 2: not UTF-8: byte 0xf9",
         "utf16.jsonl": "UTF-",
         "cut.jsonl": "line 2: not JSON",
@@ -295,22 +299,22 @@ def test_other_encodings_and_truncated_files_are_said_to_be_so(tmp_path: Path) -
         "wide.csv": "line 2: has another number of values than the header, 3",
     }
     for name, data in broken.items():
-        with pytest.raises(DataError, match=said[name]):
+        with pytest.raises(DataError, match=messages[name]):
             read_questions(write(tmp_path / name, data), fields=FLAT)
 
 
 def test_a_file_with_too_many_problems_is_read_no_further() -> None:
-    taken = []
+    rows_read = []
 
     def endless() -> Any:
         for n in range(10**9):
-            taken.append(n)
+            rows_read.append(n)
             yield Row(f"line {n + 1}", {"qid": n})
 
     with pytest.raises(DataError) as caught:
         questions_of(endless(), "rows", fields=FLAT)
     assert len(caught.value.problems) <= MOST_PROBLEMS + 4
-    assert len(taken) <= MOST_PROBLEMS
+    assert len(rows_read) <= MOST_PROBLEMS
     assert caught.value.problems[-1].endswith("the reading stopped here, after too many problems")
 
 
@@ -318,11 +322,11 @@ def test_mapped_questions_split_as_others_do() -> None:
     values = [
         {"qid": n, "query": f"Who {n}?", "gold": "Ada", "part": "dev" if n % 2 else "train"} for n in range(8)
     ]
-    found = questions(*values, fields=FLAT | {"split": "part"})
-    drawn = draw(found, {"train": 3, "dev": 3}, 0)
-    assert {q.split for q in drawn["train"]} == {"train"}
-    assert {q.split for q in drawn["dev"]} == {"dev"}
-    check_disjoint(drawn)
+    mapped_questions = questions(*values, fields=FLAT | {"split": "part"})
+    splits = draw(mapped_questions, {"train": 3, "dev": 3}, 0)
+    assert {q.split for q in splits["train"]} == {"train"}
+    assert {q.split for q in splits["dev"]} == {"dev"}
+    check_disjoint(splits)
     twins = questions(values[0] | {"query": "The Ada?"}, values[1] | {"query": "ada"}, fields=FLAT)
     with pytest.raises(DataError, match="share a question"):
         check_disjoint({"train": twins[:1], "dev": twins[1:]})
@@ -335,17 +339,17 @@ TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_si
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
 
 
-def placed(path: tuple[str, ...], value: object) -> dict[str, Any]:
+def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:
     inner: Any = value
     for name in reversed(path):
         inner = {name: inner}
     return dict(inner)
 
 
-def merged(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
+def merge(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
     joined = {**one, **two}
     for name in one.keys() & two.keys():
-        joined[name] = merged(one[name], two[name])
+        joined[name] = merge(one[name], two[name])
     return joined
 
 
@@ -380,14 +384,14 @@ def test_a_row_in_any_shape_maps_back(
     fields = {name: ".".join(path) for name, path in zip(names, plain, strict=True)}
     fields["answers"] = ".".join((*items, "*", "text"))
     given_values = {"id": text, "question": text, "gold_ids": ids, "split": split}
-    row: dict[str, Any] = placed(items, [{"text": answer} for answer in answers])
+    row: dict[str, Any] = nest(items, [{"text": answer} for answer in answers])
     for name, path in zip(names, plain, strict=True):
-        row = merged(row, placed(path, given_values[name]))
+        row = merge(row, nest(path, given_values[name]))
     if rest:
-        row = merged(row, placed(extra, rest))
+        row = merge(row, nest(extra, rest))
     (question,), skipped = questions_of(rows_of(row), "rows", fields=fields)
-    kept = placed(extra, rest) if rest else {}
-    assert question == Question(text, text, tuple(answers), split, tuple(ids), extra=kept)
+    expected_extra = nest(extra, rest) if rest else {}
+    assert question == Question(text, text, tuple(answers), split, tuple(ids), extra=expected_extra)
     assert skipped == ()
 
 
@@ -402,10 +406,10 @@ JSON = st.recursive(
 def test_what_is_taken_out_is_gone_and_the_rest_is_untouched(value: dict[str, Any], steps: list[str]) -> None:
     path = ".".join(steps)
     before = json.dumps(value)
-    left = without(value, path)
+    left = drop_path(value, path)
     assert json.dumps(value) == before
-    assert without(left, path) is left or at(left, path) is not NOWHERE
-    if at(value, path) is NOWHERE:
+    assert drop_path(left, path) is left or value_at(left, path) is not NOWHERE
+    if value_at(value, path) is NOWHERE:
         assert left is value
 
 

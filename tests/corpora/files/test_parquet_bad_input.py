@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("parquet")
 
 
-def written(folder: Path, columns: dict[str, Any]) -> Path:
+def write_parquet(folder: Path, columns: dict[str, Any]) -> Path:
     path = folder / "x.parquet"
     parquet.write_table(pa.table(columns), path)
     return path
@@ -43,19 +43,19 @@ def problems(path: Path) -> tuple[str, ...]:
 
 
 def test_passages_and_questions_are_read_packed_or_not(folder: Path) -> None:
-    path = written(folder, GOOD)
+    path = write_parquet(folder, GOOD)
     plain = read_corpus(path)
     assert [(p.id, p.title, p.text) for p in plain] == [("a", "A", "one"), ("b", "B", "two")]
     packed = folder / "y.parquet.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert read_corpus(packed) == plain
-    asked = {"id": [1], "question": ["Who?"], "answers": [["Ada"]], "score": [math.nan], "split": [None]}
-    (question,) = read_questions(written(folder, asked))
+    columns = {"id": [1], "question": ["Who?"], "answers": [["Ada"]], "score": [math.nan], "split": [None]}
+    (question,) = read_questions(write_parquet(folder, columns))
     assert (question.id, question.answers, question.extra) == ("1", ("Ada",), {"score": None})
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"text": None}, "has no column `text`; its columns are 'id', 'title'"),
         ({"text": [1, 2]}, "item 1: `text` is a number, a string is needed"),
@@ -70,13 +70,15 @@ def test_passages_and_questions_are_read_packed_or_not(folder: Path) -> None:
     ],
     ids=range(10),
 )
-def test_columns_that_are_missing_or_wrong_are_named(folder: Path, change: dict[str, Any], said: str) -> None:
+def test_columns_that_are_missing_or_wrong_are_named(
+    folder: Path, change: dict[str, Any], message: str
+) -> None:
     columns = {name: values for name, values in (GOOD | change).items() if values is not None}
-    assert any(problem.startswith(said) for problem in problems(written(folder, columns)))
+    assert any(problem.startswith(message) for problem in problems(write_parquet(folder, columns)))
 
 
 def test_dates_decimals_and_maps_are_read_as_text_and_lists(folder: Path) -> None:
-    asked = {
+    columns = {
         "id": pa.array(["1", "2"]).dictionary_encode(),
         "question": ["When?", "How much?"],
         "answers": [[dt.date(2020, 1, 1)], [dt.date(2021, 2, 3)]],
@@ -84,7 +86,7 @@ def test_dates_decimals_and_maps_are_read_as_text_and_lists(folder: Path) -> Non
         "price": [Decimal("1.50"), Decimal("2.00")],
         "notes": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
     }
-    first, second = read_questions(written(folder, asked))
+    first, second = read_questions(write_parquet(folder, columns))
     assert (first.answers, first.query_time) == (("2020-01-01",), "2024-05-06T07:08:00+00:00")
     assert second.answers == ("2021-02-03",)
     assert first.extra == {"price": "1.50", "notes": [["a", 1]]}
@@ -92,7 +94,7 @@ def test_dates_decimals_and_maps_are_read_as_text_and_lists(folder: Path) -> Non
 
 def test_a_time_zone_that_is_unknown_is_one_problem(folder: Path) -> None:
     times = pa.array([1, 2], pa.timestamp("us", "Nowhere/Else"))
-    (problem,) = problems(written(folder, {**GOOD, "at": times}))
+    (problem,) = problems(write_parquet(folder, {**GOOD, "at": times}))
     assert "Nowhere/Else" in problem
 
 
@@ -111,7 +113,7 @@ def test_what_is_no_parquet_file_is_said_to_be_none(folder: Path) -> None:
 
 
 def test_a_truncated_file_is_refused(folder: Path) -> None:
-    path = written(folder, GOOD)
+    path = write_parquet(folder, GOOD)
     whole = path.read_bytes()
     for end in (len(whole) * n // 20 for n in range(20)):
         path.write_bytes(whole[:end])
@@ -121,13 +123,13 @@ def test_a_truncated_file_is_refused(folder: Path) -> None:
 @settings(max_examples=examples(60))
 @given(data=st.data())
 def test_damaged_values_are_an_error_or_leave_records(folder: Path, data: st.DataObject) -> None:
-    path = written(folder, GOOD)
+    path = write_parquet(folder, GOOD)
     whole = path.read_bytes()
     start = whole.index(b"one") - 20  # a page of values, not the description of the file
     at = data.draw(st.integers(start, start + 40))
     path.write_bytes(whole[:at] + data.draw(st.binary(min_size=1, max_size=1)) + whole[at + 1 :])
     try:
-        found = read_corpus(path)
+        passages = read_corpus(path)
     except DataError:
         return
-    assert len(found) == 2
+    assert len(passages) == 2

@@ -102,11 +102,11 @@ def test_a_long_list_of_problems_is_cut_in_the_message_only(tmp_path: Path) -> N
     path = write(tmp_path, *["{"] * (LISTED + 5))
     with pytest.raises(DataError) as caught:
         read_questions(path)
-    shown = str(caught.value).splitlines()
+    lines = str(caught.value).splitlines()
     assert len(caught.value.problems) == LISTED + 5
-    assert len(shown) == LISTED + 2
-    assert shown[0] == f"{path}: {LISTED + 5} problems"
-    assert shown[-1] == "  and 5 more"
+    assert len(lines) == LISTED + 2
+    assert lines[0] == f"{path}: {LISTED + 5} problems"
+    assert lines[-1] == "  and 5 more"
 
 
 def test_ids_outside_the_corpus_are_named(tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_a_file_without_rows_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="questions_dev.jsonl")
-    asked = tmp_path / "question_dev.jsonl"
-    (problem,) = problems(asked)
-    assert str(asked) in problem
+    path = tmp_path / "question_dev.jsonl"
+    (problem,) = problems(path)
+    assert str(path) in problem
     assert "Did you mean 'questions_dev.jsonl'?" in problem
     assert "folder does not exist" in problems(tmp_path / "nowhere" / "q.jsonl")[0]
     assert "is a folder" in problems(tmp_path)[0]
@@ -204,6 +204,6 @@ def test_the_shared_corpora_and_their_questions_are_read(corpus: str) -> None:
      ("bioasq/questions_other_types.jsonl.gz", 1692)],
 )  # fmt: skip
 def test_shared_questions_without_answers_are_refused_row_by_row(name: str, count: int) -> None:
-    found = problems(DATA / name)
-    assert len(found) == count
-    assert all("`answers` is missing." in problem for problem in found)
+    row_problems = problems(DATA / name)
+    assert len(row_problems) == count
+    assert all("`answers` is missing." in problem for problem in row_problems)

@@ -17,11 +17,11 @@ ITEMS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)
 
 
-def found(path: Path, **more: Any) -> list[Any]:
+def read_rows(path: Path, **more: Any) -> list[Any]:
     """Values of the good rows, and `place: problem` of the others."""
     out: list[Any] = []
     for row in rows(path, **more):
-        out += [f"{row.place}: {problem}" for problem in row.problems] or [row.values]
+        out += [f"{row.location}: {problem}" for problem in row.problems] or [row.values]
     return out
 
 
@@ -43,27 +43,27 @@ def found(path: Path, **more: Any) -> list[Any]:
 def test_the_same_rows_are_read_from_every_form(tmp_path: Path, name: str, data: bytes) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    assert found(path, under="data") == ITEMS
+    assert read_rows(path, under="data") == ITEMS
 
 
 def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('id,text\na,"two\nlines, one value"\nb\nc,x,y\n', "utf-8")
-    assert found(path) == [
+    assert read_rows(path) == [
         {"id": "a", "text": "two\nlines, one value"},
         "line 4: has another number of values than the header, 2",
         "line 5: has another number of values than the header, 2",
     ]
     other = tmp_path / "x.tsv"
     other.write_text("id\ttext\na\tb, c\n", "utf-8")
-    assert found(other) == [{"id": "a", "text": "b, c"}]
+    assert read_rows(other) == [{"id": "a", "text": "b, c"}]
     other.write_bytes("id\ttext\na\té\n".encode() + b"b\t\xe9\n")
-    (problem,) = [row for row in found(other) if isinstance(row, str)]
+    (problem,) = [row for row in read_rows(other) if isinstance(row, str)]
     assert problem.startswith("line 3: not UTF-8: byte 0xe9 at offset 15 of the file, and cp1252 (Windows)")
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"3", ": holds a number, a list is needed"),
         (b'"text"', ": holds a string, a list is needed"),
@@ -78,10 +78,10 @@ def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> N
         (b'[{"a": 1}, 2]', "item 2: is a number, an object is needed"),
     ],
 )
-def test_a_document_of_another_shape_is_said_to_be_so(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_document_of_another_shape_is_said_to_be_so(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(data)
-    assert found(path, under="data")[-1] == said
+    assert read_rows(path, under="data")[-1] == message
 
 
 def test_damaged_streams_and_endless_lines_end_the_reading(
@@ -90,10 +90,10 @@ def test_damaged_streams_and_endless_lines_end_the_reading(
     path = tmp_path / "x.jsonl.bz2"
     packed = bz2.compress(LINES.encode() * 1000)
     path.write_bytes(packed[:40] + bytes(20) + packed[60:])
-    assert "download the file again" in found(path)[-1]
+    assert "download the file again" in read_rows(path)[-1]
     path.write_bytes(packed[: len(packed) // 2])
-    assert "ends early" in found(path)[-1]
+    assert "ends early" in read_rows(path)[-1]
     monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
     long = tmp_path / "long.jsonl"
     long.write_text(LINES + "x" * (2**20 + 1) + "\n" + LINES, "utf-8")
-    assert found(long) == [*ITEMS, "line 3: is longer than 1 MiB"]
+    assert read_rows(long) == [*ITEMS, "line 3: is longer than 1 MiB"]

@@ -53,8 +53,8 @@ def test_a_larger_train_changes_neither_dev_nor_test() -> None:
 
 def test_named_splits_are_kept_apart() -> None:
     questions = many(10, "train", "t") + many(10, "dev", "d") + many(10, "test", "e")
-    drawn = draw(questions, {"train": 10, "dev": 4, "test": 4}, 0)
-    assert {(name, q.split) for name, split in drawn.items() for q in split} == {
+    splits = draw(questions, {"train": 10, "dev": 4, "test": 4}, 0)
+    assert {(name, q.split) for name, split in splits.items() for q in split} == {
         ("train", "train"), ("dev", "dev"), ("test", "test")
     }  # fmt: skip
 
@@ -107,12 +107,12 @@ def test_check_disjoint_names_shared_ids_and_texts() -> None:
 def test_repeated_texts_never_straddle_two_splits(rows: list[tuple[int, str]], seed: int) -> None:
     questions = [ask(f"q{n}", f"Text {text}?", split) for n, (text, split) in enumerate(rows)]
     try:
-        drawn = draw(questions, {"train": 2, "dev": 2, "test": 2}, seed)
+        splits = draw(questions, {"train": 2, "dev": 2, "test": 2}, seed)
     except DataError:
         return
-    check_disjoint(drawn)
-    assert [len(split) for split in drawn.values()] == [2, 2, 2]
-    assert len({q.id for split in drawn.values() for q in split}) == 6
+    check_disjoint(splits)
+    assert [len(split) for split in splits.values()] == [2, 2, 2]
+    assert len({q.id for split in splits.values() for q in split}) == 6
 
 
 def test_the_whole_of_a_named_split_can_be_drawn_with_its_repeats() -> None:

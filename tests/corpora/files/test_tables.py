@@ -19,7 +19,7 @@ from ragc.corpora.files.records import read_corpus, read_questions
 from ragc.corpora.files.rows import rows
 from ragc.corpora.storage.corpus import read as read_corpus_file
 from ragc.errors import DataError, RecipeError
-from ragc.optimizers.data import Known, RecipeData
+from ragc.optimizers.data import CorpusIds, RecipeData
 from ragc.records import Passage
 
 HEADER = ["Nr", "Frage", "Antwort", "Preis"]
@@ -62,8 +62,8 @@ def test_the_encoding_is_told_when_it_is_not_utf8(tmp_path: Path, caplog: pytest
     path.write_bytes(table(";").encode("cp1252"))
     with caplog.at_level(logging.WARNING):
         list(rows(path))
-    (said,) = caplog.messages
-    assert said.startswith("support.csv is read as cp1252 (Windows, Western Europe): its line 2 ")
+    (warning,) = caplog.messages
+    assert warning.startswith("support.csv is read as cp1252 (Windows, Western Europe): its line 2 ")
     caplog.clear()
     path.write_bytes(table(";").encode("utf-8"))
     list(rows(path))
@@ -94,8 +94,8 @@ def test_another_alphabet_is_not_guessed_and_can_be_named(tmp_path: Path, text: 
 def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"id,text\n1,\xff.\xff\n")
-    found = [row for row in rows(path, encoding=name) if row.problems]
-    assert len(found) <= 1
+    bad_rows = [row for row in rows(path, encoding=name) if row.problems]
+    assert len(bad_rows) <= 1
 
 
 def test_half_a_surrogate_pair_is_a_problem_of_the_file(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_separator_that_cannot_be_is_one_sentence(tmp_path: Path, delimiter: s
 def test_what_excel_adds_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"sep=;\r\n id ;text;;\r\na;b;;\r\n;;;\r\n\r\nc;d;;\r\ne;f;;g\r\n")
-    found = list(rows(path))
-    assert [row.values for row in found[:2]] == [{"id": "a", "text": "b"}, {"id": "c", "text": "d"}]
-    assert (found[2].place, len(found)) == ("line 7", 3)
+    table_rows = list(rows(path))
+    assert [row.values for row in table_rows[:2]] == [{"id": "a", "text": "b"}, {"id": "c", "text": "d"}]
+    assert (table_rows[2].location, len(table_rows)) == ("line 7", 3)
 
 
 def test_pandas_writes_an_index_without_a_name(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_the_separator_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("id:question:answers\n1:Who, me?:Ada\n")
     text = 'program = "no_retrieval"\n[data]\nquestions = "q.csv"\ndev = 1\n[data.fields]\n{}\n'
     text += '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
-    made = recipe.parse(text.format('delimiter = ":"'), base=tmp_path)
-    (question,) = RecipeData(made).pool(Known(()))
+    parsed_recipe = recipe.parse(text.format('delimiter = ":"'), base=tmp_path)
+    (question,) = RecipeData(parsed_recipe).pool(CorpusIds(()))
     assert (question.question, question.answers) == ("Who, me?", ("Ada",))
     assert recipe.parse(text.format('delimiter = "\\t"'), base=tmp_path).data.fields == {"delimiter": "tab"}
     resolved = recipe.parse(text.format('delimiter = "tab"'), base=tmp_path)
@@ -152,7 +152,7 @@ def test_a_table_needs_no_map_where_its_columns_have_our_names(tmp_path: Path) -
     text += '[sources.local]\nkind = "bm25"\n'
     text += '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
     data = RecipeData(recipe.parse(text, base=tmp_path))
-    assert data.pool(Known(()))[0].answers == ("Ada",)
+    assert data.pool(CorpusIds(()))[0].answers == ("Ada",)
     assert tuple(data.corpus(data.recipe.sources["local"]).passages) == (Passage("p", "", "Ada wrote it"),)
 
 
@@ -244,10 +244,10 @@ def test_what_holds_no_rows_is_answered_with_what_does(
 def test_lines_that_end_as_on_an_old_mac(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "mac.csv"
     path.write_bytes(table(";", "\n").replace("\n", "\r").encode(encoding or "utf-8"))
-    found = list(rows(path, encoding=encoding))
-    assert [list(row.values.values()) for row in found][1:] == RECORDS[1:]
-    assert found[0].values["Frage"] == "Wie heißt die\rHauptstadt?"
-    assert [row.place for row in found] == ["line 3", "line 4", "line 5"]
+    table_rows = list(rows(path, encoding=encoding))
+    assert [list(row.values.values()) for row in table_rows][1:] == RECORDS[1:]
+    assert table_rows[0].values["Frage"] == "Wie heißt die\rHauptstadt?"
+    assert [row.location for row in table_rows] == ["line 3", "line 4", "line 5"]
 
 
 def test_utf_16_without_a_mark_is_named(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_utf_16_without_a_mark_is_named(tmp_path: Path) -> None:
     path.write_bytes(table(",").encode("utf-16-le"))
     (problem,) = problems(path)
     assert 'encoding = "utf-16-le"' in problem
-    found = [list(row.values.values()) for row in rows(path, encoding="utf-16-le")]
-    assert found == RECORDS
+    records = [list(row.values.values()) for row in rows(path, encoding="utf-16-le")]
+    assert records == RECORDS
 
 
 def test_null_of_a_database_and_lines_of_spaces_say_nothing(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source, lucene
+from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
 from ragc.corpora.sources.given import GivenSource, current_question
-from ragc.corpora.sources.terms import indexed, query_terms
+from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage, Question
 
@@ -40,10 +40,10 @@ class Longest:
 
     def __init__(self, sign: float = 1.0) -> None:
         self.sign = sign
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        self.asked.append([passage.id for passage in passages])
+        self.batches.append([passage.id for passage in passages])
         return [self.sign * len(passage.text) for passage in passages]
 
 
@@ -52,7 +52,7 @@ def corpus(lengths: Sequence[int]) -> list[Passage]:
     return [Passage(f"p{at:02}", "", " ".join(["x"] * n)) for at, n in enumerate(lengths)]
 
 
-def found(source: Source, query: str, k: int) -> tuple[Hit, ...]:
+def search(source: Source, query: str, k: int) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
@@ -66,22 +66,22 @@ def test_the_best_of_the_pool_in_the_order_of_scores(
 ) -> None:
     inner = Bm25Source(corpus(lengths))
     source = RerankedSource(inner, Longest(sign), pool=pool)
-    hits = found(source, "x", k)
-    looked_at = found(inner, "x", max(k, pool))
+    hits = search(source, "x", k)
+    looked_at = search(inner, "x", max(k, pool))
     expected = sorted(looked_at, key=lambda hit: (-sign * len(hit.passage.text), hit.passage.id))
     assert ids(hits) == ids(expected)[:k]
     assert [hit.score for hit in hits] == [sign * len(hit.passage.text) for hit in hits]
-    assert found(source, "x", k) == hits
+    assert search(source, "x", k) == hits
 
 
 def test_no_more_than_the_pool_is_scored_and_nothing_without_hits() -> None:
     reranker = Longest(-1.0)
     source = RerankedSource(Bm25Source(corpus([3, 1, 2])), reranker, pool=2)
-    assert ids(found(source, "x", 1)) == ["p02"]
-    assert reranker.asked == [["p00", "p02"]]
-    assert found(source, "x", 0) == found(source, "x", -1) == found(source, "unheard", 3) == ()
-    assert len(reranker.asked) == 1
-    assert len(found(source, "x", 3)) == 3
+    assert ids(search(source, "x", 1)) == ["p02"]
+    assert reranker.batches == [["p00", "p02"]]
+    assert search(source, "x", 0) == search(source, "x", -1) == search(source, "unheard", 3) == ()
+    assert len(reranker.batches) == 1
+    assert len(search(source, "x", 3)) == 3
 
 
 def test_hits_keep_score_and_label_of_the_inner_source_when_asked() -> None:
@@ -90,10 +90,10 @@ def test_hits_keep_score_and_label_of_the_inner_source_when_asked() -> None:
             return tuple(hit.from_source("web") for hit in await super().search(query, k))
 
     inner = Labelled(corpus([3, 1, 2]))
-    before = {hit.passage.id: hit for hit in found(inner, "x", 3)}
-    kept = found(RerankedSource(inner, Longest(), keep_score=True), "x", 3)
-    assert kept == (before["p00"], before["p02"], before["p01"])
-    assert {hit.source for hit in found(RerankedSource(inner, Longest()), "x", 3)} == {"web"}
+    before = {hit.passage.id: hit for hit in search(inner, "x", 3)}
+    hits = search(RerankedSource(inner, Longest(), keep_score=True), "x", 3)
+    assert hits == (before["p00"], before["p02"], before["p01"])
+    assert {hit.source for hit in search(RerankedSource(inner, Longest()), "x", 3)} == {"web"}
 
 
 def test_the_source_shows_through() -> None:
@@ -102,8 +102,8 @@ def test_the_source_shows_through() -> None:
     assert (source.kind, source.scope()) == ("bm25", "")
     assert source.sample(2, seed="s") == plain.sample(2, seed="s")
     assert copy.deepcopy([source])[0] is source
-    cut = source.rechunked(4, 0.0)
-    assert cut.fingerprint == RerankedSource(plain.rechunked(4, 0.0), Longest(), pool=7).fingerprint
+    cut = source.rechunk(4, 0.0)
+    assert cut.fingerprint == RerankedSource(plain.rechunk(4, 0.0), Longest(), pool=7).fingerprint
     assert (cut.pool, cut.kind) == (7, "bm25")
     different: list[Source] = [
         plain, source, cut, RerankedSource(plain, Longest()), RerankedSource(plain, Bm25Reranker(), pool=7),
@@ -114,11 +114,11 @@ def test_the_source_shows_through() -> None:
 
 def test_a_source_that_is_not_to_be_cut_stays() -> None:
     class Whole(Bm25Source):
-        def rechunked(self, chunk_size: int, overlap: float) -> Self:
+        def rechunk(self, chunk_size: int, overlap: float) -> Self:
             return self
 
     source = RerankedSource(Whole(corpus([1])), Longest())
-    assert source.rechunked(5, 0.0) is source
+    assert source.rechunk(5, 0.0) is source
 
 
 def test_the_scope_is_that_of_the_inner_source() -> None:
@@ -129,7 +129,7 @@ def test_the_scope_is_that_of_the_inner_source() -> None:
     token = current_question.set(Question("q", "x?", ("x",), context_ids=("p00", "p02")))
     try:
         assert source.scope() == inner.scope() != ""
-        assert ids(found(source, "x", 9)) == ["p02", "p00"]
+        assert ids(search(source, "x", 9)) == ["p02", "p00"]
     finally:
         current_question.reset(token)
 
@@ -148,7 +148,7 @@ def test_scores_that_do_not_fit_the_passages_end_the_search(given_scores: list[f
 
     source = RerankedSource(Bm25Source(corpus([1, 2])), Wrong())
     with pytest.raises(SourceError, match=r"'longest' gave \d scores for 2 passages"):
-        found(source, "x", 1)
+        search(source, "x", 1)
 
 
 class Letters:
@@ -157,10 +157,10 @@ class Letters:
     model, fingerprint, query_prefix, passage_prefix, dimensions = "letters", "letters", "q ", "p ", 26
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.inputs: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        self.asked += texts
+        self.inputs += texts
         counts = np.array([[text.lower().count(chr(97 + at)) for at in range(26)] for text in texts], float)
         return np.asarray(counts / np.linalg.norm(counts, axis=1, keepdims=True), dtype=np.float32)
 
@@ -173,29 +173,33 @@ ANIMALS = [
 ]
 
 
-def scored(reranker: Reranker, query: str, passages: Sequence[Passage] = ANIMALS) -> list[float]:
+def compute_scores(reranker: Reranker, query: str, passages: Sequence[Passage] = ANIMALS) -> list[float]:
     return list(asyncio.run(reranker.scores(query, passages)))
 
 
 def test_a_bi_encoder_scores_by_cosine_with_the_prefixes_of_the_model() -> None:
     embedder = Letters()
-    scores = scored(EmbedReranker(embedder), "cat")
-    assert embedder.asked == ["q cat", "p bear", "p Cat\nacts", "p zzz", "p act"]
-    vectors = Letters().embed(embedder.asked)
+    scores = compute_scores(EmbedReranker(embedder), "cat")
+    assert embedder.inputs == ["q cat", "p bear", "p Cat\nacts", "p zzz", "p act"]
+    vectors = Letters().embed(embedder.inputs)
     assert scores == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-6)
-    assert scored(EmbedReranker(embedder), "cat", []) == []
+    assert compute_scores(EmbedReranker(embedder), "cat", []) == []
 
 
 @pytest.mark.parametrize(("keep", "embedded"), [(100, 0), (2, 2), (0, 4)])
 def test_vectors_of_passages_are_kept_by_id_and_text(keep: int, embedded: int) -> None:
     embedder = Letters()
     reranker = EmbedReranker(embedder, keep=keep)
-    first = scored(reranker, "cat")
-    embedder.asked.clear()
-    assert scored(reranker, "cat") == first
-    assert len(embedder.asked) == 1 + embedded
+    first = compute_scores(reranker, "cat")
+    embedder.inputs.clear()
+    assert compute_scores(reranker, "cat") == first
+    assert len(embedder.inputs) == 1 + embedded
     changed = [Passage(p.id, p.title, p.text + " ant") for p in ANIMALS]
-    assert scored(reranker, "cat", changed) == scored(EmbedReranker(Letters()), "cat", changed) != first
+    assert (
+        compute_scores(reranker, "cat", changed)
+        == compute_scores(EmbedReranker(Letters()), "cat", changed)
+        != first
+    )
 
 
 def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() -> None:
@@ -210,7 +214,7 @@ def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() ->
     assert reranker.fingerprint == EmbedReranker(Letters(), keep=1).fingerprint != broken.fingerprint
     assert copy.deepcopy([reranker])[0] is reranker
     with pytest.raises(SourceError, match=r"'letters' gave an array of shape \(4, 26\) for 5 texts"):
-        scored(broken, "cat")
+        compute_scores(broken, "cat")
     with pytest.raises(UsageError, match="at least 0 passages are kept, got -1"):
         EmbedReranker(Letters(), keep=-1)
 
@@ -218,10 +222,10 @@ def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() ->
 def test_bm25_scores_the_passages_among_themselves() -> None:
     reranker = Bm25Reranker()
     assert reranker.name == "bm25"
-    expected = lucene(query_terms("the cat"), [indexed(passage) for passage in ANIMALS])
-    assert scored(reranker, "the cat") == expected
-    assert scored(reranker, "unheard") == [0.0] * 4
-    assert scored(reranker, "cat", []) == []
+    expected = bm25_scores(query_terms("the cat"), [passage_terms(passage) for passage in ANIMALS])
+    assert compute_scores(reranker, "the cat") == expected
+    assert compute_scores(reranker, "unheard") == [0.0] * 4
+    assert compute_scores(reranker, "cat", []) == []
     assert reranker.fingerprint == Bm25Reranker().fingerprint != Bm25Reranker(b=0.7).fingerprint
     assert copy.deepcopy([reranker])[0] is reranker
     for k1, b in ((-1.0, 0.4), (math.inf, 0.4), (0.9, 1.1), (math.nan, 0.4)):
@@ -231,7 +235,7 @@ def test_bm25_scores_the_passages_among_themselves() -> None:
 
 def test_many_searches_at_once_get_their_own_scores() -> None:
     source = RerankedSource(Bm25Source(ANIMALS), EmbedReranker(Letters()))
-    alone = {query: found(source, query, 4) for query in ("cat", "bear", "acts zzz")}
+    alone = {query: search(source, query, 4) for query in ("cat", "bear", "acts zzz")}
 
     async def together() -> list[tuple[Hit, ...]]:
         return await asyncio.gather(*(source.search(query, 4) for query in list(alone) * 10))

@@ -34,16 +34,16 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 def write_tokenizer(folder: Path) -> None:
     """Words to numbers; `[CLS] query [SEP] passage [SEP]`, the passage with type 1; padded as some are."""
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(VOCABULARY, unk_token="[UNK]"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    made.post_processor = tokenizers.processors.TemplateProcessing(
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(VOCABULARY, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", VOCABULARY["[CLS]"]), ("[SEP]", VOCABULARY["[SEP]"])],
     )
-    made.enable_padding(pad_id=0, pad_token="[PAD]", length=64)
-    made.enable_truncation(64)
-    made.save(str(folder / "tokenizer.json"))
+    tokenizer.enable_padding(pad_id=0, pad_token="[PAD]", length=64)
+    tokenizer.enable_truncation(64)
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def write_model(file: Path, *, outputs: int = 1, extra: str = "") -> None:
@@ -100,10 +100,10 @@ def write_model(file: Path, *, outputs: int = 1, extra: str = "") -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("models") / "words"
-    write_model(made / "onnx" / "model.onnx")
-    write_tokenizer(made)
-    return made
+    model_folder = tmp_path_factory.mktemp("models") / "words"
+    write_model(model_folder / "onnx" / "model.onnx")
+    write_tokenizer(model_folder)
+    return model_folder
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def passages(texts: Sequence[str]) -> list[Passage]:
     return [Passage(f"p{at:02}", "", text) for at, text in enumerate(texts)]
 
 
-def scored(reranker: Reranker, query: str, given_passages: Sequence[Passage]) -> list[float]:
+def compute_scores(reranker: Reranker, query: str, given_passages: Sequence[Passage]) -> list[float]:
     return list(asyncio.run(reranker.scores(query, given_passages)))
 
 
@@ -127,7 +127,7 @@ def shared(query: str, text: str) -> float:
 def test_each_passage_is_read_with_the_query_and_alone(
     model: OnnxCrossEncoder, query: str, texts: list[str]
 ) -> None:
-    assert scored(model, query, passages(texts)) == [shared(query, text) for text in texts]
+    assert compute_scores(model, query, passages(texts)) == [shared(query, text) for text in texts]
 
 
 def test_titles_are_read_and_strange_text_does_no_harm(model: OnnxCrossEncoder) -> None:
@@ -137,13 +137,13 @@ def test_titles_are_read_and_strange_text_does_no_harm(model: OnnxCrossEncoder) 
         Passage("c", "", "\ud800 cat"),
         Passage("d", "", ""),
     ]
-    assert scored(model, "cat cat", read) == [2.0, 0.0, 2.0, 0.0]
-    assert scored(model, "\udfff cat", read) == [1.0, 0.0, 1.0, 0.0]
+    assert compute_scores(model, "cat cat", read) == [2.0, 0.0, 2.0, 0.0]
+    assert compute_scores(model, "\udfff cat", read) == [1.0, 0.0, 1.0, 0.0]
 
 
 def test_long_pairs_are_cut(folder: Path, model: OnnxCrossEncoder) -> None:
     long = passages(["bee " * 600 + "cat", "cat " + "bee " * 600])
-    assert scored(model, "cat", long) == [0.0, 1.0]
+    assert compute_scores(model, "cat", long) == [0.0, 1.0]
     assert model.max_tokens == 512
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
     try:
@@ -153,8 +153,8 @@ def test_long_pairs_are_cut(folder: Path, model: OnnxCrossEncoder) -> None:
     finally:
         (folder / "tokenizer_config.json").unlink()
     short = OnnxCrossEncoder(folder, max_tokens=6)
-    assert scored(short, "cat", passages(["bee cat cat", "bee bee cat"])) == [1.0, 0.0]
-    assert scored(short, "cat " * 50, passages(["bee", "cat"])) == [0.0, 2.0]
+    assert compute_scores(short, "cat", passages(["bee cat cat", "bee bee cat"])) == [1.0, 0.0]
+    assert compute_scores(short, "cat " * 50, passages(["bee", "cat"])) == [0.0, 2.0]
     with pytest.raises(UsageError, match="at least 1 token, got max_tokens = 0"):
         OnnxCrossEncoder(folder, max_tokens=0)
 
@@ -172,20 +172,20 @@ def test_a_source_is_put_in_its_order_ties_by_id(folder: Path) -> None:
 def test_of_two_numbers_the_second_speaks_for_the_passage(tmp_path: Path) -> None:
     write_model(tmp_path / "model.onnx", outputs=2)
     write_tokenizer(tmp_path)
-    assert scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
+    assert compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
 
 
 def test_a_model_that_is_no_cross_encoder_is_named(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     write_model(tmp_path / "model.onnx", outputs=3)
     with pytest.raises(SourceError, match=r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"):
-        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
     write_model(tmp_path / "model.onnx", extra="pixel_values")
     with pytest.raises(SourceError, match="asks for pixel_values; a cross-encoder is given"):
-        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(SourceError, match=r"cannot be loaded: .*Is model\.onnx a model of texts"):
-        scored(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
         make(f"cross:{tmp_path}")
@@ -199,7 +199,7 @@ def test_model_and_settings_make_the_fingerprint(folder: Path, tmp_path: Path) -
     assert len({each.fingerprint for each in different}) == 3
     assert OnnxCrossEncoder(folder, threads=1).fingerprint == plain.fingerprint
     assert (plain.name, copy.deepcopy([plain])[0]) == ("cross:words", plain)
-    assert scored(plain, "cat", []) == []
+    assert compute_scores(plain, "cat", []) == []
 
 
 def test_a_missing_library_is_named_with_what_brings_it(
@@ -215,13 +215,13 @@ def test_a_missing_library_is_named_with_what_brings_it(
 def test_sentence_transformers_is_used_as_it_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[dict[str, Any]] = []
+    model_options: list[dict[str, Any]] = []
 
     class Model:
         def __init__(self, name: str, **options: Any) -> None:
             if name == "lost/model":
                 raise OSError("no such model\nmore")
-            made.append({"name": name, **options})
+            model_options.append({"name": name, **options})
 
         def predict(self, pairs: list[tuple[str, str]], **options: Any) -> Any:
             assert options["show_progress_bar"] is False
@@ -234,10 +234,10 @@ def test_sentence_transformers_is_used_as_it_documents(
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     reranker = TransformersCrossEncoder("some/model", revision="abc", max_tokens=99)
-    assert (reranker.name, made) == ("cross:some/model", [])
-    assert scored(reranker, "cat", passages(["cat cat", "dog"])) == [2.0, 0.0]
-    assert scored(reranker, "cat", []) == []
-    assert made == [
+    assert (reranker.name, model_options) == ("cross:some/model", [])
+    assert compute_scores(reranker, "cat", passages(["cat cat", "dog"])) == [2.0, 0.0]
+    assert compute_scores(reranker, "cat", []) == []
+    assert model_options == [
         {
             "name": "some/model",
             "revision": "abc",
@@ -247,9 +247,9 @@ def test_sentence_transformers_is_used_as_it_documents(
         }
     ]
     with pytest.raises(SourceError, match=r"'some/model' failed: out of memory\."):
-        scored(reranker, "fail", passages(["cat"]))
+        compute_scores(reranker, "fail", passages(["cat"]))
     with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
-        scored(TransformersCrossEncoder("lost/model"), "cat", passages(["cat"]))
+        compute_scores(TransformersCrossEncoder("lost/model"), "cat", passages(["cat"]))
     other = TransformersCrossEncoder("some/model", revision="abd", max_tokens=99)
     assert other.fingerprint != reranker.fingerprint
     (tmp_path / "config.json").write_text(json.dumps({"num_labels": 1}))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source, lucene
+from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import DataError, UsageError
 from ragc.records import Hit, Passage
@@ -23,7 +23,7 @@ WORDS = st.sampled_from(["ape", "bee", "cat", "dog", "elk", "the", "of"])
 CORPORA = st.lists(st.lists(WORDS, max_size=12), min_size=1, max_size=14)
 
 
-def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+def search(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
@@ -46,10 +46,10 @@ def test_a_score_is_the_one_computed_by_hand() -> None:
     idf = 0.9808292530  # ln(1 + 2.5 / 1.5)
     by_hand = idf * 2 / (2 + 0.9 * (0.6 + 0.4 * 4 / (8 / 3)))
     assert by_hand == pytest.approx(0.63690, abs=1e-5)
-    (hit,) = found(Bm25Source(CATS), "cat")
+    (hit,) = search(Bm25Source(CATS), "cat")
     assert hit.passage == CATS[0]
     assert hit.score == pytest.approx(by_hand, abs=1e-5)
-    assert found(Bm25Source(CATS), "cat cat")[0].score == pytest.approx(2 * by_hand, abs=1e-5)
+    assert search(Bm25Source(CATS), "cat cat")[0].score == pytest.approx(2 * by_hand, abs=1e-5)
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -67,22 +67,22 @@ def test_order_and_scores_are_those_of_the_formula(
     terms = query_terms(" ".join(query))
     scores = brute(texts, terms, k1, b)
     ranked = sorted(scores, key=lambda at: (-round(scores[at], 9), passages[at].id))[:k]
-    hits = found(Bm25Source(passages, k1=k1, b=b), " ".join(query), k)
+    hits = search(Bm25Source(passages, k1=k1, b=b), " ".join(query), k)
     assert [hit.passage.id for hit in hits] == [passages[at].id for at in ranked]
     assert [hit.score for hit in hits] == pytest.approx([scores[at] for at in ranked], abs=1e-8)
-    alone = lucene(terms, texts, k1, b)
+    alone = bm25_scores(terms, texts, k1, b)
     assert alone == pytest.approx([scores.get(at, 0.0) for at in range(len(texts))], abs=1e-8)
 
 
 def test_ties_are_broken_by_id_even_at_the_cut() -> None:
     passages = [Passage(name, "", "same words here") for name in ("d", "b", "a", "c")]
-    assert [h.passage.id for h in found(Bm25Source(passages), "words same", 3)] == ["a", "b", "c"]
+    assert [h.passage.id for h in search(Bm25Source(passages), "words same", 3)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("query", "k"), [("", 5), ("?!", 5), ("unheard", 5), ("cat", 0), ("cat", -1)])
 def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
-    assert found(Bm25Source(CATS), query, k) == ()
-    assert found(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
+    assert search(Bm25Source(CATS), query, k) == ()
+    assert search(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
 
 
 def test_terms_are_words_in_lower_case() -> None:
@@ -92,17 +92,17 @@ def test_terms_are_words_in_lower_case() -> None:
 
 
 def test_titles_are_searched() -> None:
-    assert found(Bm25Source([Passage("p", "Ada Lovelace", "programmer")]), "lovelace")
+    assert search(Bm25Source([Passage("p", "Ada Lovelace", "programmer")]), "lovelace")
 
 
 def test_samples_are_seeded_and_leave_out_what_is_excluded() -> None:
     passages = [Passage(f"p{n}", "", "one two three four five six " * 9) for n in range(30)]
-    source = Bm25Source(passages).rechunked(16, 0.0)
-    drawn = source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
-    assert drawn == source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
-    assert drawn != source.sample(8, seed="q2", exclude=frozenset({"p3", "p4#0"}))
+    source = Bm25Source(passages).rechunk(16, 0.0)
+    noise = source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
+    assert noise == source.sample(8, seed="q1", exclude=frozenset({"p3", "p4#0"}))
+    assert noise != source.sample(8, seed="q2", exclude=frozenset({"p3", "p4#0"}))
     everything = source.sample(10_000, seed="q1", exclude=frozenset({"p3", "p4#0"}))
-    assert everything[:8] == drawn
+    assert everything[:8] == noise
     assert len(set(everything)) == len(everything)
     assert {p.id for p in source.passages} - {p.id for p in everything} == {
         "p4#0", *(p.id for p in source.passages if p.parent == "p3")
@@ -122,14 +122,14 @@ def test_samples_are_uniform() -> None:
 def test_chunks_are_found_and_a_cut_is_made_once() -> None:
     long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
     source = Bm25Source([long, *CATS])
-    cut = source.rechunked(20, 0.25)
-    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
-    best = found(cut, "needle")[0].passage
+    cut = source.rechunk(20, 0.25)
+    assert cut is source.rechunk(20, 0.25) is cut.rechunk(20, 0.25) is not source.rechunk(20, 0.5)
+    best = search(cut, "needle")[0].passage
     assert best.parent == "long"
     assert best.start > 0
     assert long.text[best.start : best.start + len(best.text)] == best.text
     assert CATS[0] in cut.passages
-    assert Bm25Source([long], chunk_size=20, overlap=0.25).rechunked(20, 0.25).chunk_size == 20
+    assert Bm25Source([long], chunk_size=20, overlap=0.25).rechunk(20, 0.25).chunk_size == 20
 
 
 def test_the_fingerprint_follows_content_and_settings() -> None:
@@ -137,11 +137,11 @@ def test_the_fingerprint_follows_content_and_settings() -> None:
     same = Bm25Source(iter(CATS))
     others = [
         Bm25Source(CATS[:2]), Bm25Source(CATS, k1=1.2), Bm25Source(CATS, b=0.75),
-        source.rechunked(64, 0.0), source.rechunked(64, 0.5),
+        source.rechunk(64, 0.0), source.rechunk(64, 0.5),
     ]  # fmt: skip
     assert source.fingerprint == same.fingerprint
     assert len({source.fingerprint, *(other.fingerprint for other in others)}) == 6
-    assert source.rechunked(64, 0.5).fingerprint == Bm25Source(CATS, chunk_size=64, overlap=0.5).fingerprint
+    assert source.rechunk(64, 0.5).fingerprint == Bm25Source(CATS, chunk_size=64, overlap=0.5).fingerprint
 
 
 def test_copies_are_the_source_itself() -> None:
@@ -158,7 +158,7 @@ def test_corpora_and_settings_that_cannot_work_are_refused() -> None:
         with pytest.raises(UsageError, match="k1"):
             Bm25Source(CATS, k1=k1, b=b)
     with pytest.raises(UsageError, match="at least 1 token"):
-        Bm25Source(CATS).rechunked(0, 0.0)
+        Bm25Source(CATS).rechunk(0, 0.0)
 
 
 def test_many_first_searches_build_one_index_quietly(capfd: pytest.CaptureFixture[str]) -> None:
@@ -175,10 +175,10 @@ def test_many_first_searches_build_one_index_quietly(capfd: pytest.CaptureFixtur
 
 def test_a_title_may_count_more_than_once() -> None:
     passages = [Passage("a", "Dog", "cat cat bird"), Passage("b", "", "dog dog cat bird tree")]
-    assert [hit.passage.id for hit in found(Bm25Source(passages), "dog")] == ["b", "a"]
+    assert [hit.passage.id for hit in search(Bm25Source(passages), "dog")] == ["b", "a"]
     boosted = Bm25Source(passages, title_boost=3)
-    assert [hit.passage.id for hit in found(boosted, "dog")] == ["a", "b"]
+    assert [hit.passage.id for hit in search(boosted, "dog")] == ["a", "b"]
     assert boosted.fingerprint != Bm25Source(passages).fingerprint
-    assert boosted.rechunked(50, 0.0).title_boost == 3
+    assert boosted.rechunk(50, 0.0).title_boost == 3
     with pytest.raises(UsageError, match="title_boost = 0"):
         Bm25Source(passages, title_boost=0)

@@ -34,15 +34,15 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     question = {"id": "q", "question": "Which thing?", "answers": ["x"]}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
-    found = {"query": "which thing", "passages": [{**ROWS[2], "score": 1.0}]}
-    (tmp_path / "recorded.jsonl").write_text(json.dumps(found) + "\n", "utf-8")
+    recording = {"query": "which thing", "passages": [{**ROWS[2], "score": 1.0}]}
+    (tmp_path / "recorded.jsonl").write_text(json.dumps(recording) + "\n", "utf-8")
     return tmp_path
 
 
 def source(folder: Path, table: str) -> Any:
     recipe = recipes.parse(RECIPE + table, base=folder)
-    made = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
-    return made.runtime.source("local")
+    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
+    return task.runtime.source("local")
 
 
 def test_every_kind_that_is_listed_can_be_made_or_names_the_library_it_lacks(folder: Path) -> None:
@@ -52,12 +52,12 @@ def test_every_kind_that_is_listed_can_be_made_or_names_the_library_it_lacks(fol
     }
     for entry in corpora.SOURCES:
         try:
-            made = source(folder, f'kind = "{entry.id}"\n{tables.get(entry.id, "")}')
+            local_source = source(folder, f'kind = "{entry.id}"\n{tables.get(entry.id, "")}')
         except UsageError as error:
             if "pip install" not in str(error):
                 pytest.fail(f"{entry.id}: {error}")
         else:
-            assert made.kind == entry.id
+            assert local_source.kind == entry.id
 
 
 def test_titles_put_the_passage_first_that_the_query_names(folder: Path) -> None:
@@ -69,12 +69,12 @@ def test_titles_put_the_passage_first_that_the_query_names(folder: Path) -> None
 
 
 def test_a_recording_answers_the_query_it_knows(folder: Path) -> None:
-    made = source(folder, 'kind = "recorded"\ncorpus = "recorded.jsonl"')
-    assert [hit.passage.id for hit in asyncio.run(made.search("which thing", 3))] == ["p2"]
+    local_source = source(folder, 'kind = "recorded"\ncorpus = "recorded.jsonl"')
+    assert [hit.passage.id for hit in asyncio.run(local_source.search("which thing", 3))] == ["p2"]
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "expected"),
     [
         ('kind = "bm25"\noptions.chunk_sise = 1', r"has no option 'chunk_sise'. Did you mean 'chunk_size'"),
         ('kind = "bm25"\noptions.titles = 3', "'titles' of a source is true or false, found 3"),
@@ -84,6 +84,6 @@ def test_a_recording_answers_the_query_it_knows(folder: Path) -> None:
         ('kind = "web"\noptions.allow_loopback = true', "no option 'allow_loopback'|pip install"),
     ],
 )
-def test_wrong_options_are_refused_by_name(folder: Path, table: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_wrong_options_are_refused_by_name(folder: Path, table: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         source(folder, table)

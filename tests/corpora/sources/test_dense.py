@@ -42,7 +42,7 @@ class HashedWords:
         self.model = "hashed-words"
         self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
         self.fingerprint = f"hashed {query_prefix!r} {passage_prefix!r}"
-        self.asked: list[str] = []
+        self.inputs: list[str] = []
         self._lock = Lock()
 
     @property
@@ -51,7 +51,7 @@ class HashedWords:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            self.asked += texts
+            self.inputs += texts
         vectors = np.array([np.sum([_direction(w) for w in ["", *text.lower().split()]], axis=0)
                             for text in texts])  # fmt: skip
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -63,15 +63,15 @@ def _direction(word: str) -> Vectors:
     return np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
 
 
-def found(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
+def search(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
 def ids(source: Source, query: str, k: int = 10) -> list[str]:
-    return [hit.passage.id for hit in found(source, query, k)]
+    return [hit.passage.id for hit in search(source, query, k)]
 
 
-def varied(n: int, seed: int = 0) -> list[Passage]:
+def make_passages(n: int, seed: int = 0) -> list[Passage]:
     pick = random.Random(seed)
     return [Passage(f"p{at:04}", "", " ".join(f"w{pick.randrange(60)}" for _ in range(8))) for at in range(n)]
 
@@ -83,12 +83,14 @@ def test_order_is_that_of_all_inner_products_with_ties_by_id(
 ) -> None:
     passages = [Passage(f"p{(at * 7) % 41:02}", "", text) for at, text in enumerate(texts)]
     embedder = HashedWords()
-    (asked,) = embedder.embed([" ".join(query)]).astype(np.float64)
+    (query_vector,) = embedder.embed([" ".join(query)]).astype(np.float64)
     rows = embedder.embed(texts).astype(np.float64)
-    scores = {p.id: round(float((row * asked).sum()), 9) for p, row in zip(passages, rows, strict=True)}
+    scores = {
+        p.id: round(float((row * query_vector).sum()), 9) for p, row in zip(passages, rows, strict=True)
+    }
     best = sorted(scores, key=lambda name: (-scores[name], name))[:k]
     chosen = HNSW if kind == "hnsw" else IndexSettings()
-    hits = found(DenseSource(passages, embedder, settings=chosen, keep=False), " ".join(query), k)
+    hits = search(DenseSource(passages, embedder, settings=chosen, keep=False), " ".join(query), k)
     assert [hit.passage.id for hit in hits] == best
     assert [hit.score for hit in hits] == pytest.approx([scores[name] for name in best], abs=1e-8)
 
@@ -96,7 +98,7 @@ def test_order_is_that_of_all_inner_products_with_ties_by_id(
 @pytest.mark.parametrize("chosen", [IndexSettings(), HNSW])
 def test_ties_are_broken_by_id_even_far_past_the_cut(chosen: IndexSettings) -> None:
     same = [Passage(f"s{at:03}", f"{at % 2}", "same words") for at in reversed(range(300))]
-    source = DenseSource([*same, *varied(50)], HashedWords(), settings=chosen, keep=False)
+    source = DenseSource([*same, *make_passages(50)], HashedWords(), settings=chosen, keep=False)
     assert ids(source, "0 same words", 3) == ["s000", "s002", "s004"]
     assert ids(source, "1 same words", 150) == [f"s{at:03}" for at in range(1, 300, 2)]
 
@@ -107,52 +109,52 @@ def test_equal_vectors_of_different_texts_tie_beyond_what_is_first_asked_for() -
 
 
 def test_a_graph_finds_nearly_what_comparing_all_finds_and_is_built_the_same_way() -> None:
-    passages = varied(1500)
+    passages = make_passages(1500)
     flat, graph, again = (
         DenseSource(passages, HashedWords(), settings=chosen, keep=False)
         for chosen in (IndexSettings(), HNSW, HNSW)
     )
-    queries = [p.text for p in varied(30, seed=1)]
+    queries = [p.text for p in make_passages(30, seed=1)]
     shared = sum(len({*ids(flat, q)} & {*ids(graph, q)}) for q in queries)
     assert shared >= 0.95 * 10 * len(queries)
-    assert [found(graph, q) for q in queries] == [found(again, q) for q in queries]
+    assert [search(graph, q) for q in queries] == [search(again, q) for q in queries]
 
 
 def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) -> None:
-    passages = [*varied(40), Passage("twin", "", varied(1)[0].text)]
+    passages = [*make_passages(40), Passage("twin", "", make_passages(1)[0].text)]
     for chosen in (IndexSettings(), HNSW):
         first, second = HashedWords(), HashedWords()
-        fresh = found(DenseSource(passages, first, settings=chosen, home=tmp_path), "w1 w2")
-        kept = found(DenseSource(passages, second, settings=chosen, home=tmp_path), "w1 w2")
-        memory = found(DenseSource(passages, HashedWords(), settings=chosen, keep=False), "w1 w2")
-        assert fresh == kept == memory
-        assert len(first.asked) == 40 + 1  # the twins once, and the query
-        assert second.asked == ["w1 w2"]
+        fresh = search(DenseSource(passages, first, settings=chosen, home=tmp_path), "w1 w2")
+        cached = search(DenseSource(passages, second, settings=chosen, home=tmp_path), "w1 w2")
+        memory = search(DenseSource(passages, HashedWords(), settings=chosen, keep=False), "w1 w2")
+        assert fresh == cached == memory
+        assert len(first.inputs) == 40 + 1  # the twins once, and the query
+        assert second.inputs == ["w1 w2"]
     other = HashedWords()
-    found(DenseSource(passages, other, settings=IndexSettings("hnsw", 8, 40, 32), home=tmp_path), "w1 w2")
-    assert other.asked == ["w1 w2"]  # ef_search concerns the search alone
+    search(DenseSource(passages, other, settings=IndexSettings("hnsw", 8, 40, 32), home=tmp_path), "w1 w2")
+    assert other.inputs == ["w1 w2"]  # ef_search concerns the search alone
 
 
 def test_a_kept_index_that_was_damaged_in_place_is_built_anew(tmp_path: Path) -> None:
-    right = found(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
+    right = search(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
     (vectors,) = tmp_path.rglob("vectors.faiss")
     vectors.write_bytes(b"x" * vectors.stat().st_size)
     again = HashedWords()
-    assert found(DenseSource(CATS, again, home=tmp_path), "cat") == right
-    assert len(again.asked) == len(CATS) + 1
+    assert search(DenseSource(CATS, again, home=tmp_path), "cat") == right
+    assert len(again.inputs) == len(CATS) + 1
 
 
 def test_a_build_that_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
     class Failing(HashedWords):
         def embed(self, texts: Sequence[str]) -> Vectors:
-            if len(self.asked) == 0:
-                self.asked.append("")
+            if len(self.inputs) == 0:
+                self.inputs.append("")
                 raise SourceError("the model is gone")
             return super().embed(texts)
 
     source = DenseSource(CATS, Failing(), home=tmp_path)
     with pytest.raises(SourceError, match="gone"):
-        found(source, "cat")
+        search(source, "cat")
     assert list(tmp_path.rglob("vectors.faiss")) == []
     assert ids(source, "dog sat", 1) == ["p2"]
 
@@ -166,44 +168,45 @@ def test_an_embedder_that_gives_garbage_is_named(wrong: Any) -> None:
             return np.asarray(wrong, dtype=np.float32)
 
     with pytest.raises(SourceError, match="'hashed-words' gave an array of shape"):
-        found(DenseSource(CATS, Broken(), keep=False), "cat")
+        search(DenseSource(CATS, Broken(), keep=False), "cat")
 
 
 def test_prefixes_and_titles_reach_the_embedder() -> None:
     embedder = HashedWords(query_prefix="query: ", passage_prefix="passage: ")
-    found(DenseSource(CATS, embedder, keep=False), "cat?")
-    asked = ["passage: Cat\ncat sat mat", "passage: Dog\ndog sat", "passage: bird", "query: cat?"]
-    assert embedder.asked == asked
+    search(DenseSource(CATS, embedder, keep=False), "cat?")
+    expected = ["passage: Cat\ncat sat mat", "passage: Dog\ndog sat", "passage: bird", "query: cat?"]
+    assert embedder.inputs == expected
 
 
 @pytest.mark.parametrize(("query", "k"), [("", 5), (" \n", 5), ("cat", 0), ("cat", -1)])
 def test_nothing_is_found_where_nothing_is_asked(query: str, k: int) -> None:
     embedder = HashedWords()
-    assert found(DenseSource(CATS, embedder, keep=False), query, k) == ()
-    assert embedder.asked == []
+    assert search(DenseSource(CATS, embedder, keep=False), query, k) == ()
+    assert embedder.inputs == []
 
 
 def test_the_fingerprint_follows_content_embedder_and_settings() -> None:
-    def made(passages: Sequence[Passage] = CATS, prefix: str = "", **more: Any) -> DenseSource:
+    def make_source(passages: Sequence[Passage] = CATS, prefix: str = "", **more: Any) -> DenseSource:
         return DenseSource(passages, HashedWords(query_prefix=prefix), **more)
 
     sources = [
-        made(), made(CATS[:2]), made(prefix="q"), made(settings=HNSW), made(chunk_size=64),
-        made(settings=IndexSettings("hnsw", 8, 40, 65)), made(chunk_size=64, overlap=0.5),
+        make_source(), make_source(CATS[:2]), make_source(prefix="q"), make_source(settings=HNSW),
+        make_source(chunk_size=64),
+        make_source(settings=IndexSettings("hnsw", 8, 40, 65)), make_source(chunk_size=64, overlap=0.5),
     ]  # fmt: skip
     assert len({source.fingerprint for source in sources}) == len(sources)
-    assert made(keep=False).fingerprint == sources[0].fingerprint
-    assert made().rechunked(64, 0.5).fingerprint == sources[-1].fingerprint
-    assert made(settings=IndexSettings(m=9)).fingerprint == sources[0].fingerprint  # flat has no m
+    assert make_source(keep=False).fingerprint == sources[0].fingerprint
+    assert make_source().rechunk(64, 0.5).fingerprint == sources[-1].fingerprint
+    assert make_source(settings=IndexSettings(m=9)).fingerprint == sources[0].fingerprint  # flat has no m
 
 
 def test_chunks_are_found_and_a_cut_is_made_once() -> None:
     long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
     source = DenseSource([long, *CATS], HashedWords(), keep=False)
-    cut = source.rechunked(20, 0.25)
-    assert cut is source.rechunked(20, 0.25) is cut.rechunked(20, 0.25) is not source.rechunked(20, 0.5)
+    cut = source.rechunk(20, 0.25)
+    assert cut is source.rechunk(20, 0.25) is cut.rechunk(20, 0.25) is not source.rechunk(20, 0.5)
     last = [part for part in cut.passages if part.parent == "long"][-1]
-    best = found(cut, f"{last.title} {last.text}")[0].passage
+    best = search(cut, f"{last.title} {last.text}")[0].passage
     assert best == last
     assert long.text[best.start : best.start + len(best.text)] == best.text
     assert copy.deepcopy([cut])[0] is cut
@@ -211,25 +214,25 @@ def test_chunks_are_found_and_a_cut_is_made_once() -> None:
 
 
 def test_many_first_searches_embed_the_passages_once() -> None:
-    told: list[tuple[str, int | None] | int] = []
+    events: list[tuple[str, int | None] | int] = []
 
-    class Told(Silent):
+    class ProgressLog(Silent):
         def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-            told.append((name, total))
+            events.append((name, total))
 
         def step(self, n: int = 1) -> None:
-            told.append(n)
+            events.append(n)
 
     embedder = HashedWords()
-    source = DenseSource(CATS, embedder, keep=False, progress=Told())
+    source = DenseSource(CATS, embedder, keep=False, progress=ProgressLog())
 
     async def together() -> list[tuple[Hit, ...]]:
         return await asyncio.gather(*(source.search("sat", 2) for _ in range(20)))
 
     results = asyncio.run(together())
     assert all(result == results[0] for result in results)
-    assert len(embedder.asked) == 3 + 20
-    assert told == [("index dense", 3), 3]
+    assert len(embedder.inputs) == 3 + 20
+    assert events == [("index dense", 3), 3]
 
 
 def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,8 +76,8 @@ def test_the_scope_tells_questions_with_other_passages_apart() -> None:
 
 def test_passages_can_be_cut() -> None:
     source = GivenSource(PASSAGES)
-    cut = source.rechunked(24, 0.0)
-    assert cut is source.rechunked(24, 0.0) is not source
+    cut = source.rechunk(24, 0.0)
+    assert cut is source.rechunk(24, 0.0) is not source
     assert cut.fingerprint != source.fingerprint
     with answering("c", "a"):
         hits = asyncio.run(cut.search("Ada", 2))
@@ -87,9 +87,9 @@ def test_passages_can_be_cut() -> None:
 
 def test_samples_come_from_the_whole_corpus() -> None:
     source = GivenSource(PASSAGES)
-    drawn = source.sample(9, seed="s", exclude=frozenset({"a"}))
-    assert sorted(p.id for p in drawn) == ["b", "c", "x"]
-    assert drawn == source.sample(9, seed="s", exclude=frozenset("a"))
+    noise = source.sample(9, seed="s", exclude=frozenset({"a"}))
+    assert sorted(p.id for p in noise) == ["b", "c", "x"]
+    assert noise == source.sample(9, seed="s", exclude=frozenset("a"))
     assert copy.deepcopy(source) is source
 
 

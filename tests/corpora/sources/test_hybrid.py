@@ -32,25 +32,25 @@ SHARES = st.floats(0, 1)
 SIZES = st.integers(-1, 14)
 
 
-class Listed:
+class FixedSource:
     """Finds what it was told to, and keeps how much it was asked for."""
 
     def __init__(self, hits: Sequence[Hit]) -> None:
         self.kind, self.fingerprint = "listed", f"listed {names(hits)}"
-        self.hits, self.asked = tuple(hits), list[int]()
+        self.hits, self.depths = tuple(hits), list[int]()
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.asked.append(k)
+        self.depths.append(k)
         return self.hits[: max(k, 0)]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         return tuple(hit.passage for hit in self.hits[:n])
 
-    def rechunked(self, chunk_size: int, overlap: float) -> Source:
+    def rechunk(self, chunk_size: int, overlap: float) -> Source:
         return self
 
 
-def found(source: Source, query: str = "q", k: int = 5) -> tuple[Hit, ...]:
+def search(source: Source, query: str = "q", k: int = 5) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
@@ -120,33 +120,33 @@ def test_by_hand() -> None:
 
 
 def test_sources_are_asked_for_no_more_than_their_part() -> None:
-    dense, sparse = Listed(ranked("abcde")), Listed(ranked("edxyz"))
-    assert found(HybridSource(dense, sparse, fusion="share", share=1)) == dense.hits
-    assert sparse.asked == []
-    assert found(HybridSource(dense, sparse, fusion="share", share=0), k=2) == sparse.hits[:2]
-    assert dense.asked == [5]
-    assert names(found(HybridSource(dense, sparse, fusion="share", share=0.6))) == ["a", "b", "c", "e", "d"]
-    assert names(found(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
-    assert (dense.asked, sparse.asked) == ([5, 5, 3], [2, 5, 3])
-    assert found(HybridSource(dense, sparse), k=0) == ()
+    dense, sparse = FixedSource(ranked("abcde")), FixedSource(ranked("edxyz"))
+    assert search(HybridSource(dense, sparse, fusion="share", share=1)) == dense.hits
+    assert sparse.depths == []
+    assert search(HybridSource(dense, sparse, fusion="share", share=0), k=2) == sparse.hits[:2]
+    assert dense.depths == [5]
+    assert names(search(HybridSource(dense, sparse, fusion="share", share=0.6))) == ["a", "b", "c", "e", "d"]
+    assert names(search(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
+    assert (dense.depths, sparse.depths) == ([5, 5, 3], [2, 5, 3])
+    assert search(HybridSource(dense, sparse), k=0) == ()
 
 
 def test_a_source_that_fails_fails_the_search() -> None:
-    class Down(Listed):
+    class Down(FixedSource):
         async def search(self, query: str, k: int) -> tuple[Hit, ...]:
             raise SourceError("the index is gone")
 
     with pytest.raises(SourceError, match="gone"):
-        found(HybridSource(Listed(ranked("ab")), Down(())))
+        search(HybridSource(FixedSource(ranked("ab")), Down(())))
 
 
 def test_real_sources_are_cut_and_sampled_together() -> None:
     passages = [Passage(f"p{n}", "", f"number {n} and words. " * 12) for n in range(6)]
     source = HybridSource(Bm25Source(passages), Bm25Source(passages, b=0.1))
-    cut = source.rechunked(16, 0.0)
-    assert all(hit.passage.parent == "p3" for hit in found(cut, "number 3", 2))
-    assert cut.sample(4, seed="s") == Bm25Source(passages).rechunked(16, 0.0).sample(4, seed="s")
-    assert cut.fingerprint == source.rechunked(16, 0.0).fingerprint != source.fingerprint
+    cut = source.rechunk(16, 0.0)
+    assert all(hit.passage.parent == "p3" for hit in search(cut, "number 3", 2))
+    assert cut.sample(4, seed="s") == Bm25Source(passages).rechunk(16, 0.0).sample(4, seed="s")
+    assert cut.fingerprint == source.rechunk(16, 0.0).fingerprint != source.fingerprint
     assert copy.deepcopy([source])[0] is source
 
 
@@ -172,14 +172,20 @@ def test_the_scope_is_that_of_the_sources_that_are_searched() -> None:
 
 
 def test_the_fingerprint_follows_the_settings_that_matter() -> None:
-    dense, sparse = Listed(ranked("ab")), Listed(ranked("ba"))
+    dense, sparse = FixedSource(ranked("ab")), FixedSource(ranked("ba"))
 
-    def made(**more: Any) -> str:
+    def fingerprint(**more: Any) -> str:
         return HybridSource(dense, sparse, **more).fingerprint
 
-    several = {made(), made(pool=9), made(constant=1), made(fusion="share"), made(fusion="share", share=0.2)}
+    several = {
+        fingerprint(),
+        fingerprint(pool=9),
+        fingerprint(constant=1),
+        fingerprint(fusion="share"),
+        fingerprint(fusion="share", share=0.2),
+    }
     assert len({*several, HybridSource(sparse, dense).fingerprint}) == 6
-    assert made(share=0.1) == made()
+    assert fingerprint(share=0.1) == fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -187,4 +193,4 @@ def test_the_fingerprint_follows_the_settings_that_matter() -> None:
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"{next(iter(wrong))} =|'share' or 'rrf'"):
-        HybridSource(Listed(()), Listed(()), **wrong)
+        HybridSource(FixedSource(()), FixedSource(()), **wrong)

@@ -81,18 +81,18 @@ def test_chunks_and_samples(tmp_path: Path) -> None:
         CATS,
     )
     source = RecordedSource(path)
-    cut = source.rechunked(16, 0.25)
+    cut = source.rechunk(16, 0.25)
     best = ask(cut, "needle")[0].passage
     assert "needle" in best.text
     assert best.parent == "x"
     assert long[best.start : best.start + len(best.text)] == best.text
-    assert cut.fingerprint == source.rechunked(16, 0.25).fingerprint != source.fingerprint
+    assert cut.fingerprint == source.rechunk(16, 0.25).fingerprint != source.fingerprint
     assert {p.id for p in source.sample(9, seed="s")} == {"x", "3", "a", "b"}
     assert source.sample(2, seed="s") == source.sample(2, seed="s")
     assert {p.id for p in cut.sample(99, seed="s", exclude=frozenset({"x", "a"}))} == {"3", "b"}
     assert copy.deepcopy(source) is source
     with pytest.raises(UsageError):
-        source.rechunked(0, 0.0)
+        source.rechunk(0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_the_recorder_writes_what_is_found_once(tmp_path: Path) -> None:
 
 def test_every_cut_is_recorded_in_its_own_file(tmp_path: Path) -> None:
     recorder = Recorder(Bm25Source([Passage("p", "", "cat dog. " * 20)]), tmp_path / "r.jsonl")
-    cut = recorder.rechunked(8, 0.5)
-    assert cut is recorder.rechunked(8, 0.5)
+    cut = recorder.rechunk(8, 0.5)
+    assert cut is recorder.rechunk(8, 0.5)
     hits = ask(cut, "cat")
     assert ask(RecordedSource(tmp_path / "r.8-0.5.jsonl"), "cat") == hits
     assert not (tmp_path / "r.jsonl").exists()
@@ -168,7 +168,7 @@ HITS = st.dictionaries(TEXTS.filter(str.strip), st.tuples(TEXTS, TEXTS, st.float
 
 @given(st.dictionaries(TEXTS, HITS, min_size=1, max_size=4))
 def test_what_is_recorded_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, found: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory, results: dict[str, Any]
 ) -> None:
     recording = {
         query: tuple(
@@ -177,7 +177,7 @@ def test_what_is_recorded_is_read_again(
                 key=lambda hit: (-hit.score, hit.passage.id),
             )
         )
-        for query, hits in found.items()
+        for query, hits in results.items()
     }
     path = tmp_path_factory.mktemp("recording") / "r.jsonl"
     recorder = Recorder(RecordedSource(recording), path)

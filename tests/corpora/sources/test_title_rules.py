@@ -51,25 +51,25 @@ def test_a_factor_is_never_below_one_and_at_most_one_and_a_half(query: str, titl
     assert 1 <= title_factor(query, title) <= 1.5
 
 
-def found(source: TitleSource, query: str, k: int) -> tuple[Hit, ...]:
+def search(source: TitleSource, query: str, k: int) -> tuple[Hit, ...]:
     return asyncio.run(source.search(query, k))
 
 
 def test_a_named_passage_comes_from_below_the_cut() -> None:
     plain = Bm25Source(FILMS)
     assert [hit.passage.id for hit in asyncio.run(plain.search("film ship", 9))] == ["p2", "p0", "p1", "p3"]
-    hits = found(TitleSource(plain), "a film about the ship Jaws", 2)
+    hits = search(TitleSource(plain), "a film about the ship Jaws", 2)
     assert hits[0].passage.title == "Jaws"
     before = {h.passage.id: h.score for h in asyncio.run(plain.search("sea film", 9))}
-    after = {h.passage.id: h.score for h in found(TitleSource(plain), "sea film", 9)}
+    after = {h.passage.id: h.score for h in search(TitleSource(plain), "sea film", 9)}
     assert after == {**before, "p0": before["p0"] * 1.1}
-    assert found(TitleSource(plain), "film", 0) == ()
+    assert search(TitleSource(plain), "film", 0) == ()
 
 
 def test_no_more_than_the_pool_is_looked_at() -> None:
     source = Bm25Source([Passage("a", "", "ship"), Passage("b", "Ship", "and sea")])
-    assert [hit.passage.id for hit in found(TitleSource(source, pool=1), "Ship", 1)] == ["a"]
-    assert [hit.passage.id for hit in found(TitleSource(source, pool=2), "Ship", 1)] == ["b"]
+    assert [hit.passage.id for hit in search(TitleSource(source, pool=1), "Ship", 1)] == ["a"]
+    assert [hit.passage.id for hit in search(TitleSource(source, pool=2), "Ship", 1)] == ["b"]
 
 
 def test_a_score_below_nothing_grows_too() -> None:
@@ -77,7 +77,7 @@ def test_a_score_below_nothing_grows_too() -> None:
         async def search(self, query: str, k: int) -> tuple[Hit, ...]:
             return (Hit(FILMS[0], -0.5), Hit(FILMS[3], -0.6))
 
-    assert found(TitleSource(Below(FILMS)), "Titanic", 2)[0] == Hit(FILMS[3], -0.6 / 1.5)
+    assert search(TitleSource(Below(FILMS)), "Titanic", 2)[0] == Hit(FILMS[3], -0.6 / 1.5)
 
 
 def test_the_source_shows_through() -> None:
@@ -85,7 +85,7 @@ def test_the_source_shows_through() -> None:
     source = TitleSource(plain, pool=7)
     assert source.kind == "bm25"
     assert source.sample(2, seed="s") == plain.sample(2, seed="s")
-    assert source.rechunked(9, 0.0).fingerprint == TitleSource(plain.rechunked(9, 0.0), pool=7).fingerprint
+    assert source.rechunk(9, 0.0).fingerprint == TitleSource(plain.rechunk(9, 0.0), pool=7).fingerprint
     assert len({plain.fingerprint, source.fingerprint, TitleSource(plain).fingerprint}) == 3
     assert copy.deepcopy([source])[0] is source
     with pytest.raises(UsageError, match="at least 1 hit, got 0"):

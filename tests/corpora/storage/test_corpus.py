@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import Corpus, HeldCorpus, StoredCorpus, drawn, read
+from ragc.corpora.storage.corpus import Corpus, DiskCorpus, MemoryCorpus, read, sample
 from ragc.corpora.storage.passages import id_order, ranks
 from ragc.errors import DataError
 from ragc.records import Passage
@@ -38,14 +38,14 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora, "STORED_FROM", 1)
 
 
-def stored(folder: Path, passages: tuple[Passage, ...]) -> StoredCorpus:
+def stored(folder: Path, passages: tuple[Passage, ...]) -> DiskCorpus:
     path = folder / "corpus.jsonl"
     lines = (json.dumps({"id": p.id, "title": p.title, "text": p.text}) for p in passages)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     os.utime(path, ns=(0, hash(passages) % 2**40))
-    made = read(path, home=folder / "home")
-    assert isinstance(made, StoredCorpus)
-    return made
+    stored_corpus = read(path, home=folder / "home")
+    assert isinstance(stored_corpus, DiskCorpus)
+    return stored_corpus
 
 
 @settings(
@@ -56,16 +56,16 @@ def test_both_give_the_same_passages_cuts_and_samples(
     passages: tuple[Passage, ...], size: int, overlap: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     disk: Corpus = stored(tmp_path_factory.mktemp("c"), passages)
-    held: Corpus = HeldCorpus(passages)
+    held: Corpus = MemoryCorpus(passages)
     assert tuple(disk.passages) == held.passages
     assert disk.fingerprint == held.fingerprint
     assert [disk.find(p.id) for p in passages] == list(passages)
     assert disk.find("nobody's") is None
-    cut, wanted = disk.cut(size, overlap), held.cut(size, overlap)
+    cut, wanted = disk.chunk(size, overlap), held.chunk(size, overlap)
     assert tuple(cut) == tuple(wanted)
     assert [cut[at] for at in range(-len(cut), len(cut))] == 2 * list(wanted)
     assert cut[1:] == wanted[1:]
-    assert drawn(cut, 3, "seed", frozenset()) == drawn(wanted, 3, "seed", frozenset())
+    assert sample(cut, 3, "seed", frozenset()) == sample(wanted, 3, "seed", frozenset())
     with pytest.raises(IndexError):
         cut[len(cut)]
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path, lines: str, w
     path.write_text(lines, "utf-8")
     with pytest.raises(DataError, match=words):
         read(path, home=tmp_path / "home")
-    assert [found.name for found in (tmp_path / "home" / "corpus").iterdir() if found.is_dir()] == []
+    assert [entry.name for entry in (tmp_path / "home" / "corpus").iterdir() if entry.is_dir()] == []
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
@@ -161,10 +161,10 @@ def test_ids_on_disk_sort_as_strings(ids: list[str]) -> None:
     parts = [id.encode("utf-8", "surrogatepass") for id in ids]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if ids else ends
-    found = id_order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
-    wanted = sorted(range(len(ids)), key=lambda at: ids[at])
-    assert found.tolist() == wanted
-    assert [int(ranks(found)[at]) for at in wanted] == list(range(len(ids)))
+    order = id_order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
+    expected = sorted(range(len(ids)), key=lambda at: ids[at])
+    assert order.tolist() == expected
+    assert [int(ranks(order)[at]) for at in expected] == list(range(len(ids)))
 
 
 def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
         "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
         "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
     )
-    asked = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
-    running = [subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate(timeout=120)[0].split(maxsplit=1) for process in running]
-    assert sorted(built for built, _ in said) == ["False", "False", "True"]
-    assert len({hits for _, hits in said}) == 1
-    assert "p10" in said[0][1]
+    command = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    outputs = [process.communicate(timeout=120)[0].split(maxsplit=1) for process in running]
+    assert sorted(built for built, _ in outputs) == ["False", "False", "True"]
+    assert len({hits for _, hits in outputs}) == 1
+    assert "p10" in outputs[0][1]

@@ -40,18 +40,18 @@ print(made.built, made.size, flush=True)
 """
 
 
-class Told(Silent):
+class ProgressLog(Silent):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.said: list[object] = []
+        self.events: list[object] = []
         self.noted = threading.Event()
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        self.said.append((name, total))
+        self.events.append((name, total))
 
     def step(self, n: int = 1) -> None:
-        self.said.append(n)
+        self.events.append(n)
 
     def note(self, text: str) -> None:
         self.noted.set()
@@ -86,15 +86,15 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def test_an_index_is_built_once_and_says_its_size(tmp_path: Path) -> None:
-    told = Told()
-    made = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path, total=3, progress=told)
-    assert made.built
-    assert told.said == [("index toy", 3), 3]
-    assert made.path == index_path("toy", "c1", SETTINGS, tmp_path)
-    assert made.size == sum(file.stat().st_size for file in made.path.rglob("*") if file.is_file())
+    progress = ProgressLog()
+    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path, total=3, progress=progress)
+    assert index.built
+    assert progress.events == [("index toy", 3), 3]
+    assert index.path == index_path("toy", "c1", SETTINGS, tmp_path)
+    assert index.size == sum(file.stat().st_size for file in index.path.rglob("*") if file.is_file())
     again = open_or_build("toy", "c1", dict(reversed(SETTINGS.items())), never, home=tmp_path)
-    assert (again.path, again.size, again.built) == (made.path, made.size, False)
-    about = json.loads((made.path / "index.json").read_text())
+    assert (again.path, again.size, again.built) == (index.path, index.size, False)
+    about = json.loads((index.path / "index.json").read_text())
     assert (about["kind"], about["corpus"], about["settings"]) == ("toy", "c1", SETTINGS)
 
 
@@ -120,7 +120,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path, error: BaseException)
     with pytest.raises(type(error)) as caught:
         open_or_build("toy", "c1", SETTINGS, build, home=tmp_path)
     assert caught.value is error
-    assert [place for place in (tmp_path / "toy").iterdir() if place.is_dir()] == []
+    assert [path for path in (tmp_path / "toy").iterdir() if path.is_dir()] == []
     assert open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path).built
 
 
@@ -131,20 +131,20 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_starts_clean(tmp_path: 
     path = index_path("toy", "c1", SETTINGS, tmp_path)
     assert not path.exists()
     assert (path.with_name(path.name + BUILDING) / "first").exists()
-    made = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
-    assert made.built
-    assert {file.name for file in made.path.rglob("*") if file.is_file()} == {"postings", "index.json"}
+    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
+    assert index.built
+    assert {file.name for file in index.path.rglob("*") if file.is_file()} == {"postings", "index.json"}
     assert not path.with_name(path.name + BUILDING).exists()
 
 
 def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -> None:
-    told = Told()
+    progress = ProgressLog()
     with spawn(tmp_path) as process, ThreadPoolExecutor(1) as pool:
         assert line(process) == "begun"
         waiting = pool.submit(
-            open_or_build, "toy", "c1", SETTINGS, never, home=tmp_path, progress=told
+            open_or_build, "toy", "c1", SETTINGS, never, home=tmp_path, progress=progress
         )  # fmt: skip
-        assert told.noted.wait(30)
+        assert progress.noted.wait(30)
         assert not index_path("toy", "c1", SETTINGS, tmp_path).exists()
         assert process.stdin
         process.stdin.write("go\n")
@@ -153,7 +153,7 @@ def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -
         assert line(process) == f"True {opened.size}"
     assert not opened.built
     assert (opened.path / "second").read_text() == "rest"
-    assert told.said == []
+    assert progress.events == []
 
 
 def test_many_threads_build_once(tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_many_threads_build_once(tmp_path: Path) -> None:
         writes()(folder, step)
 
     with ThreadPoolExecutor(8) as pool:
-        asked = [
+        futures = [
             pool.submit(open_or_build, "toy", "c1", SETTINGS, build, home=tmp_path) for _ in range(16)
         ]  # fmt: skip
-        made = [one.result(60) for one in asked]
+        indexes = [one.result(60) for one in futures]
     assert len(begun) == 1
-    assert [one.built for one in made].count(True) == 1
-    assert len({(one.path, one.size) for one in made}) == 1
+    assert [one.built for one in indexes].count(True) == 1
+    assert len({(one.path, one.size) for one in indexes}) == 1
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_many_threads_build_once(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_index_is_built_anew(tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    made = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
-    harm(made.path)
+    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
+    harm(index.path)
     again = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
     assert again.built
     assert (again.path / "deep" / "postings").read_text() == "abc"
-    assert again.size == made.size
+    assert again.size == index.size
 
 
 def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
@@ -201,4 +201,4 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match="No space left on device"):
         open_or_build("toy", "c1", SETTINGS, full, home=tmp_path)
-    assert [place for place in (tmp_path / "toy").iterdir() if place.is_dir()] == []
+    assert [path for path in (tmp_path / "toy").iterdir() if path.is_dir()] == []

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.benchmarks.scoring.agreement import Agreement, Judged, agreement, read_judged
+from experiments.benchmarks.scoring.agreement import Agreement, JudgedAnswer, agreement, read_judged
 from ragc.errors import DataError, UsageError
 from tests.examples import examples
 from tests.paths import SHARED_DATA
@@ -20,31 +20,31 @@ from tests.paths import SHARED_DATA
 NQ301 = SHARED_DATA / "judged" / "openqa_eval"
 
 
-def rows(both: int, judge_only: int, human_only: int, neither: int) -> list[Judged]:
+def rows(both: int, judge_only: int, human_only: int, neither: int) -> list[JudgedAnswer]:
     cells = (
         (True, True, both),
         (False, True, judge_only),
         (True, False, human_only),
         (False, False, neither),
     )
-    return [Judged(human, judge) for human, judge, times in cells for _ in range(times)]
+    return [JudgedAnswer(human, judge) for human, judge, times in cells for _ in range(times)]
 
 
 def test_hand_computed_figures() -> None:
     # Accuracy .7; the judge says correct 25 times, people 30: chance is .5 * .6 + .5 * .4 = .5.
-    found = agreement(rows(20, 5, 10, 15), seed=0)
-    assert (found.both, found.judge_only, found.human_only, found.neither) == (20, 5, 10, 15)
-    assert (found.n, found.unreadable) == (50, 0)
-    assert found.kappa is not None
-    assert found.precision is not None
-    assert found.recall is not None
-    assert found.accuracy.mean == pytest.approx(0.7)
-    assert found.kappa.mean == pytest.approx(0.4)
-    assert found.precision.mean == pytest.approx(20 / 25)
-    assert found.recall.mean == pytest.approx(20 / 30)
-    assert (found.kappa.n, found.precision.n, found.recall.n) == (50, 25, 30)
-    assert found.kappa.low == pytest.approx((found.accuracy.low - 0.5) / 0.5)
-    assert found.kappa.high == pytest.approx((found.accuracy.high - 0.5) / 0.5)
+    figures = agreement(rows(20, 5, 10, 15), seed=0)
+    assert (figures.both, figures.judge_only, figures.human_only, figures.neither) == (20, 5, 10, 15)
+    assert (figures.n, figures.unreadable) == (50, 0)
+    assert figures.kappa is not None
+    assert figures.precision is not None
+    assert figures.recall is not None
+    assert figures.accuracy.mean == pytest.approx(0.7)
+    assert figures.kappa.mean == pytest.approx(0.4)
+    assert figures.precision.mean == pytest.approx(20 / 25)
+    assert figures.recall.mean == pytest.approx(20 / 30)
+    assert (figures.kappa.n, figures.precision.n, figures.recall.n) == (50, 25, 30)
+    assert figures.kappa.low == pytest.approx((figures.accuracy.low - 0.5) / 0.5)
+    assert figures.kappa.high == pytest.approx((figures.accuracy.high - 0.5) / 0.5)
 
 
 def test_a_judge_that_always_agrees_and_one_that_never_does() -> None:
@@ -73,9 +73,11 @@ def test_what_cannot_be_told_is_none() -> None:
 
 
 def test_an_unreadable_verdict_counts_as_not_correct_and_is_counted() -> None:
-    found = agreement([Judged(True, None), Judged(False, None), Judged(True, True)], seed=0)
-    assert (found.both, found.judge_only, found.human_only, found.neither) == (1, 0, 1, 1)
-    assert found.unreadable == 2
+    figures = agreement(
+        [JudgedAnswer(True, None), JudgedAnswer(False, None), JudgedAnswer(True, True)], seed=0
+    )
+    assert (figures.both, figures.judge_only, figures.human_only, figures.neither) == (1, 0, 1, 1)
+    assert figures.unreadable == 2
 
 
 counts = st.tuples(*[st.integers(0, 30)] * 4).filter(any)
@@ -85,17 +87,22 @@ counts = st.tuples(*[st.integers(0, 30)] * 4).filter(any)
 @given(counts, st.integers(0, 5))
 def test_bounds_order_and_json(cells: tuple[int, int, int, int], seed: int) -> None:
     given_rows = rows(*cells)
-    found = agreement(given_rows, seed=seed)
+    figures = agreement(given_rows, seed=seed)
     random.Random(seed).shuffle(given_rows)
-    assert agreement(given_rows, seed=seed) == found
-    assert found.n == sum(cells)
-    for part, least in ((found.accuracy, 0), (found.kappa, -1), (found.precision, 0), (found.recall, 0)):
+    assert agreement(given_rows, seed=seed) == figures
+    assert figures.n == sum(cells)
+    for part, least in (
+        (figures.accuracy, 0),
+        (figures.kappa, -1),
+        (figures.precision, 0),
+        (figures.recall, 0),
+    ):
         if part is not None:
             assert least <= part.low <= part.mean <= part.high <= 1 + 1e-12
-    said = json.loads(json.dumps(found.to_json()))
-    assert said["n"] == found.n
-    assert said["accuracy"]["mean"] == found.accuracy.mean
-    assert (said["kappa"] is None) == (found.kappa is None)
+    fields = json.loads(json.dumps(figures.to_json()))
+    assert fields["n"] == figures.n
+    assert fields["accuracy"]["mean"] == figures.accuracy.mean
+    assert (fields["kappa"] is None) == (figures.kappa is None)
 
 
 @settings(max_examples=examples(30))
@@ -104,7 +111,7 @@ def test_kappa_is_symmetric_and_swapping_sides_swaps_precision_and_recall(
     cells: tuple[int, int, int, int],
 ) -> None:
     one = agreement(rows(*cells), seed=0)
-    other = agreement([Judged(bool(row.judge), row.human) for row in rows(*cells)], seed=0)
+    other = agreement([JudgedAnswer(bool(row.judge), row.human) for row in rows(*cells)], seed=0)
     assert one.kappa == other.kappa
     assert one.precision == other.recall
 
@@ -114,11 +121,11 @@ def of_nq301(name: str) -> Agreement:
 
     def verdicts(file: str) -> list[bool | None]:
         with (NQ301 / file).open(encoding="utf-8", newline="") as lines:
-            said = [row["Acceptable?"] for row in csv.DictReader(lines, delimiter="\t")]
-        return [{"Yes": True, "No": False}.get(word) for word in said]
+            words = [row["Acceptable?"] for row in csv.DictReader(lines, delimiter="\t")]
+        return [{"Yes": True, "No": False}.get(word) for word in words]
 
     pairs = zip(verdicts("NQ301_human.tsv"), verdicts(name), strict=True)
-    return agreement([Judged(bool(human), judge) for human, judge in pairs], seed=0)
+    return agreement([JudgedAnswer(bool(human), judge) for human, judge in pairs], seed=0)
 
 
 @pytest.mark.skipif(not NQ301.exists(), reason="the shared data are not there")
@@ -142,10 +149,10 @@ def of_nq301(name: str) -> Agreement:
 def test_two_judges_of_nq301_agree_with_people_as_scikit_learn_says(
     name: str, cells: tuple[int, ...], unreadable: int, expected: tuple[float, ...]
 ) -> None:
-    found = of_nq301(name)
-    assert (found.both, found.judge_only, found.human_only, found.neither) == cells
-    assert (found.n, found.unreadable) == (1490, unreadable)
-    parts = (found.accuracy, found.kappa, found.precision, found.recall)
+    figures = of_nq301(name)
+    assert (figures.both, figures.judge_only, figures.human_only, figures.neither) == cells
+    assert (figures.n, figures.unreadable) == (1490, unreadable)
+    parts = (figures.accuracy, figures.kappa, figures.precision, figures.recall)
     for part, value in zip(parts, expected, strict=True):
         assert part is not None
         assert part.mean == pytest.approx(value, abs=1e-12)
@@ -170,11 +177,11 @@ def test_rows_are_read_from_json_lines(tmp_path: Path) -> None:
         {"human": {"verdict": "missing"}, "judge": {"verdict": "wrong", "by": "unreadable"}},
     )
     assert read_judged(path) == (
-        Judged(True, False),
-        Judged(True, False),
-        Judged(False, None),
-        Judged(False, True),
-        Judged(False, None),
+        JudgedAnswer(True, False),
+        JudgedAnswer(True, False),
+        JudgedAnswer(False, None),
+        JudgedAnswer(False, True),
+        JudgedAnswer(False, None),
     )
 
 

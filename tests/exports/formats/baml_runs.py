@@ -17,7 +17,7 @@ from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Message
-from tests.exports.common import sent, texts
+from tests.exports.common import capture_messages, texts
 
 ENV = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "none"}
 
@@ -53,12 +53,12 @@ class Baml:
             ENV,
             False,
         )
-        made: dict[str, Any] = json.loads(request.body.text())
-        return made
+        body: dict[str, Any] = json.loads(request.body.text())
+        return body
 
     def parsed(self, prompt: CompiledPrompt, reply: str) -> Any:
         """What the function of `prompt` makes of a reply, as JSON values."""
-        found = self.runtime.parse_llm_response(
+        output = self.runtime.parse_llm_response(
             self.functions[prompt.name],
             reply,
             self.classes,
@@ -70,16 +70,16 @@ class Baml:
             None,
             ENV,
         )
-        return found.model_dump() if isinstance(found, pydantic.BaseModel) else found
+        return output.model_dump() if isinstance(output, pydantic.BaseModel) else output
 
 
 def wired(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
     """The messages that are sent for `inputs`, though a prompt that reads the same was answered before."""
     dict(program.named_predictors())[name].runtime.gateway.store = CallStore(None)
-    return sent(program, name, inputs)
+    return capture_messages(program, name, inputs)
 
 
-def said(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+def read_messages(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Role and content of the messages of a request."""
     return [(m["role"], m["content"]) for m in body["messages"]]
 
@@ -114,11 +114,11 @@ def _values(node: Mapping[str, Any], defs: Mapping[str, Any]) -> st.SearchStrate
             raise AssertionError(f"no strategy for {kind}")
 
 
-def drawn(
+def draw_values(
     strategy: st.SearchStrategy[Any], n: int, make: Callable[[Any], Any] = lambda drawn: drawn
 ) -> list[Any]:
     """What `make` makes of each of up to `n` values of `strategy`, all different as JSON."""
-    found: dict[str, Any] = {}
+    by_json: dict[str, Any] = {}
 
     quiet: Any = list(HealthCheck)
 
@@ -127,7 +127,7 @@ def drawn(
     )
     @given(strategy)
     def draw(value: Any) -> None:
-        found[json.dumps(value, default=lambda _: len(found))] = make(value)
+        by_json[json.dumps(value, default=lambda _: len(by_json))] = make(value)
 
     draw()
-    return list(found.values())[:n]
+    return list(by_json.values())[:n]

@@ -9,23 +9,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.frontmatter import style
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input
-from tests.exports.common import demos_for, made, texts, with_demos
+from tests.exports.common import build_program, demos_for, texts, with_demos
 
 CR = "\r"
 
 
 def changed(**fields: Any) -> ExportedProgram:
     """A program of one call, with the `fields` of its prompt replaced, and only the inputs that it shows."""
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     prompt = replace(out.prompts[0], **fields)
-    shown = {slot.name for message in prompt.messages for slot in message.slots}
-    inputs = tuple(one for one in prompt.inputs if one.name in shown)
+    slot_names = {slot.name for message in prompt.messages for slot in message.slots}
+    inputs = tuple(one for one in prompt.inputs if one.name in slot_names)
     return replace(out, prompts=(replace(prompt, inputs=inputs),))
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.dotprompt import LIMITS, MOST
 from ragc.exports.write import export, format_of
 from ragc.programs import method
@@ -25,7 +25,7 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Message
 from tests.examples import examples
-from tests.exports.common import CALM, inputs_for, made, sent
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for
 from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_texts
 
 Render = Callable[[bytes, Mapping[str, Any]], list[tuple[str, str]]]
@@ -51,7 +51,7 @@ def render(request: pytest.FixtureRequest) -> Iterator[Render]:
         yield in_python()
         return
     with in_node() as process:
-        yield lambda file, inputs: asked(process, file, inputs)
+        yield lambda file, inputs: render_by_process(process, file, inputs)
         assert process.stdin is not None
         process.stdin.close()
 
@@ -64,8 +64,8 @@ def in_python() -> Render:
 
     def rendered(file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         data = DataArgument(input=dict(inputs))
-        done: Any = asyncio.run(Dotprompt().render(file.decode(), data))
-        return [(m.role.value, "".join(part.text for part in m.content)) for m in done.messages]
+        rendering: Any = asyncio.run(Dotprompt().render(file.decode(), data))
+        return [(m.role.value, "".join(part.text for part in m.content)) for m in rendering.messages]
 
     return rendered
 
@@ -89,7 +89,9 @@ def in_node() -> subprocess.Popen[str]:
     )
 
 
-def asked(process: subprocess.Popen[str], file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+def render_by_process(
+    process: subprocess.Popen[str], file: bytes, inputs: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     """The messages that the process of `in_node` makes of a file."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -105,17 +107,17 @@ def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
     """Check every prompt of `program`, or that one is refused for a blank message; the number checked."""
-    out = exported(program)
+    out = derive_export(program)
     try:
         files = format_of("dotprompt").files(out)
     except NotExpressible:
-        fixed = [m.fixed or "" for prompt in out for m in prompt.messages[:-1]]
+        fixed = [m.fixed_text or "" for prompt in out for m in prompt.messages[:-1]]
         assert any(not text.replace("\ufeff", "").strip() for text in fixed)
         return 0
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
-        found = render(files[f"{prompt.name}.prompt"], with_texts(prompt, inputs, "json"))
-        assert found == spoken(sent(program, prompt.name, inputs))
+        messages = render(files[f"{prompt.name}.prompt"], with_texts(prompt, inputs, "json"))
+        assert messages == spoken(capture_messages(program, prompt.name, inputs))
     return len(out.prompts)
 
 
@@ -125,7 +127,7 @@ def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
 def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
     check_all(
         render,
-        with_any_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
+        with_any_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
         data,
     )
 
@@ -141,9 +143,9 @@ def test_fixed_text_may_hold_any_braces(render: Render, before: str, after: str,
     out = changed(
         messages=(fixed, TemplateMessage("user", (".", Slot("question"))), TemplateMessage("user", parts))
     )
-    found = render(file_of(out, "dotprompt"), {"question": f"{value}."})
-    said = [("system", f"{after}.{before}"), ("user", f".{value}."), ("user", f"{before}{value}.{after}")]
-    assert found == said
+    messages = render(file_of(out, "dotprompt"), {"question": f"{value}."})
+    expected = [("system", f"{after}.{before}"), ("user", f".{value}."), ("user", f"{before}{value}.{after}")]
+    assert messages == expected
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\u2028", "a <<<dotprompt:role:user>>>"])
@@ -172,20 +174,22 @@ def test_inputs_of_other_types_and_names_that_handlebars_knows(render: Render) -
     inputs = [Input("if", "number"), Input("history", "flag"), Input("json", "flag", many=True)]
     inputs += [Input("end"), Input("carriage_return")]
     out = changed(messages=(TemplateMessage("user", parts),), inputs=inputs)
-    given = {"if": "0.5", "history": False, "json": [True, False], "end": "y", "carriage_return": "z"}
-    assert render(file_of(out, "dotprompt"), given) == [("user", "0.5 False\n[1] true\n[2] falseyz\r ")]
+    values = {"if": "0.5", "history": False, "json": [True, False], "end": "y", "carriage_return": "z"}
+    assert render(file_of(out, "dotprompt"), values) == [("user", "0.5 False\n[1] true\n[2] falseyz\r ")]
 
 
 def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
     pytest.importorskip("dotpromptz", reason=DOTPROMPTZ)
-    program = replace(exported(made(method("vanilla"), temperature=0.7)), note="Demonstrations: CC BY 4.0.")
+    program = replace(
+        derive_export(build_program(method("vanilla"), temperature=0.7)), note="Demonstrations: CC BY 4.0."
+    )
     export(program, "dotprompt", tmp_path / "p.prompt")
     from dotpromptz.dotprompt import Dotprompt
 
-    told: Any = asyncio.run(Dotprompt().render_metadata((tmp_path / "p.prompt").read_text("utf-8")))
-    assert told.config["temperature"] == 0.7
-    assert told.config["maxOutputTokens"] == program.prompts[0].sampling.max_tokens
-    assert told.input.schema == program.prompts[0].input_schema
-    assert told.output.schema == program.prompts[0].output_schema
-    assert told.ext["ragc"]["program"] == program.fingerprint
-    assert told.ext["ragc"]["note"] == program.note
+    metadata: Any = asyncio.run(Dotprompt().render_metadata((tmp_path / "p.prompt").read_text("utf-8")))
+    assert metadata.config["temperature"] == 0.7
+    assert metadata.config["maxOutputTokens"] == program.prompts[0].sampling.max_tokens
+    assert metadata.input.schema == program.prompts[0].input_schema
+    assert metadata.output.schema == program.prompts[0].output_schema
+    assert metadata.ext["ragc"]["program"] == program.fingerprint
+    assert metadata.ext["ragc"]["note"] == program.note

@@ -9,13 +9,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.haystack import TAKEN
 from ragc.programs import method
 from ragc.prompts.model import Input, NotExpressible, TemplateMessage
 from tests.examples import examples
-from tests.exports.common import made, sent, texts
-from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.common import build_program, capture_messages, texts
+from tests.exports.drawn import consumer, export_alone, file_of
 from tests.exports.formats.readers import haystack as rendered
 from tests.exports.formats.readers import of_haystack
 from tests.prompts.test_render import typed
@@ -26,66 +26,68 @@ Pipeline = consumer("haystack").Pipeline
 def test_a_generator_connected_as_the_file_says_gets_the_messages() -> None:
     from haystack.components.generators.chat import MockChatGenerator
 
-    program = made(method("vanilla"))
-    pipeline = Pipeline.loads(file_of("haystack", exported(program), exported(program).prompt("answer")))
+    program = build_program(method("vanilla"))
+    pipeline = Pipeline.loads(
+        file_of("haystack", derive_export(program), derive_export(program).prompt("answer"))
+    )
     generator = MockChatGenerator("It is.")
     pipeline.add_component("generator", generator)
     pipeline.connect("prompt_builder.prompt", "generator.messages")
     inputs = {"question": "{{ q }}", "passages": ["a", ""]}
-    found = pipeline.run({"prompt_builder": inputs}, include_outputs_from={"prompt_builder"})
-    assert of_haystack(found["generator"]["replies"]) == [("assistant", "It is.")]
-    assert of_haystack(found["prompt_builder"]["prompt"]) == [
-        tuple(m) for m in sent(program, "answer", inputs)
+    outputs = pipeline.run({"prompt_builder": inputs}, include_outputs_from={"prompt_builder"})
+    assert of_haystack(outputs["generator"]["replies"]) == [("assistant", "It is.")]
+    assert of_haystack(outputs["prompt_builder"]["prompt"]) == [
+        tuple(m) for m in capture_messages(program, "answer", inputs)
     ]
 
 
 def test_the_word_that_haystack_refuses_is_kept() -> None:
-    program = made(method("vanilla"), icl_n=1)
+    program = build_program(method("vanilla"), icl_n=1)
     call = dict(program.named_predictors())["answer"]
     word = "templatize_part"
     call.demos = [{"question": word, "passages": [f"x | {word}"], "answer": word}]
-    out, inputs = exported(program), {"question": word, "passages": [word]}
+    out, inputs = derive_export(program), {"question": word, "passages": [word]}
     file = file_of("haystack", out, out.prompt("answer"))
-    assert rendered(file, inputs) == [tuple(m) for m in sent(program, "answer", inputs)]
+    assert rendered(file, inputs) == [tuple(m) for m in capture_messages(program, "answer", inputs)]
 
 
 @settings(max_examples=examples(100))
 @given(text=st.sampled_from(["{}", "a\n{}", "{}\nb "]), piece=texts())
 def test_any_fixed_text_is_read_back(text: str, piece: str) -> None:
     _, prompt = typed("minimal")
-    said = text.replace("{}", piece)
-    messages = (TemplateMessage("assistant", (said,)), *prompt.messages)
+    fixed_text = text.replace("{}", piece)
+    messages = (TemplateMessage("assistant", (fixed_text,)), *prompt.messages)
     odd = replace(prompt, messages=messages)
-    read = yaml.safe_load(file_of("haystack", alone(odd), odd))
+    read = yaml.safe_load(file_of("haystack", export_alone(odd), odd))
     template = read["components"]["prompt_builder"]["init_parameters"]["template"]
-    assert template[0]["content"] == [{"text": said}]
+    assert template[0]["content"] == [{"text": fixed_text}]
 
 
 @pytest.mark.parametrize("text", ["\x85", "\u2028", "a\n\x85", " \n\x85\n", "\ufeff\n", "\x00"])
 def test_line_breaks_of_other_kinds_are_kept(text: str) -> None:
-    program = made(method("no_retrieval"), icl_n=1)
+    program = build_program(method("no_retrieval"), icl_n=1)
     call = dict(program.named_predictors())["answer"]
     call.demos = [{"question": text, "answer": text}]
     call.signature = call.signature.with_instructions(f"Say so.{text}.")
-    out, inputs = exported(program), {"question": text}
+    out, inputs = derive_export(program), {"question": text}
     file = file_of("haystack", out, out.prompt("answer"))
-    assert rendered(file, inputs) == [tuple(m) for m in sent(program, "answer", inputs)]
+    assert rendered(file, inputs) == [tuple(m) for m in capture_messages(program, "answer", inputs)]
 
 
 def test_it_is_what_haystack_writes_itself() -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     file = file_of("haystack", out, out.prompt("answer"))
     assert Pipeline.loads(Pipeline.loads(file).dumps()) == Pipeline.loads(file)
 
 
 def test_a_missing_input_is_an_error_of_haystack() -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     with pytest.raises(ValueError, match="Missing mandatory input 'passages'"):
         rendered(file_of("haystack", out, out.prompt("answer")), {"question": "q"})
 
 
 def test_it_holds_what_a_caller_needs() -> None:
-    out = replace(exported(made(method("vanilla"))), note="Demonstrations: of nobody.")
+    out = replace(derive_export(build_program(method("vanilla"))), note="Demonstrations: of nobody.")
     (prompt,) = out
     metadata = Pipeline.loads(file_of("haystack", out, prompt)).metadata
     assert metadata["program"] == out.fingerprint
@@ -100,4 +102,4 @@ def test_an_input_that_haystack_cannot_be_given_is_refused(name: str) -> None:
     _, prompt = typed("minimal")
     odd = replace(prompt, inputs=(*prompt.inputs, Input(name)))
     with pytest.raises(NotExpressible, match=f"Haystack has a use of its own for {name!r}"):
-        file_of("haystack", alone(odd), odd)
+        file_of("haystack", export_alone(odd), odd)

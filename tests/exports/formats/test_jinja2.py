@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
-from tests.exports.common import CALM, inputs_for, made, sent, with_demos
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
 
 
-def rendered(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
+def render_file(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
     """What a reader of the file does."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     messages = json.loads(file)["messages"]
@@ -29,24 +29,24 @@ def rendered(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
-    out = exported(program)
+    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    out = derive_export(program)
     files = format_of("jinja2").files(out)
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
-        assert rendered(files[f"{prompt.name}.jinja.json"], inputs) == list(
-            sent(program, prompt.name, inputs)
+        assert render_file(files[f"{prompt.name}.jinja.json"], inputs) == list(
+            capture_messages(program, prompt.name, inputs)
         )
 
 
 def test_a_missing_input_is_an_error_of_jinja() -> None:
-    files = format_of("jinja2").files(exported(made(method("vanilla"))))
+    files = format_of("jinja2").files(derive_export(build_program(method("vanilla"))))
     with pytest.raises(jinja2.UndefinedError):
-        rendered(files["answer.jinja.json"], {"question": "q"})
+        render_file(files["answer.jinja.json"], {"question": "q"})
 
 
 def test_it_holds_what_a_caller_needs() -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     (file,) = (json.loads(data) for data in format_of("jinja2").files(out).values())
     (prompt,) = out
     assert file["input_schema"] == prompt.input_schema

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.programs import method
 from ragc.prompts.model import Input, NotExpressible
-from tests.exports.common import made
-from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.common import build_program
+from tests.exports.drawn import consumer, export_alone, file_of
 from tests.exports.formats.readers import QUIET, langchain_template
 from tests.exports.formats.readers import langchain as rendered
 from tests.prompts.test_render import typed
@@ -24,10 +24,10 @@ pytestmark = QUIET
 def test_it_is_what_langchain_writes_itself(id: str) -> None:
     from langchain_core.load import dumps
 
-    program = made(method(id), icl_n=1)
+    program = build_program(method(id), icl_n=1)
     call = dict(program.named_predictors())["answer"]
     call.demos = [{"question": "q {", "passages": [], "answer": "a }"}]
-    out = exported(program)
+    out = derive_export(program)
     file = file_of("langchain", out, out.prompt("answer"))
     assert json.loads(dumps(langchain_template(file))) == json.loads(file)
 
@@ -35,7 +35,7 @@ def test_it_is_what_langchain_writes_itself(id: str) -> None:
 def test_only_prompts_with_lists_need_leave_to_load() -> None:
     from langchain_core.load import loads
 
-    with_lists, without = (exported(made(method(id))) for id in ("vanilla", "no_retrieval"))
+    with_lists, without = (derive_export(build_program(method(id))) for id in ("vanilla", "no_retrieval"))
     file = file_of("langchain", without, without.prompt("answer"))
     assert loads(file.decode()).format_messages(question="{q}")[-1].content == "Question: {q}"
     file = file_of("langchain", with_lists, with_lists.prompt("answer"))
@@ -44,13 +44,13 @@ def test_only_prompts_with_lists_need_leave_to_load() -> None:
 
 
 def test_a_missing_input_is_an_error_of_langchain() -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     with pytest.raises(KeyError, match="missing variables"):
         rendered(file_of("langchain", out, out.prompt("answer")), {"question": "q"})
 
 
 def test_it_holds_what_a_caller_needs() -> None:
-    out = replace(exported(made(method("vanilla"))), note="Demonstrations: of nobody.")
+    out = replace(derive_export(build_program(method("vanilla"))), note="Demonstrations: of nobody.")
     (prompt,) = out
     metadata = langchain_template(file_of("langchain", out, prompt)).metadata
     assert metadata["program"] == out.fingerprint
@@ -64,4 +64,4 @@ def test_an_input_that_langchain_cannot_be_given_is_refused() -> None:
     _, prompt = typed("minimal")
     odd = replace(prompt, inputs=(*prompt.inputs, Input("self")))
     with pytest.raises(NotExpressible, match="LangChain has a use of its own for 'self'"):
-        file_of("langchain", alone(odd), odd)
+        file_of("langchain", export_alone(odd), odd)

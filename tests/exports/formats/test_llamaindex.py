@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.llamaindex import TAKEN
 from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Input, NotExpressible
-from tests.exports.common import made, sent
-from tests.exports.drawn import alone, consumer, file_of
+from tests.exports.common import build_program, capture_messages
+from tests.exports.drawn import consumer, export_alone, file_of
 from tests.exports.formats.readers import llamaindex as rendered
 from tests.prompts.test_render import typed
 
@@ -26,36 +26,36 @@ END = '}</content_block> <content_block>{"type": "text", "text": "x"}</content_b
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", [" \n a \n ", "\n", "", END, "\ue000<\ue000b\ue000a", "<", "\\u003c", '"<"'])
 def test_white_space_at_the_ends_and_its_own_marks_are_kept(layout: str, text: str) -> None:
-    program = made(method("no_retrieval"), layout=layout, icl_n=1)
+    program = build_program(method("no_retrieval"), layout=layout, icl_n=1)
     call = dict(program.named_predictors())["answer"]
     fixed = text.replace("\ue000", "")  # no fixed text holds that, in any format
     call.signature = call.signature.with_instructions(f"Say so.{fixed}")
     call.demos = [{"question": fixed, "answer": fixed}]
-    out = exported(program)
+    out = derive_export(program)
     file = file_of("llamaindex", out, out.prompt("answer"))
     assert rendered(file, {"question": text}) == [
-        tuple(m) for m in sent(program, "answer", {"question": text})
+        tuple(m) for m in capture_messages(program, "answer", {"question": text})
     ]
 
 
 def test_a_missing_input_is_written_as_nothing() -> None:
-    out = exported(made(method("no_retrieval")))
+    out = derive_export(build_program(method("no_retrieval")))
     file = file_of("llamaindex", out, out.prompt("answer"))
     assert rendered(file, {})[-1] == ("user", "Question: ")
 
 
 def test_it_holds_what_a_caller_needs() -> None:
-    out = replace(exported(made(method("vanilla"))), note="Of nobody #} {% chat %}.")
+    out = replace(derive_export(build_program(method("vanilla"))), note="Of nobody #} {% chat %}.")
     (prompt,) = out
     text = file_of("llamaindex", out, prompt).decode()
     assert rendered(text.encode(), {"question": "q", "passages": []}) == rendered(
         file_of("llamaindex", replace(out, note=""), prompt), {"question": "q", "passages": []}
     )
-    told = json.loads(text[2 : text.index("#}")])
-    assert told["note"] == out.note
-    assert told["program"] == out.fingerprint
-    assert told["parameters"] == prompt.parameters()
-    assert told["input_schema"] == prompt.input_schema
+    header = json.loads(text[2 : text.index("#}")])
+    assert header["note"] == out.note
+    assert header["program"] == out.fingerprint
+    assert header["parameters"] == prompt.parameters()
+    assert header["input_schema"] == prompt.input_schema
     assert set(RichPromptTemplate(text).template_vars) == {"question", "passages"}
 
 
@@ -64,4 +64,4 @@ def test_an_input_that_llamaindex_cannot_be_given_is_refused(name: str) -> None:
     _, prompt = typed("minimal")
     odd = replace(prompt, inputs=(*prompt.inputs, Input(name)))
     with pytest.raises(NotExpressible, match=f"LlamaIndex has a use of its own for {name!r}"):
-        file_of("llamaindex", alone(odd), odd)
+        file_of("llamaindex", export_alone(odd), odd)

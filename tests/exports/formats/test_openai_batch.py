@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
@@ -21,14 +21,14 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Case
 from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
-from tests.exports.common import CALM, NASTY, inputs_for, made, with_demos
+from tests.exports.common import CALM, NASTY, build_program, inputs_for, with_demos
 
 LINE = {"custom_id", "method", "url", "body"}
 
 
 def batch(program: RagProgram, *cases: Case) -> list[dict[str, Any]]:
     """The lines of all files, as a reader that knows every line break of Unicode finds them."""
-    files = format_of("openai-batch").files(exported(program, cases=cases))
+    files = format_of("openai-batch").files(derive_export(program, cases=cases))
     return [json.loads(line) for data in files.values() for line in data.decode().splitlines()]
 
 
@@ -58,11 +58,13 @@ async def _complete(target: VllmTarget, request: Any) -> None:
 @given(data=st.data())
 def test_a_body_is_what_the_target_sends(id: str, data: Any) -> None:
     layout = data.draw(st.sampled_from(LAYOUTS))
-    program = made(method(id), layout=layout, icl_n=2, temperature=data.draw(st.sampled_from([0.0, 0.7])))
+    program = build_program(
+        method(id), layout=layout, icl_n=2, temperature=data.draw(st.sampled_from([0.0, 0.7]))
+    )
     with_demos(program, data)
-    shown = [[call.signature.instructions, list(call.demos)] for call in program.predictors()]
-    assume("\ue000" not in json.dumps(shown, ensure_ascii=False))
-    out = exported(program)
+    before = [[call.signature.instructions, list(call.demos)] for call in program.predictors()]
+    assume("\ue000" not in json.dumps(before, ensure_ascii=False))
+    out = derive_export(program)
     cases = [Case(f"{p.name}-q", p.name, data.draw(inputs_for(p))) for p in out]
     lines = batch(program, *cases)
     assert [line["custom_id"] for line in lines] == [case.id for case in cases]
@@ -76,7 +78,7 @@ def test_openai_takes_every_line() -> None:
     body = pydantic.TypeAdapter(body_type, config=None)
     listed: Any = list.__class_getitem__(openai.types.chat.ChatCompletionMessageParam)
     messages: Any = pydantic.TypeAdapter(listed)
-    program = made(method("vanilla"), temperature=0.5)
+    program = build_program(method("vanilla"), temperature=0.5)
     cases = [Case(f"q{i}", "answer", {"question": t, "passages": [t, ""]}) for i, t in enumerate(NASTY)]
     lines = batch(program, *cases)
     assert len(lines) == len(NASTY)
@@ -92,34 +94,36 @@ def test_openai_takes_every_line() -> None:
 @settings(max_examples=examples(30), deadline=None)
 def test_every_line_has_an_id_of_its_own(ids: list[str]) -> None:
     cases = [Case(id, "answer", {"question": "q", "passages": []}) for id in ids]
-    lines = batch(made(method("vanilla")), *cases)
-    found = [line["custom_id"] for line in lines]
-    assert len(set(found)) == len(ids)
-    assert set(ids) <= set(found)
-    assert all(one.startswith(id) for one, id in zip(found, ids, strict=True))
+    lines = batch(build_program(method("vanilla")), *cases)
+    custom_ids = [line["custom_id"] for line in lines]
+    assert len(set(custom_ids)) == len(ids)
+    assert set(ids) <= set(custom_ids)
+    assert all(one.startswith(id) for one, id in zip(custom_ids, ids, strict=True))
 
 
 def test_of_several_prompts_only_those_with_cases_are_written() -> None:
-    out = exported(made(method("prefrag")), cases=[Case("q1", "answer", {"question": "q", "trajectory": ""})])
+    out = derive_export(
+        build_program(method("prefrag")), cases=[Case("q1", "answer", {"question": "q", "trajectory": ""})]
+    )
     assert list(format_of("openai-batch").files(out)) == ["answer.batch.jsonl"]
 
 
 def test_without_questions_there_is_one_clear_error() -> None:
     with pytest.raises(UsageError, match="writes a request for each question; add --questions N for N dev"):
-        batch(made(method("vanilla")))
+        batch(build_program(method("vanilla")))
 
 
 def test_a_case_that_lacks_an_input_is_refused() -> None:
     with pytest.raises(UsageError, match="has the inputs question, passages; found question"):
-        batch(made(method("vanilla")), Case("q1", "answer", {"question": "q"}))
+        batch(build_program(method("vanilla")), Case("q1", "answer", {"question": "q"}))
 
 
 def test_it_lies_in_a_folder_that_tells_licence_and_program(tmp_path: Any) -> None:
-    program = made(method("vanilla"), icl_n=1)
+    program = build_program(method("vanilla"), icl_n=1)
     dict(program.named_predictors())["answer"].demos = [{"question": "q", "passages": ["p"], "answer": "a"}]
-    out = exported(program, cases=[Case("q1", "answer", {"question": "q", "passages": []})])
+    out = derive_export(program, cases=[Case("q1", "answer", {"question": "q", "passages": []})])
     export(out, "openai-batch", tmp_path / "batch")
-    told = json.loads((tmp_path / "batch" / "graph.json").read_text("utf-8"))
-    assert (told["program"], told["note"]) == (out.fingerprint, out.note)
+    graph = json.loads((tmp_path / "batch" / "graph.json").read_text("utf-8"))
+    assert (graph["program"], graph["note"]) == (out.fingerprint, out.note)
     assert out.note
     assert (tmp_path / "batch" / "answer.batch.jsonl").read_bytes().isascii()

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
 from ragc.targets.openai_wire import request_body
 from tests.examples import examples
-from tests.exports.common import CALM, inputs_for, made, sent, with_demos
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
 
 MESSAGES = pydantic.TypeAdapter(list[ChatCompletionMessageParam])
 
 
-def written(value: Any, slot: Mapping[str, Any]) -> str:
+def write_value(value: Any, slot: Mapping[str, Any]) -> str:
     """A value in the style of its slot, as the file tells it."""
     if slot["style"] == "lines":
         return "\n".join(f"[{i}] {item}" for i, item in enumerate(value, 1)) or "none"
@@ -33,16 +33,16 @@ def written(value: Any, slot: Mapping[str, Any]) -> str:
     return slot["words"][not value] if isinstance(value, bool) else str(value)
 
 
-def filled(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def fill_request(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The request for `inputs`: every slot replaced, in one pass."""
-    told = json.loads(file)
-    slots = told["slots"]
+    document = json.loads(file)
+    slots = document["slots"]
     marks = re.compile("|".join(map(re.escape, slots)))
-    for message in told["request"]["messages"]:
+    for message in document["request"]["messages"]:
         message["content"] = marks.sub(
-            lambda found: written(inputs[slots[found[0]]["input"]], slots[found[0]]), message["content"]
+            lambda match: write_value(inputs[slots[match[0]]["input"]], slots[match[0]]), message["content"]
         )
-    request: dict[str, Any] = told["request"]
+    request: dict[str, Any] = document["request"]
     return request
 
 
@@ -50,21 +50,21 @@ def filled(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
-    out = exported(program)
+    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    out = derive_export(program)
     files = format_of("openai-json").files(out)
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
-        request = filled(files[f"{prompt.name}.openai.json"], inputs)
-        wanted = sent(program, prompt.name, inputs)
-        assert [(m["role"], m["content"]) for m in request["messages"]] == list(wanted)
+        request = fill_request(files[f"{prompt.name}.openai.json"], inputs)
+        expected = capture_messages(program, prompt.name, inputs)
+        assert [(m["role"], m["content"]) for m in request["messages"]] == list(expected)
 
 
 def test_all_of_the_request_is_what_is_sent_and_openai_takes_it() -> None:
-    program = made(method("vanilla"), temperature=0.7)
-    file = format_of("openai-json").files(exported(program))["answer.openai.json"]
+    program = build_program(method("vanilla"), temperature=0.7)
+    file = format_of("openai-json").files(derive_export(program))["answer.openai.json"]
     inputs = {"question": "What is it?", "passages": ["one", "two"]}
-    request = filled(file, inputs)
+    request = fill_request(file, inputs)
     call = dict(program.named_predictors())["answer"]
     assert request == request_body(call.request(**inputs), "model")
     assert MESSAGES.validate_python(request["messages"])
@@ -72,11 +72,11 @@ def test_all_of_the_request_is_what_is_sent_and_openai_takes_it() -> None:
 
 
 def test_a_fixed_text_that_holds_a_slot_is_not_filled() -> None:
-    program = made(method("vanilla"), icl_n=1)
+    program = build_program(method("vanilla"), icl_n=1)
     call = dict(program.named_predictors())["answer"]
     call.demos = [{"question": "{{question}} {{question_2}}", "passages": ["{{passages}}"], "answer": "a"}]
-    file = format_of("openai-json").files(exported(program))["answer.openai.json"]
+    file = format_of("openai-json").files(derive_export(program))["answer.openai.json"]
     assert list(json.loads(file)["slots"]) == ["{{question_3}}", "{{passages_2}}"]
     inputs = {"question": "{{passages_2}}", "passages": ["{{question_3}}"]}
-    contents = [m["content"] for m in filled(file, inputs)["messages"]]
-    assert contents == [m.content for m in sent(program, "answer", inputs)]
+    contents = [m["content"] for m in fill_request(file, inputs)["messages"]]
+    assert contents == [m.content for m in capture_messages(program, "answer", inputs)]

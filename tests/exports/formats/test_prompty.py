@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
@@ -19,9 +19,9 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.openai_wire import request_body
 from tests.examples import examples
-from tests.exports.common import CALM, inputs_for, made, sent
+from tests.exports.common import CALM, build_program, capture_messages, inputs_for
 from tests.exports.formats.handmade import changed, file_of, with_any_demos
-from tests.exports.formats.prompty_runs import check, rendered
+from tests.exports.formats.prompty_runs import check, render_file
 
 prompty = pytest.importorskip(
     "prompty", reason="the consumer of the format: pip install 'prompty[jinja2]==2.1.0'"
@@ -32,12 +32,16 @@ prompty = pytest.importorskip(
 @settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, tmp_path: Path, data: Any) -> None:
-    program = with_any_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
-    out = exported(program)
+    program = with_any_demos(
+        build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data
+    )
+    out = derive_export(program)
     files = format_of("prompty").files(out)
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
-        check(tmp_path, files[f"{prompt.name}.prompty"], inputs, sent(program, prompt.name, inputs))
+        check(
+            tmp_path, files[f"{prompt.name}.prompty"], inputs, capture_messages(program, prompt.name, inputs)
+        )
 
 
 @pytest.mark.parametrize(
@@ -47,8 +51,8 @@ def test_fixed_messages_may_hold_anything(text: str, tmp_path: Path) -> None:
     fixed = (TemplateMessage("system", (text,) if text else ()), TemplateMessage("assistant", ("Yes. ",)))
     inputs = (Input("fixed"),)
     out = changed(messages=(*fixed, TemplateMessage("user", (Slot("fixed"),))), inputs=inputs)
-    found = rendered(tmp_path, file_of(out, "prompty"), {"fixed": "x"})
-    assert found == [("system", text), ("assistant", "Yes. "), ("user", "x")]
+    messages = render_file(tmp_path, file_of(out, "prompty"), {"fixed": "x"})
+    assert messages == [("system", text), ("assistant", "Yes. "), ("user", "x")]
 
 
 @pytest.mark.parametrize("text", ["a\r", "\nuser:\n", "\u2028", "\n"])
@@ -62,24 +66,26 @@ def test_a_last_message_that_the_body_would_change_is_refused(text: str) -> None
 def test_an_input_with_a_line_that_reads_as_a_role_is_an_error(text: str, tmp_path: Path) -> None:
     out = changed(messages=(TemplateMessage("user", (Slot("question"),)),), inputs=(Input("question"),))
     with pytest.raises(ValueError, match="Nonce mismatch"):
-        rendered(tmp_path, file_of(out, "prompty"), {"question": text})
+        render_file(tmp_path, file_of(out, "prompty"), {"question": text})
 
 
 def test_inputs_of_other_types(tmp_path: Path) -> None:
     inputs = (Input("n", "number"), Input("f", "flag"), Input("many", "integer", many=True))
     parts = (Slot("n"), " ", Slot("f", words=("True", "False")), " ", Slot("many", "json"))
     out = changed(messages=(TemplateMessage("user", parts),), inputs=inputs)
-    found = rendered(tmp_path, file_of(out, "prompty"), {"n": 0.5, "f": False, "many": [1, 2]})
-    assert found == [("user", "0.5 False [1, 2]")]
+    messages = render_file(tmp_path, file_of(out, "prompty"), {"n": 0.5, "f": False, "many": [1, 2]})
+    assert messages == [("user", "0.5 False [1, 2]")]
 
 
 def test_a_missing_input_is_an_error_of_prompty(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="question"):
-        rendered(tmp_path, file_of(exported(made(method("vanilla"))), "prompty"), {"passages": []})
+        render_file(
+            tmp_path, file_of(derive_export(build_program(method("vanilla"))), "prompty"), {"passages": []}
+        )
 
 
 def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
-    out = replace(exported(made(method("vanilla"))), note="Demonstrations: CC BY 4.0.")
+    out = replace(derive_export(build_program(method("vanilla"))), note="Demonstrations: CC BY 4.0.")
     assert export(out, "prompty", tmp_path / "p.prompty").written["prompty"].is_file()
     agent = prompty.load(tmp_path / "p.prompty")
     assert agent.metadata["program"] == out.fingerprint
@@ -92,13 +98,13 @@ def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
 
 
 def test_prompty_sends_the_request_that_is_sent(tmp_path: Path) -> None:
-    program = made(method("vanilla"), temperature=0.7)
+    program = build_program(method("vanilla"), temperature=0.7)
     export(program, "prompty", tmp_path / "p.prompty")
     inputs = {"question": "What is it?", "passages": ["one", "two"]}
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def create(**request: Any) -> Any:
-        asked.append(request)
+        requests.append(request)
         message = SimpleNamespace(content='{"answer": "a"}', tool_calls=None, refusal=None)
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
@@ -107,6 +113,6 @@ def test_prompty_sends_the_request_that_is_sent(tmp_path: Path) -> None:
     agent = prompty.load(tmp_path / "p.prompty")
     agent.model.connection = prompty.ReferenceConnection(kind="reference", name="scripted")
     prompty.run(agent, prompty.prepare(agent, inputs))
-    wanted = request_body(dict(program.named_predictors())["answer"].request(**inputs), "model")
-    wanted["response_format"]["json_schema"]["name"] = "structured_output"  # a name of Prompty's own
-    assert asked == [wanted]
+    expected = request_body(dict(program.named_predictors())["answer"].request(**inputs), "model")
+    expected["response_format"]["json_schema"]["name"] = "structured_output"  # a name of Prompty's own
+    assert requests == [expected]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty_v1 import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
@@ -18,9 +18,9 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Sampling
 from tests.examples import examples
-from tests.exports.common import CALM, made
+from tests.exports.common import CALM, build_program
 from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_calm_demos
-from tests.exports.formats.prompty_v1_runs import check_all, rendered
+from tests.exports.formats.prompty_v1_runs import check_all, render_file
 
 langchain_prompty = pytest.importorskip(
     "langchain_prompty", reason="the consumer of the format: pip install langchain-prompty==1.0.0"
@@ -32,7 +32,7 @@ langchain_prompty = pytest.importorskip(
 @settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, demos: Any, tmp_path: Path, data: Any) -> None:
-    program = demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
     check_all(program, tmp_path, data)
 
 
@@ -42,8 +42,8 @@ def test_its_messages_are_those_sent(id: str, demos: Any, tmp_path: Path, data: 
 def test_fixed_text_may_hold_any_template_syntax(text: str, tmp_path: Path) -> None:
     parts = (f"{text} ", Slot("question"), f" {text}")
     out = changed(messages=(TemplateMessage("system", (text,)), TemplateMessage("user", parts)))
-    found = rendered(tmp_path, file_of(out, "prompty-v1"), {"question": "{{y}} <b>"})
-    assert found == [("system", text), ("user", f"{text} {{{{y}}}} <b> {text}")]
+    messages = render_file(tmp_path, file_of(out, "prompty-v1"), {"question": "{{y}} <b>"})
+    assert messages == [("system", text), ("user", f"{text} {{{{y}}}} <b> {text}")]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\rb", "user:", "a\n# AI :\nb", "#", "![a](b.png)"])
@@ -59,35 +59,35 @@ def test_parameters_that_would_be_changed_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("a \n", [("user", "Q: a")]),
         ("a\nsystem:\nb", [("user", "Q: a"), ("system", "b")]),
         ("a\n# AI :", [("user", "Q: a")]),
     ],
 )
-def test_the_limits_on_inputs_are_as_stated(text: str, found: Any, tmp_path: Path) -> None:
+def test_the_limits_on_inputs_are_as_stated(text: str, expected: Any, tmp_path: Path) -> None:
     file = file_of(changed(messages=(TemplateMessage("user", ("Q: ", Slot("question"))),)), "prompty-v1")
     assert all(limit in file.decode() for limit in LIMITS)
-    assert rendered(tmp_path, file, {"question": text}) == found
+    assert render_file(tmp_path, file, {"question": text}) == expected
 
 
 def test_an_image_in_an_input_is_opened(tmp_path: Path) -> None:
-    file = file_of(exported(made(method("vanilla"))), "prompty-v1")
+    file = file_of(derive_export(build_program(method("vanilla"))), "prompty-v1")
     with pytest.raises(FileNotFoundError):
-        rendered(tmp_path, file, {"question": "![a](no.png)", "passages": "none"})
+        render_file(tmp_path, file, {"question": "![a](no.png)", "passages": "none"})
 
 
 def test_inputs_of_other_types(tmp_path: Path) -> None:
     inputs = (Input("n", "number"), Input("f", "flag"), Input("g", "flag"))
     parts = (Slot("n"), "\n", Slot("f", words=("True", "False")), "\n", Slot("g", words=("True", "False")))
     out = changed(messages=(TemplateMessage("user", parts),), inputs=inputs)
-    found = rendered(tmp_path, file_of(out, "prompty-v1"), {"n": 0, "f": False, "g": True})
-    assert found == [("user", "0\nFalse\nTrue")]
+    messages = render_file(tmp_path, file_of(out, "prompty-v1"), {"n": 0, "f": False, "g": True})
+    assert messages == [("user", "0\nFalse\nTrue")]
 
 
 def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
-    out = replace(exported(made(method("vanilla"))), note="Demonstrations: CC BY 4.0.")
+    out = replace(derive_export(build_program(method("vanilla"))), note="Demonstrations: CC BY 4.0.")
     export(out, "prompty-v1", tmp_path / "p.v1.prompty")
     loaded = langchain_prompty.langchain.load(str(tmp_path / "p.v1.prompty"))
     assert loaded.model.parameters == out.prompts[0].parameters()
@@ -95,6 +95,6 @@ def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
         "question": "string",
         "passages": "string",
     }
-    said = (tmp_path / "p.v1.prompty").read_text("utf-8")
-    assert out.fingerprint in said
-    assert out.note in said
+    text = (tmp_path / "p.v1.prompty").read_text("utf-8")
+    assert out.fingerprint in text
+    assert out.note in text

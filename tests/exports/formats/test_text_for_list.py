@@ -10,15 +10,15 @@ import jinja2
 import jinja2.sandbox
 import pytest
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.programs import method
-from ragc.prompts.load import imported
+from ragc.prompts.load import import_prompt
 from ragc.prompts.model import CompiledPrompt
 from ragc.prompts.render import template
-from tests.exports.common import made
+from tests.exports.common import build_program
 from tests.exports.drawn import file_of
-from tests.exports.formats.prompty_runs import rendered as prompty
+from tests.exports.formats.prompty_runs import render_file as prompty
 from tests.exports.formats.readers import QUIET, READERS, format
 from tests.exports.formats.test_dotprompt import Render, render
 
@@ -36,7 +36,7 @@ GIVEN = {"question": "Who?", "passages": "one passage"}
 
 
 def vanilla(layout: str = "json") -> CompiledPrompt:
-    (prompt,) = exported(made(method("vanilla"), layout=layout))
+    (prompt,) = derive_export(build_program(method("vanilla"), layout=layout))
     return prompt
 
 
@@ -52,26 +52,26 @@ def test_every_environment_of_jinja2_refuses_it(environment: Any, undefined: Any
 
 
 def test_every_reader_refuses_it(format: str) -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     with pytest.raises(Exception, match=REFUSED):
         READERS[format](file_of(format, out, out.prompt("answer")), GIVEN)
 
 
 def test_prompty_refuses_it(tmp_path: Path) -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     with pytest.raises(jinja2.UndefinedError, match=REFUSED):
         prompty(tmp_path, file_of("prompty", out, out.prompt("answer")), GIVEN)
 
 
 def test_dotprompt_takes_it_for_the_one_item(render: Render) -> None:
-    out = exported(made(method("vanilla"), layout="minimal"))
+    out = derive_export(build_program(method("vanilla"), layout="minimal"))
     file = file_of("dotprompt", out, out.prompt("answer"))
     assert render(file, GIVEN) == render(file, GIVEN | {"passages": ["one passage"]})
     assert "none" in render(file, GIVEN | {"passages": []})[-1][1]
 
 
 def test_the_python_export_raises_a_type_error() -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     (source,) = format_of("python").files(out).values()
     names: dict[str, Any] = {"__name__": "exported"}
     exec(compile(source, "exported.py", "exec"), names)
@@ -83,11 +83,14 @@ def test_the_python_export_raises_a_type_error() -> None:
 
 
 def test_a_guard_is_no_part_of_a_prompt_that_comes_back(tmp_path: Path) -> None:
-    out = exported(made(method("vanilla")))
+    out = derive_export(build_program(method("vanilla")))
     made_file = json.loads(file_of("jinja2", out, out.prompt("answer")))
     made_file["messages"][0]["content"] += " Be brief."
     path = tmp_path / "changed.jinja.json"
     path.write_text(json.dumps(made_file), "utf-8")
-    found = imported(path)
-    assert [(one.name, one.many) for one in found.inputs] == [("question", False), ("passages", True)]
-    assert not any("condition" in text for text in found.left)
+    imported_prompt = import_prompt(path)
+    assert [(one.name, one.many) for one in imported_prompt.inputs] == [
+        ("question", False),
+        ("passages", True),
+    ]
+    assert not any("condition" in text for text in imported_prompt.left)

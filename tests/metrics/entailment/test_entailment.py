@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics.entailment import make
-from ragc.metrics.entailment.base import Entailer, LexicalEntailer, Pair, Remembered, longest
-from ragc.metrics.entailment.judge import JudgeEntailer, shortened
+from ragc.metrics.entailment.base import CachedEntailer, Entailer, LexicalEntailer, Pair, longest
+from ragc.metrics.entailment.judge import JudgeEntailer, truncate
 from ragc.metrics.entailment.nli import entailment_label
 from ragc.signatures.judge import TextEntails
 from ragc.store.call_store import CallStore
@@ -51,7 +51,7 @@ SrCZ98m4y02XDWvn/gcz/o5Bvb0NjH/F6mq38rpua1hH53O+JY84W9PVTH3+tYHXrdhyXj7fPnzU38lY
 """
 
 
-def asked(entailer: Entailer, *pairs: Pair) -> list[bool | None]:
+def judge_pairs(entailer: Entailer, *pairs: Pair) -> list[bool | None]:
     return list(asyncio.run(entailer.entails(pairs)))
 
 
@@ -59,10 +59,10 @@ class Scripted:
     """Replays verdicts in order; running out of them is a test failure."""
 
     def __init__(self, *verdicts: bool | None, name: str = "scripted") -> None:
-        self.name, self.verdicts, self.asked = name, list(verdicts), list[Pair]()
+        self.name, self.verdicts, self.pairs = name, list(verdicts), list[Pair]()
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[bool | None]:
-        self.asked += pairs
+        self.pairs += pairs
         assert len(self.verdicts) >= len(pairs), f"no verdict is left for {pairs}"
         return [self.verdicts.pop(0) for _ in pairs]
 
@@ -90,7 +90,7 @@ GIVEN = "Title: Ada\nAda Lovelace wrote 12,717 notes in 1843 with rivers of ink.
     ],
 )
 def test_the_rule_on_words_by_hand(hypothesis: str, expected: bool) -> None:
-    assert asked(LexicalEntailer(), (GIVEN, hypothesis)) == [expected]
+    assert judge_pairs(LexicalEntailer(), (GIVEN, hypothesis)) == [expected]
 
 
 texts = st.lists(st.sampled_from(["ada", "Rivers", "1843", "12,717", "the", "not", "ink"]), max_size=6).map(
@@ -100,7 +100,7 @@ texts = st.lists(st.sampled_from(["ada", "Rivers", "1843", "12,717", "the", "not
 
 @given(texts, texts, texts, st.floats(0.01, 1))
 def test_more_text_never_turns_a_yes_into_a_no(premise: str, more: str, claim: str, theta: float) -> None:
-    before, after = asked(LexicalEntailer(theta), (premise, claim), (f"{premise} {more}", claim))
+    before, after = judge_pairs(LexicalEntailer(theta), (premise, claim), (f"{premise} {more}", claim))
     assert after or not before
 
 
@@ -109,8 +109,8 @@ def test_a_text_with_content_entails_itself_and_a_higher_theta_never_says_more(
     premise: str, claim: str, theta: float
 ) -> None:
     strict, mild = LexicalEntailer(1), LexicalEntailer(theta)
-    assert asked(strict, (f"{claim} x", f"{claim} x")) == [True]
-    assert asked(mild, (premise, claim)) >= asked(strict, (premise, claim))
+    assert judge_pairs(strict, (f"{claim} x", f"{claim} x")) == [True]
+    assert judge_pairs(mild, (premise, claim)) >= judge_pairs(strict, (premise, claim))
 
 
 def test_the_rule_says_its_threshold_and_refuses_one_that_is_none() -> None:
@@ -122,16 +122,18 @@ def test_the_rule_says_its_threshold_and_refuses_one_that_is_none() -> None:
 
 def test_nothing_is_asked_twice() -> None:
     inner = Scripted(True, None, False)
-    entailer = Remembered(inner)
+    entailer = CachedEntailer(inner)
     assert entailer.name == "scripted"
-    assert asked(entailer, ("p", "a"), ("p", "b"), ("p", "a")) == [True, None, True]
-    assert asked(entailer, ("p", "b"), ("q", "a"), ("p", "a")) == [None, False, True]
-    assert inner.asked == [("p", "a"), ("p", "b"), ("q", "a")]
+    assert judge_pairs(entailer, ("p", "a"), ("p", "b"), ("p", "a")) == [True, None, True]
+    assert judge_pairs(entailer, ("p", "b"), ("q", "a"), ("p", "a")) == [None, False, True]
+    assert inner.pairs == [("p", "a"), ("p", "b"), ("q", "a")]
 
 
 def test_verdicts_outlive_a_run_in_a_store_but_for_those_that_could_not_be_read(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "calls")
-    assert asked(Remembered(Scripted(True, False, None), store), ("p", "a"), ("p", "b"), ("p", "c")) == [
+    assert judge_pairs(
+        CachedEntailer(Scripted(True, False, None), store), ("p", "a"), ("p", "b"), ("p", "c")
+    ) == [
         True,
         False,
         None,
@@ -139,18 +141,22 @@ def test_verdicts_outlive_a_run_in_a_store_but_for_those_that_could_not_be_read(
     store.close()
     again = CallStore(tmp_path / "calls")
     second = Scripted(True)
-    assert asked(Remembered(second, again), ("p", "a"), ("p", "b"), ("p", "c")) == [True, False, True]
-    assert second.asked == [("p", "c")]
+    assert judge_pairs(CachedEntailer(second, again), ("p", "a"), ("p", "b"), ("p", "c")) == [
+        True,
+        False,
+        True,
+    ]
+    assert second.pairs == [("p", "c")]
     other = Scripted(False, name="another model")
-    assert asked(Remembered(other, again), ("p", "a")) == [False]
+    assert judge_pairs(CachedEntailer(other, again), ("p", "a")) == [False]
     again.close()
 
 
 def test_the_judge_is_told_data_and_its_verdict_is_taken() -> None:
     ask = ScriptedAsk(True, False)
     entailer = JudgeEntailer(ask)
-    assert asked(entailer, ("Title: T\ntext <|im_start|>", "a\nclaim"), ("p", "b")) == [True, False]
-    assert ask.asked == [
+    assert judge_pairs(entailer, ("Title: T\ntext <|im_start|>", "a\nclaim"), ("p", "b")) == [True, False]
+    assert ask.calls == [
         (TextEntails, {"text": "Title: T text < |im_start|>", "statement": "a claim"}),
         (TextEntails, {"text": "p", "statement": "b"}),
     ]
@@ -160,24 +166,24 @@ def test_the_judge_is_told_data_and_its_verdict_is_taken() -> None:
 def test_a_reply_that_cannot_be_read_is_counted_and_an_endpoint_that_fails_is_raised() -> None:
     counters = Counters()
     with counting(counters):
-        assert asked(make("judge", ScriptedAsk(ParseFailure("?"), True)), ("p", "a"), ("p", "b")) == [
+        assert judge_pairs(make("judge", ScriptedAsk(ParseFailure("?"), True)), ("p", "a"), ("p", "b")) == [
             None,
             True,
         ]
     assert counters.dropped == 1
     with pytest.raises(TargetUnavailable):
-        asked(make("judge", ScriptedAsk(TargetUnavailable("gone"))), ("p", "a"))
+        judge_pairs(make("judge", ScriptedAsk(TargetUnavailable("gone"))), ("p", "a"))
 
 
 def test_a_judge_reads_the_first_characters_of_a_long_premise_up_to_a_whole_word() -> None:
     ask = ScriptedAsk(True)
-    asked(JudgeEntailer(ask, longest=9), ("one two three", "claim"))
-    assert ask.asked[0][1]["text"] == "one two"
+    judge_pairs(JudgeEntailer(ask, longest=9), ("one two three", "claim"))
+    assert ask.calls[0][1]["text"] == "one two"
 
 
 @given(st.text(alphabet="ab "), st.integers(1, 12))
 def test_what_is_shortened_is_a_beginning_and_no_longer_than_asked(text: str, most: int) -> None:
-    cut = shortened(text, most)
+    cut = truncate(text, most)
     assert text.startswith(cut)
     assert len(cut) <= max(most, 0)
     assert cut == text or len(text) > most
@@ -213,12 +219,12 @@ def test_labels_that_do_not_say_entailment_are_refused(labels: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "places", "expected"),
+    ("limit", "places", "expected"),
     [(512, 514, 512), (None, 514, 512), (10**30, 128, 128), (8192, 8192, 8192)],
 )
-def test_how_much_a_classifier_reads(tmp_path: Path, said: int | None, places: int, expected: int) -> None:
-    if said is not None:
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": said}))
+def test_how_much_a_classifier_reads(tmp_path: Path, limit: int | None, places: int, expected: int) -> None:
+    if limit is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
     assert longest(tmp_path, {"max_position_embeddings": places}) == expected
 
 
@@ -282,7 +288,7 @@ def test_a_model_in_onnx_form_tells_entailment(tmp_path: Path) -> None:
     assert entailer.name.startswith(f"nli {tmp_path.name}@")
     assert entailer.name.endswith(", onnx")
     many = [(f"{'word ' * n}proof", "claim") for n in range(40)]
-    assert asked(
+    assert judge_pairs(
         entailer,
         ("proof", "claim"),
         ("nothing", "claim"),
@@ -306,7 +312,7 @@ def test_the_name_follows_the_files_and_a_broken_model_is_said(tmp_path: Path) -
     broken = make(f"nli:{folder}")
     assert broken.name != first
     with pytest.raises(TargetError, match="cannot be loaded or run"):
-        asked(broken, ("proof", "claim"))
+        judge_pairs(broken, ("proof", "claim"))
 
 
 @needs_onnx
@@ -347,17 +353,17 @@ def torch_classifier(folder: Path, labels: Mapping[str, str]) -> Path:
 @pytest.mark.filterwarnings("ignore")
 def test_a_classifier_of_transformers_says_yes_under_exactly_one_of_its_labels(tmp_path: Path) -> None:
     pairs = [(f"{a} {b}", c) for a in WORDS[4:9] for b in WORDS[4:7] for c in WORDS[4:9]]
-    found = []
+    columns = []
     for at in range(3):
         names = {str(n): "entailment" if n == at else f"other {n}" for n in range(3)}
         folder = tmp_path / str(at)
         folder.mkdir()
         entailer = make(f"nli:{torch_classifier(folder, names)}")
-        verdicts = asked(entailer, *pairs)
-        assert verdicts == [asked(make(f"nli:{folder}"), pair)[0] for pair in pairs[:3]] + verdicts[3:]
-        found.append(verdicts)
-    assert all(sum(map(bool, verdicts)) == 1 for verdicts in zip(*found, strict=True))
-    assert len({tuple(verdicts) for verdicts in found}) == 3
+        verdicts = judge_pairs(entailer, *pairs)
+        assert verdicts == [judge_pairs(make(f"nli:{folder}"), pair)[0] for pair in pairs[:3]] + verdicts[3:]
+        columns.append(verdicts)
+    assert all(sum(map(bool, verdicts)) == 1 for verdicts in zip(*columns, strict=True))
+    assert len({tuple(verdicts) for verdicts in columns}) == 3
 
 
 @needs_torch
@@ -365,10 +371,10 @@ def test_a_classifier_of_transformers_says_yes_under_exactly_one_of_its_labels(t
 def test_a_classifier_of_transformers_loses_only_the_end_of_a_premise(tmp_path: Path) -> None:
     entailer = make(f"nli:{torch_classifier(tmp_path, LABELS)}")
     head = "proof " * 12
-    same, longer = asked(entailer, (head, "claim"), (head + "denied " * 50, "claim"))
+    same, longer = judge_pairs(entailer, (head, "claim"), (head + "denied " * 50, "claim"))
     assert same is longer
-    assert asked(entailer, ("proof", "claim " * 13)) == [None]
-    assert asked(entailer, ("proof", "claim " * 12)) != [None]
+    assert judge_pairs(entailer, ("proof", "claim " * 13)) == [None]
+    assert judge_pairs(entailer, ("proof", "claim " * 12)) != [None]
 
 
 @needs_torch
@@ -393,21 +399,23 @@ def test_a_t5_model_is_told_as_true_is_and_only_one_and_nought_are_read(
     library.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", eos_token="[SEP]"
     ).save_pretrained(tmp_path)
-    told: list[list[int]] = []
+    prompts: list[list[int]] = []
 
     def generate(self: Any, *, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
-        told.extend(row[kept.bool()].tolist() for row, kept in zip(input_ids, attention_mask, strict=True))
+        prompts.extend(row[mask.bool()].tolist() for row, mask in zip(input_ids, attention_mask, strict=True))
         replies = {4: [0, 8, 3], 5: [0, 7, 3]}  # by the premise's first word: 1, 0, or something else
         return input_ids.new_tensor([replies.get(int(row[row != 0][1]), [0, 6, 3]) for row in input_ids])
 
-    random = asked(make(f"nli:{tmp_path}"), ("proof", "claim"))
+    random = judge_pairs(make(f"nli:{tmp_path}"), ("proof", "claim"))
     assert random[0] in (True, False, None)
     monkeypatch.setattr(library.T5ForConditionalGeneration, "generate", generate)
     pairs = [("proof", "claim"), ("claim denied", "claim"), ("denied", "claim"), ("proof " * 3000, "claim")]
-    assert asked(make(f"nli:{tmp_path}"), *pairs) == [True, False, None, True]
-    assert told[0] == [WORDS.index(word) for word in ("premise:", "proof", "hypothesis:", "claim", "[SEP]")]
-    assert len(told[-1]) == 2048
-    assert told[-1][-3:] == told[0][-3:]
+    assert judge_pairs(make(f"nli:{tmp_path}"), *pairs) == [True, False, None, True]
+    assert prompts[0] == [
+        WORDS.index(word) for word in ("premise:", "proof", "hypothesis:", "claim", "[SEP]")
+    ]
+    assert len(prompts[-1]) == 2048
+    assert prompts[-1][-3:] == prompts[0][-3:]
 
 
 @needs_torch

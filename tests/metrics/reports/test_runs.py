@@ -17,16 +17,16 @@ from ragc.records import Question
 
 
 def row(
-    i: int, said: str | None, *, em: float | None, f1: float = 0.0, tokens: float = 10.0
+    i: int, prediction: str | None, *, em: float | None, f1: float = 0.0, tokens: float = 10.0
 ) -> dict[str, Any]:
     return {
         "id": f"q{i}",
         "question": f"Question {i}?",
         "answers": ["red", "crimson"],
-        "prediction": said,
+        "prediction": prediction,
         "scores": {"em": em, "f1": f1, "tokens": tokens},
         "counters": {"tokens": tokens},
-        "failure": "" if said is not None else "the reply was no JSON",
+        "failure": "" if prediction is not None else "the reply was no JSON",
     }
 
 
@@ -40,8 +40,8 @@ NEW = [row(i, "red", em=1.0, f1=0.6, tokens=50.0) for i in range(12)]
 
 
 def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    asked = Question("q1", "Which colour?", ("red",))
-    rows = [Row(asked, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
+    question = Question("q1", "Which colour?", ("red",))
+    rows = [Row(question, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
     run = read(write(tmp_path / "old.jsonl", rows))
     assert run.name == "old"
     one = run.answered["q1"]
@@ -54,16 +54,16 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None:
     a, b = read(write(tmp_path / "a.jsonl", OLD)), read(write(tmp_path / "b.jsonl", NEW))
-    found = compare(a, b, seed=0)
-    said = json.loads(json.dumps(found.to_json()))
-    assert said["n"] == 12
-    assert list(said["metrics"]) == ["em", "f1", "tokens"]
-    assert {one["verdict"] for one in said["metrics"].values()} == {"better"}
-    assert said["metrics"]["em"]["diff"] == 1.0
-    assert said["metrics"]["tokens"]["diff"] < 0
-    assert said["metrics"]["em"]["p_adjusted"] == pytest.approx(2 / 2**12)
-    assert (said["rose"], said["fell"]) == (12, 0)
-    head, *rows = found.table()
+    comparison = compare(a, b, seed=0)
+    fields = json.loads(json.dumps(comparison.to_json()))
+    assert fields["n"] == 12
+    assert list(fields["metrics"]) == ["em", "f1", "tokens"]
+    assert {one["verdict"] for one in fields["metrics"].values()} == {"better"}
+    assert fields["metrics"]["em"]["diff"] == 1.0
+    assert fields["metrics"]["tokens"]["diff"] < 0
+    assert fields["metrics"]["em"]["p_adjusted"] == pytest.approx(2 / 2**12)
+    assert (fields["rose"], fields["fell"]) == (12, 0)
+    head, *rows = comparison.table()
     assert head[1:3] == ("a", "b")
     assert [line[0] for line in rows] == ["em", "f1", "tokens"]
     assert {len(line) for line in rows} == {len(head)}
@@ -71,13 +71,13 @@ def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None
 
 
 def test_a_run_against_itself_is_not_shown_to_be_better() -> None:
-    found = compare(of_rows("x", OLD), of_rows("x", OLD), seed=0)
-    assert (found.a.name, found.b.name) == ("x (A)", "x (B)")
-    for one in found.rows:
+    comparison = compare(of_rows("x", OLD), of_rows("x", OLD), seed=0)
+    assert (comparison.a.name, comparison.b.name) == ("x (A)", "x (B)")
+    for one in comparison.rows:
         assert one.judged is not None
         assert (one.judged.result.diff, one.judged.adjusted) == (0.0, 1.0)
         assert one.verdict == "not shown to be better"
-    assert (found.changed, found.rose, found.fell) == ((), 0, 0)
+    assert (comparison.changed, comparison.rose, comparison.fell) == ((), 0, 0)
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
@@ -92,18 +92,18 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 def test_the_greatest_changes_come_first_with_both_predictions() -> None:
     a = [row(0, "blue", em=1.0, f1=0.5), row(1, "sky", em=0.0, f1=1.0), row(2, None, em=0.0, f1=0.2)]
     b = [row(0, "blue", em=1.0, f1=0.5), row(1, "sea", em=0.0, f1=0.0), row(2, "red " * 40, em=1.0, f1=0.7)]
-    found = compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=2)
-    assert [change.a.id for change in found.changed] == ["q1", "q2"]
-    assert (found.rose, found.fell) == (1, 1)
-    head, first, second = found.changes_table()
+    comparison = compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=2)
+    assert [change.a.id for change in comparison.changed] == ["q1", "q2"]
+    assert (comparison.rose, comparison.fell) == (1, 1)
+    head, first, second = comparison.changes_table()
     assert head[-2:] == ("a (f1)", "b (f1)")
     assert first == ("q1", "Question 1?", "red | crimson", "1.000 sky", "0.000 sea")
     assert second[3] == "0.200 none (the reply was no JSON)"
     assert second[4].endswith("…")
-    assert found.to_json()["changed"][1]["b"]["prediction"] == "red " * 40
+    assert comparison.to_json()["changed"][1]["b"]["prediction"] == "red " * 40
     failed = len(a)
-    assert f"a: 1 of {failed} questions failed: the reply was no JSON." in found.notes()
-    side = found.to_json()["a"]
+    assert f"a: 1 of {failed} questions failed: the reply was no JSON." in comparison.notes()
+    side = comparison.to_json()["a"]
     assert (side["failures"], side["failure_reasons"]) == (1, [{"reason": "the reply was no JSON", "n": 1}])
     assert len(compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=1).changed) == 1
 
@@ -111,27 +111,27 @@ def test_the_greatest_changes_come_first_with_both_predictions() -> None:
 def test_what_is_missing_on_one_side_is_counted_and_said() -> None:
     a = of_rows("a", [*OLD, row(20, "blue", em=None)])
     b = of_rows("b", [*NEW[2:], row(20, "red", em=1.0), row(30, "red", em=1.0)])
-    found = compare(a, b, seed=0)
-    said = found.to_json()
-    assert (said["only_a"], said["only_b"], said["n"]) == (["q0", "q1"], ["q30"], 11)
-    assert (said["metrics"]["em"]["n"], said["metrics"]["em"]["unscored"]) == (10, 1)
-    assert said["metrics"]["f1"]["n"] == 11
+    comparison = compare(a, b, seed=0)
+    fields = comparison.to_json()
+    assert (fields["only_a"], fields["only_b"], fields["n"]) == (["q0", "q1"], ["q30"], 11)
+    assert (fields["metrics"]["em"]["n"], fields["metrics"]["em"]["unscored"]) == (10, 1)
+    assert fields["metrics"]["f1"]["n"] == 11
     note = "em: 10 questions were compared; left out: 2 asked only of a, 1 asked only of b, 1 without a score"
-    assert any(line.startswith(note) for line in found.notes())
+    assert any(line.startswith(note) for line in comparison.notes())
 
 
 def test_metrics_of_one_run_alone_are_named() -> None:
     more = [value | {"scores": value["scores"] | {"acc": 1.0}} for value in NEW]
-    found = compare(of_rows("a", OLD), of_rows("b", more), seed=0)
-    assert found.skipped == ("acc",)
-    assert "acc: no metric of both runs, not compared." in found.notes()
+    comparison = compare(of_rows("a", OLD), of_rows("b", more), seed=0)
+    assert comparison.skipped == ("acc",)
+    assert "acc: no metric of both runs, not compared." in comparison.notes()
 
 
 def test_a_metric_that_never_applies_has_no_difference() -> None:
     none = [value | {"scores": {"em": 0.0, "recall@5": None}} for value in OLD]
-    found = compare(of_rows("a", none), of_rows("b", none), seed=0)
-    assert found.to_json()["metrics"]["recall@5"]["n"] == 0
-    assert found.table()[2][-1] == "no common question"
+    comparison = compare(of_rows("a", none), of_rows("b", none), seed=0)
+    assert comparison.to_json()["metrics"]["recall@5"]["n"] == 0
+    assert comparison.table()[2][-1] == "no common question"
 
 
 def judged_by(backend: str, rows: Sequence[dict[str, Any]] = OLD) -> Run:
@@ -158,10 +158,10 @@ def test_runs_that_are_not_alike_are_refused() -> None:
 
 
 def test_the_backend_stands_beside_the_metric() -> None:
-    found = compare(judged_by("lexical"), Run("b", judged_by("lexical", NEW).answered), seed=0)
-    assert found.table()[1][0] == "em (lexical)"
-    assert found.to_json()["metrics"]["em"]["backend"] == "lexical"
-    assert found.to_json()["metrics"]["f1"]["backend"] == ""
+    comparison = compare(judged_by("lexical"), Run("b", judged_by("lexical", NEW).answered), seed=0)
+    assert comparison.table()[1][0] == "em (lexical)"
+    assert comparison.to_json()["metrics"]["em"]["backend"] == "lexical"
+    assert comparison.to_json()["metrics"]["f1"]["backend"] == ""
 
 
 def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> No
     path.write_text(path.read_text("utf-8") + '\n{"id": "t", "scores": {"em": NaN}}\nnot json\n', "utf-8")
     with pytest.raises(DataError) as error:
         read(path)
-    said = str(error.value)
+    message = str(error.value)
     for part in (
         "line 2: the id 'q0' is used twice",
         "line 3: not a JSON object",
@@ -189,7 +189,7 @@ def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> No
         "line 12: scores must be finite numbers or null, but found em = nan",
         "and 1 more",
     ):
-        assert part in said
+        assert part in message
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00", b"[" * 100_000])

@@ -103,14 +103,14 @@ def test_right_and_wrong_answers_are_tested_as_mcnemar_does() -> None:
 
 def scipy_p(gaps: list[float]) -> float:
     """scipy's sign flips of one sample: exact for few questions, 9999 draws for many."""
-    found = stats.permutation_test(
+    result = stats.permutation_test(
         (np.array(gaps),),
         lambda values, axis: values.sum(axis=axis),
         permutation_type="samples",
         vectorized=True,
         rng=0,
     )
-    return float(found.pvalue)
+    return float(result.pvalue)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=2, max_size=12))

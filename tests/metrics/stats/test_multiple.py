@@ -166,10 +166,10 @@ def test_where_less_is_better_the_cheaper_system_is() -> None:
 def test_scores_may_have_other_bounds() -> None:
     low = {f"q{i}": -1.0 if i % 2 else 1.0 for i in range(20)}
     high = {f"q{i}": 1.0 for i in range(20)}
-    found = judge([Contrast(low, high, (-1.0, 1.0))], seed=0)[0]
-    assert found is not None
-    assert found.result.diff == 1.0
-    assert 0 < found.low < 1 < found.high <= 2
+    result = judge([Contrast(low, high, (-1.0, 1.0))], seed=0)[0]
+    assert result is not None
+    assert result.result.diff == 1.0
+    assert 0 < result.low < 1 < result.high <= 2
     with pytest.raises(UsageError, match=r"must lie in 0\.\.1"):
         judge([Contrast(low, high)], seed=0)
 
@@ -186,21 +186,21 @@ def test_the_family_wise_error_is_kept_where_single_tests_lose_it() -> None:
     """Ten variants, the first really better: 150 families, so the simulation error of .05 is .018."""
     rng = np.random.default_rng(7)
     false = {"alone": 0, "max-t": 0, "holm": 0}
-    found = 0
+    detections = 0
     for seed in range(150):
         base = rng.random(60) < 0.5
-        moved = np.where(rng.random((60, 10)) < 0.3, rng.random((60, 10)) < 0.5, base[:, None])
-        moved[:, 0] = base | (rng.random(60) < 0.35)
-        gaps = moved.astype(float) - base[:, None]
+        variants = np.where(rng.random((60, 10)) < 0.3, rng.random((60, 10)) < 0.5, base[:, None])
+        variants[:, 0] = base | (rng.random(60) < 0.35)
+        gaps = variants.astype(float) - base[:, None]
         family = max_t(gaps, confidence=0.95, seed=seed)
         false["alone"] += min(family.p[1:]) < 0.05
         false["max-t"] += min(family.adjusted[1:]) < 0.05
         false["holm"] += min(holm(family.p)[1:]) < 0.05
-        found += family.adjusted[0] < 0.05
+        detections += family.adjusted[0] < 0.05
     assert false["alone"] / 150 > 0.15
     assert false["holm"] <= false["max-t"]
     assert false["max-t"] / 150 < 0.05 + 3 * 0.018
-    assert found / 150 > 0.8
+    assert detections / 150 > 0.8
 
 
 def test_holm_and_max_t_start_from_the_same_single_values() -> None:

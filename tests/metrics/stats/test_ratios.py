@@ -82,8 +82,8 @@ def test_equal_systems_are_not_told_apart_and_better_ones_are() -> None:
 
 
 def test_a_question_scored_on_one_side_alone_counts_on_neither() -> None:
-    found = pooled_paired([[0.0, None, 1.0, 0.0]], [[1.0, 1.0, None, 0.0]], identity, seed=0)
-    assert (found.diff, found.n) == (0.5, 2)
+    result = pooled_paired([[0.0, None, 1.0, 0.0]], [[1.0, 1.0, None, 0.0]], identity, seed=0)
+    assert (result.diff, result.n) == (0.5, 2)
 
 
 def test_pooled_figures_are_covered() -> None:

@@ -51,13 +51,13 @@ def number(request: ChatRequest) -> int:
 
 def test_a_model_that_answers_earns_its_demonstrations_and_needs_no_others() -> None:
     pool, target = gathered(lambda request: {"answer": "red"})
-    assert (len(pool.earned), pool.labelled, pool.asked) == (8, 0, 16)
+    assert (len(pool.scores), pool.labelled, pool.n_answered) == (8, 0, 16)
     assert len(target.requests) == 16
 
 
 def test_a_model_that_never_does_is_asked_one_block_and_gold_answers_fill_up_at_no_request() -> None:
     pool, target = gathered(lambda request: {"answer": "no idea"})
-    assert (len(pool.earned), pool.labelled, pool.asked) == (0, 24, 16)
+    assert (len(pool.scores), pool.labelled, pool.n_answered) == (0, 24, 16)
     assert len(target.requests) == 16 == pool.counters["lm_calls"]
     assert all(demo["answer"] == "red" for demo in pool.demos["answer"])
 
@@ -91,20 +91,20 @@ def test_without_supporting_passages_named_those_with_the_answer_teach() -> None
 
 def test_questions_that_earned_one_are_not_taught_again() -> None:
     pool, target = gathered(lambda request: {"answer": "red" if number(request) % 8 == 1 else "?"})
-    assert (len(pool.earned), pool.asked) == (2, 16)
+    assert (len(pool.scores), pool.n_answered) == (2, 16)
     assert len({demo["question"] for demo in pool.demos["answer"]}) == pool.size == 24
     assert len(target.requests) == 16
 
 
 def test_as_long_as_enough_may_come_more_are_asked() -> None:
     pool, target = gathered(lambda request: {"answer": "red" if number(request) % 4 == 1 else "?"})
-    assert (len(pool.earned), pool.asked) == (8, 32)
+    assert (len(pool.scores), pool.n_answered) == (8, 32)
     assert len(target.requests) == 32
 
 
 def test_a_call_that_gives_more_than_the_answer_is_not_made_up() -> None:
     pool, target = gathered(lambda request: {"reasoning": "hm", "answer": "no idea"}, cot=True)
-    assert (len(pool.earned), pool.labelled) == (0, 0)
+    assert (len(pool.scores), pool.labelled) == (0, 0)
     assert len(target.requests) == 40
 
 
@@ -121,19 +121,19 @@ def test_sets_are_drawn_from_the_whole_pool_and_repeatable(size: int) -> None:
 
 def test_every_judgement_of_a_question_that_scored_is_kept_by_what_it_decided() -> None:
     def judging(request: ChatRequest) -> dict[str, Any]:
-        said = request.messages[-1].content
-        values = {"need": {"percent": 90}, "relevant": "is red" in said, "support": "fully", "utility": 5}
-        values["answer"] = "red" if "thing 1" in said else "no idea"
+        prompt = request.messages[-1].content
+        values = {"need": {"percent": 90}, "relevant": "is red" in prompt, "support": "fully", "utility": 5}
+        values["answer"] = "red" if "thing 1" in prompt else "no idea"
         return {name: values[name] for name in (request.schema or {})["properties"]}
 
-    found = [FOUND, Passage("d2", "", "Wall is old."), Passage("d3", "", "Wall is new.")]
+    passages = [FOUND, Passage("d2", "", "Wall is old."), Passage("d3", "", "Wall is new.")]
     target = ScriptedTarget(judging, hold=True)
-    runtime = Runtime({"main": target}, {"local": ListSource(found)}, store=CallStore(None))
+    runtime = Runtime({"main": target}, {"local": ListSource(passages)}, store=CallStore(None))
     pool = collected(method("selfrag").build(runtime), TRAIN, kinds=("balanced",))
-    judged = pool.judged["relevance"]
-    scored = {q.question for q in TRAIN[: pool.asked] if "thing 1" in q.question}
+    judged = pool.by_label["relevance"]
+    scored = {q.question for q in TRAIN[: pool.n_answered] if "thing 1" in q.question}
     assert {one.values["question"] for one in judged} <= scored
     assert {(one.label, one.values["relevant"]) for one in judged} == {("true", True), ("false", False)}
-    assert len(judged) > len(pool.earned) == len(pool.kept["relevance"])
+    assert len(judged) > len(pool.scores) == len(pool.filled["relevance"])
     assert {one.score for one in judged} == {1.0}
     assert target.peak >= 4, "questions are answered at the same time"

@@ -19,14 +19,14 @@ from ragc import recipe as recipes
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError
-from ragc.exports.derive import exported
-from ragc.optimizers.demos.pool import Demonstration, Pool, balanced, label_field
+from ragc.exports.derive import derive_export
+from ragc.optimizers.demos.pool import Demonstration, Pool, balance_labels, label_field
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.results.evaluate import open_program, score
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.sampler import enqueued, suggest
-from ragc.optimizers.search.storage import Memory
-from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.storage import InMemoryAttributes
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.task import prepare
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
@@ -37,36 +37,36 @@ from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, Run, colour_of, needs_demos, write_data
 
-SPACE = Space(
+SPACE = ProgramSpace(
     (), method("self_eval").knobs, demos=2, demo_sets=3, demo_kinds=DEMO_KINDS, predictors=("answer", "gate")
 )
 
 
 def judging(request: ChatRequest) -> dict[str, Any]:
     """Right about half of the things; needs no passages for a few of them, and says so."""
-    said = request.messages[-1].content
+    prompt = request.messages[-1].content
     assert request.schema is not None
     if "need" in request.schema["properties"]:
-        return {"need": "number3" not in said}
-    if "Passages" not in said:
+        return {"need": "number3" not in prompt}
+    if "Passages" not in prompt:
         return {"answer": COLOURS[3]}
-    return {"answer": colour_of(request) if "number1" in said else "no idea"}
+    return {"answer": colour_of(request) if "number1" in prompt else "no idea"}
 
 
-def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> Maker:
+def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
     wanted = ("search.knobs=[]", "search.demos=2", *sets)
     recipe = recipes.load(folder / "recipe.toml", wanted)
     task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(judging)})
-    return Maker(task, Memory(), asyncio.Semaphore(8), Silent())
+    return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
 
 
-def shown(maker: Maker, **more: Any) -> dict[str, list[dict[str, Any]]]:
-    candidate = replace(maker.task.space.first.shown(), **more)
+def shown(maker: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]]]:
+    candidate = replace(maker.task.space.first.baseline_with_demos(), **more)
     program = event_loop.run(maker.program(candidate))
     return {name: [dict(demo) for demo in call.demos] for name, call in program.named_predictors()}
 
 
-def pool_of(maker: Maker) -> Pool:
+def pool_of(maker: ProgramBuilder) -> Pool:
     (name,) = (name for name in maker._kept.names() if name.startswith("pool:"))
     text = json.dumps(maker._kept.get(name))
     assert json.dumps(Pool.of(json.loads(text)).to_json()) == text
@@ -79,17 +79,19 @@ def kinds(*names: str) -> str:
 
 def test_bootstrapped_labelled_and_filled_are_what_they_say(folder: Path) -> None:
     maker = maker_of(folder, kinds("filled", "bootstrapped", "labelled"))
-    found = {kind: shown(maker, demo_kind=kind, demos=8)["answer"] for kind in ("filled", "bootstrapped")}
-    given = shown(maker, demo_kind="labelled", demos=8)["answer"]
+    by_kind = {kind: shown(maker, demo_kind=kind, demos=8)["answer"] for kind in ("filled", "bootstrapped")}
+    labelled_demos = shown(maker, demo_kind="labelled", demos=8)["answer"]
     pool = pool_of(maker)
-    n = len(pool.earned)
+    n = len(pool.scores)
     assert 0 < n < 8
-    assert len(found["filled"]) == 8
-    assert found["bootstrapped"] == found["filled"][:n] == list(pool.demos["answer"][:n])
-    assert given == [dict(one.values) for one in pool.taught["answer"][:8]]
-    assert all(one.score is None for one in pool.taught["answer"])
-    earned = {demo["question"] for demo in found["bootstrapped"]}
-    assert {demo["question"] for demo in given} & earned, "a question that earned one may be labelled too"
+    assert len(by_kind["filled"]) == 8
+    assert by_kind["bootstrapped"] == by_kind["filled"][:n] == list(pool.demos["answer"][:n])
+    assert labelled_demos == [dict(one.values) for one in pool.labelled_demos["answer"][:8]]
+    assert all(one.score is None for one in pool.labelled_demos["answer"])
+    earned = {demo["question"] for demo in by_kind["bootstrapped"]}
+    assert {demo["question"] for demo in labelled_demos} & earned, (
+        "a question that earned one may be labelled too"
+    )
 
 
 def test_without_the_kind_labelled_nothing_more_is_asked(folder: Path) -> None:
@@ -109,7 +111,7 @@ def test_judgement_calls_are_shown_balanced_by_what_they_decided(folder: Path) -
     maker = maker_of(folder, *sets, target=ScriptedTarget(knows_some))
     seen = shown(maker, demos=4)["gate"]
     assert Counter(demo["need"] for demo in seen) == {True: 2, False: 2}
-    labels = Counter(one.label for one in pool_of(maker).judged["gate"])
+    labels = Counter(one.label for one in pool_of(maker).by_label["gate"])
     assert labels == {"true": 8, "false": 3}
     assert shown(maker, demos=4, demo_set=1)["gate"] != seen
     assert len(shown(maker, demos=4)["answer"]) == 4, "what gives no label shows as many as ever"
@@ -121,10 +123,10 @@ DRAWN = st.lists(st.sampled_from("abc"), max_size=14)
 @settings(max_examples=examples(60))
 @given(DRAWN, st.integers(0, 3), st.integers(0, 9))
 def test_labels_differ_by_one_at_most_unless_one_ran_out(labels: list[str], number: int, size: int) -> None:
-    found = [Demonstration({"n": n}, 1.0, label) for n, label in enumerate(labels)]
-    chosen = balanced(found, number, size, seed=1)
-    assert chosen == balanced(found, number, size, seed=1)
-    assert len(chosen) == min(size, len(found)) == len({one.values["n"] for one in chosen})
+    pool = [Demonstration({"n": n}, 1.0, label) for n, label in enumerate(labels)]
+    chosen = balance_labels(pool, number, size, seed=1)
+    assert chosen == balance_labels(pool, number, size, seed=1)
+    assert len(chosen) == min(size, len(pool)) == len({one.values["n"] for one in chosen})
     held, taken = Counter(labels), Counter(one.label for one in chosen)
     assert all(
         taken[label] == held[label] or taken[label] >= max(taken.values(), default=0) - 1 for label in held
@@ -160,7 +162,7 @@ def test_the_nearest_are_chosen_by_each_question_of_the_compiled_program(run: Ru
         last = [m for m in target.requests[-1].messages if m.role == "user"][-2]
         assert demo["question"] in last.content
     with pytest.raises(NotExpressible, match="demo_kinds"):
-        exported(load(folder / "out"))
+        derive_export(load(folder / "out"))
 
 
 def test_nearest_and_all_others_compile_to_the_same_bytes_twice(run: Run, folder: Path) -> None:
@@ -205,8 +207,8 @@ def test_a_study_of_cross_domain_ones_alone_needs_no_train_questions(
     run: Run, folder: Path, other: Path
 ) -> None:
     def needs_any(request: ChatRequest) -> dict[str, Any]:
-        asked = request.messages[-1].content
-        return {"answer": "no idea"} if "wall number" in asked else needs_demos(request)
+        prompt = request.messages[-1].content
+        return {"answer": "no idea"} if "wall number" in prompt else needs_demos(request)
 
     sets = ("search.knobs=[]", "search.trials=3", kinds("cross-domain"), *CROSSED, "data.train=0")
     run(sets=sets, target=ScriptedTarget(needs_any))
@@ -237,9 +239,9 @@ def test_what_cannot_be_searched_is_told_by_its_line(folder: Path, setting: str,
 @given(st.integers(0, 10_000))
 def test_kinds_are_suggested_again_as_they_were(seed: int) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    first = suggest(Spaces((SPACE,)), study.ask())
-    study.enqueue_trial(enqueued(Spaces((SPACE,)), first))
-    assert suggest(Spaces((SPACE,)), study.ask()) == first
+    first = suggest(SearchSpace((SPACE,)), study.ask())
+    study.enqueue_trial(to_parameters(SearchSpace((SPACE,)), first))
+    assert suggest(SearchSpace((SPACE,)), study.ask()) == first
     assert Candidate.of(json.loads(json.dumps(first.to_json()))) == first
     assert first.demo_kind != "nearest" or first.demo_set == 0
     assert first.demos or first.demo_kind == "filled"

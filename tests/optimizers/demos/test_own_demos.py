@@ -17,10 +17,10 @@ from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.demos.pool import Pool
 from ragc.optimizers.results.compiled import load
-from ragc.optimizers.search.builder import Maker
-from ragc.optimizers.search.sampler import enqueued, suggest
-from ragc.optimizers.search.storage import Memory, study_directory
-from ragc.optimizers.space import Candidate, Space, Spaces
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.task import prepare
 from ragc.programs import method
 from ragc.store.call_store import CallStore
@@ -30,13 +30,13 @@ from tests.examples import examples
 from tests.optimizers.colours import Run, colour_of, needs_demos
 
 KIND = method("self_eval").knobs
-SPACE = Space((), KIND, demos=3, demo_sets=4, predictors=("answer", "closed", "gate"))
+SPACE = ProgramSpace((), KIND, demos=3, demo_sets=4, predictors=("answer", "closed", "gate"))
 GATED = ('program="self_eval"', "search.knobs=[]", "search.demos=2")
 
 
-def drawn(seed: int, space: Space = SPACE) -> Candidate:
+def drawn(seed: int, space: ProgramSpace = SPACE) -> Candidate:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    return suggest(Spaces((space,)), study.ask())
+    return suggest(SearchSpace((space,)), study.ask())
 
 
 def gated(request: ChatRequest) -> dict[str, Any]:
@@ -46,10 +46,10 @@ def gated(request: ChatRequest) -> dict[str, Any]:
     return needs_demos(request)
 
 
-def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> Maker:
+def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
     recipe = recipes.load(folder / "recipe.toml", (*GATED, *sets))
     task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(gated)})
-    return Maker(task, Memory(), asyncio.Semaphore(8), Silent())
+    return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
 
 
 @settings(max_examples=examples(25))
@@ -57,8 +57,8 @@ def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> 
 def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
     first = drawn(seed)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed + 1))
-    study.enqueue_trial(enqueued(Spaces((SPACE,)), first))
-    assert suggest(Spaces((SPACE,)), study.ask()) == first
+    study.enqueue_trial(to_parameters(SearchSpace((SPACE,)), first))
+    assert suggest(SearchSpace((SPACE,)), study.ask()) == first
     assert Candidate.of(json.loads(json.dumps(first.to_json()))) == first
 
 
@@ -76,23 +76,23 @@ def test_most_candidates_share_one_set_and_each_predictor_may_show_its_own() -> 
 def test_a_candidate_without_sets_of_its_own_is_written_as_before() -> None:
     plain = Candidate({"top_k": 1}, 2, 1)
     assert plain.to_json() == {"knobs": {"top_k": 1}, "demos": 2, "demo_set": 1}
-    assert plain.showing("answer", 2, 1) == plain
-    assert plain.showing("answer", 1, 0).sharing(1, 0) == replace(plain, demos=1, demo_set=0)
+    assert plain.with_own_demos("answer", 2, 1) == plain
+    assert plain.with_own_demos("answer", 1, 0).with_demos(1, 0) == replace(plain, demos=1, demo_set=0)
     alone = replace(SPACE, predictors=())
     assert not any(drawn(seed, alone).own_demos for seed in range(30))
-    assert alone.another_own(replace(alone.baseline(), demos=2), set()) is None
+    assert alone.next_own_demo_set(replace(alone.baseline(), demos=2), set()) is None
 
 
 def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
     first = replace(SPACE.baseline(), demos=3)
-    tried, moved = {first.mark}, list[Candidate]()
-    while (other := SPACE.another_own(first, tried)) is not None:
+    tried, candidates = {first.mark}, list[Candidate]()
+    while (other := SPACE.next_own_demo_set(first, tried)) is not None:
         tried.add(other.mark)
-        moved.append(other)
-    assert [len(one.own_demos) for one in moved] == [1] * 12
-    assert moved[3].own_demos == {"answer": (0, 0)}
-    assert {name for one in moved for name in one.own_demos} == set(SPACE.predictors)
-    assert SPACE.another_own(SPACE.baseline(), set()) is None
+        candidates.append(other)
+    assert [len(one.own_demos) for one in candidates] == [1] * 12
+    assert candidates[3].own_demos == {"answer": (0, 0)}
+    assert {name for one in candidates for name in one.own_demos} == set(SPACE.predictors)
+    assert SPACE.next_own_demo_set(SPACE.baseline(), set()) is None
 
 
 def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
     assert maker.task.space.first.predictors == ("answer", "closed", "gate")
     base = replace(maker.task.space.baseline(), demos=2)
     same = event_loop.run(maker.program(base))
-    own = event_loop.run(maker.program(base.showing("answer", 1, 2).showing("gate", 0, 3)))
+    own = event_loop.run(maker.program(base.with_own_demos("answer", 1, 2).with_own_demos("gate", 0, 3)))
     shown = {name: [list(p.demos) for p in (call, dict(own.named_predictors())[name])] for name, call in
              same.named_predictors()}  # fmt: skip
     assert [len(demos) for demos in shown["answer"]] == [2, 1]
@@ -111,10 +111,10 @@ def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
 
 def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
     def sometimes(request: ChatRequest) -> dict[str, Any]:
-        said = gated(request)
-        if "answer" in said:
-            said["answer"] = colour_of(request) if "number1" in request.messages[-1].content else "no idea"
-        return said
+        reply = gated(request)
+        if "answer" in reply:
+            reply["answer"] = colour_of(request) if "number1" in request.messages[-1].content else "no idea"
+        return reply
 
     maker = maker_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
     event_loop.run(maker.program(replace(maker.task.space.baseline(), demos=2)))
@@ -122,10 +122,10 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
     text = json.dumps(maker._kept.get(name))
     pool = Pool.of(json.loads(text))
     assert json.dumps(pool.to_json()) == text
-    scores = {name: [one.score for one in kept] for name, kept in pool.kept.items()}
-    n = len(pool.earned)
+    scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}
+    n = len(pool.scores)
     assert 0 < n < len(scores["answer"])
-    assert scores["answer"] == [*pool.earned, *[None] * pool.labelled]
+    assert scores["answer"] == [*pool.scores, *[None] * pool.labelled]
     assert scores["gate"] == [1.0] * n
     assert all("number1" in demo["question"] for demo in pool.demos["gate"])
 
@@ -133,13 +133,13 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
 def test_a_compiled_program_says_what_each_demonstration_earned(run: Run, folder: Path) -> None:
     run(sets=(*GATED, "search.trials=12"), target=ScriptedTarget(gated), store=CallStore(None))
     state = load(folder / "out").state
-    found = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["search"]
-    scores = found["demonstrations"]
+    search = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["search"]
+    scores = search["demonstrations"]
     assert {name: len(one.demos) for name, one in state.predictors.items() if one.demos} == {
         name: len(earned) for name, earned in scores.items()
     }
     assert all(score is None or score >= 0.75 for earned in scores.values() for score in earned)
     trials = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
-    asked = [trial["candidate"] for trial in trials]
-    assert any("own_demos" in one for one in asked)
-    assert len({json.dumps(one, sort_keys=True) for one in asked}) == len(asked)
+    candidates = [trial["candidate"] for trial in trials]
+    assert any("own_demos" in one for one in candidates)
+    assert len({json.dumps(one, sort_keys=True) for one in candidates}) == len(candidates)

@@ -47,8 +47,8 @@ print(sent)
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("redis")) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -17,20 +17,21 @@ from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.distributed import worker
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.distributed.study_address import facts_differ
-from ragc.optimizers.distributed.worker import Job, attempt, join, read
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.distributed.worker import Job, join, read
+from ragc.optimizers.distributed.worker import run_job as run_job_text
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import RECIPE
 
 
-def asked(job: Job) -> str:
-    return attempt(job.text(), 7, json.dumps(Candidate().to_json()), "[]")
+def run_job(job: Job) -> str:
+    return run_job_text(job.text(), 7, json.dumps(Candidate().to_json()), "[]")
 
 
 def test_a_trial_and_its_cost_come_back_as_they_were() -> None:
-    tried = Tried(
+    tried = TrialResult(
         7, Candidate({"top_k": 3}, 2, 1), ({"em": 1.0}, {"em": None}), (0.5,), True, {"lm_calls": 2}
     )
     with counting(Counters()) as spent:
@@ -50,7 +51,7 @@ def test_an_error_comes_back_as_its_kind(name: str, kind: type[RagcError]) -> No
 
 def test_an_error_that_lists_problems_comes_back_as_a_wrong_request() -> None:
     with pytest.raises(UsageError, match="No program is named 'vanila'"):
-        read(asked(Job('program = "vanila"', ".", "n", {})))
+        read(run_job(Job('program = "vanila"', ".", "n", {})))
 
 
 def test_what_is_no_error_of_ragc_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,12 +60,12 @@ def test_what_is_no_error_of_ragc_is_not_hidden(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(worker, "_open", broken)
     with pytest.raises(ZeroDivisionError):
-        asked(Job("", ".", "n", {}))
+        run_job(Job("", ".", "n", {}))
 
 
 def test_a_worker_of_another_version_says_so() -> None:
     with pytest.raises(UsageError, match=r"study was begun with 0\.0\.0; install the same version"):
-        read(asked(Job(RECIPE, ".", "n", {}, version="0.0.0")))
+        read(run_job(Job(RECIPE, ".", "n", {}, version="0.0.0")))
 
 
 def test_a_worker_that_knows_no_address_names_the_variable(
@@ -72,10 +73,10 @@ def test_a_worker_that_knows_no_address_names_the_variable(
 ) -> None:
     job = Job(RECIPE, str(folder), "n", {})
     with pytest.raises(UsageError, match="set RAGC_STORAGE in its environment"):
-        read(asked(job))
+        read(run_job(job))
     monkeypatch.setenv("RAGC_STORAGE", "postgresql+psycopg://h/d")
     with pytest.raises(UsageError, match="set RAGC_STORE in its environment"):
-        read(asked(job))
+        read(run_job(job))
 
 
 def test_other_questions_on_a_worker_are_noticed(folder: Path) -> None:
@@ -91,8 +92,8 @@ def test_a_study_without_workers_runs_here(folder: Path) -> None:
     task = prepare(recipes.load(folder / "recipe.toml"), store=CallStore(None))
 
     async def runner() -> object:
-        async with on_workers(task, folder / "study", Silent()) as found:
-            return found
+        async with on_workers(task, folder / "study", Silent()) as workers:
+            return workers
 
     assert asyncio.run(runner()) is None
 

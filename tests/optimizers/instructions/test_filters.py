@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.instructions.filters import LONGEST, candidates, trimmed, usable
+from ragc.optimizers.instructions.filters import LONGEST, candidates, trim, usable
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("text", "expected"),
     [
         ("  Proposed Instruction: Name the colour.  ", "Name the colour."),
         ('"Name the colour."', "Name the colour."),
@@ -18,19 +18,19 @@ from ragc.optimizers.instructions.filters import LONGEST, candidates, trimmed, u
         ("**New instruction:** Name the   colour.", "Name the colour."),
     ],
 )
-def test_wrapping_is_taken_off(said: str, kept: str) -> None:
-    assert trimmed(said) == kept
+def test_wrapping_is_taken_off(text: str, expected: str) -> None:
+    assert trim(text) == expected
 
 
 def test_a_long_instruction_ends_with_a_whole_sentence() -> None:
-    cut = trimmed("Read every passage with care. " * 100)
+    cut = trim("Read every passage with care. " * 100)
     assert cut.endswith("care.")
     assert LONGEST / 2 <= len(cut) <= LONGEST
 
 
 @given(st.text(max_size=3 * LONGEST))
 def test_what_is_trimmed_is_bounded_and_stays_so(text: str) -> None:
-    once = trimmed(text)
+    once = trim(text)
     assert len(once) <= LONGEST
     assert once == once.strip()
 
@@ -57,7 +57,7 @@ def test_words_that_happen_to_be_short_answers_are_no_list() -> None:
 def test_candidates_are_distinct_bounded_in_number_and_never_lose_the_present_one(
     proposals: list[str], n: int
 ) -> None:
-    found = candidates("Answer the question.", proposals, ["a long gold answer"], n)
-    assert found[0] == "Answer the question."
-    assert len(found) <= n
-    assert len({" ".join(text.casefold().split()) for text in found}) == len(found)
+    instructions = candidates("Answer the question.", proposals, ["a long gold answer"], n)
+    assert instructions[0] == "Answer the question."
+    assert len(instructions) <= n
+    assert len({" ".join(text.casefold().split()) for text in instructions}) == len(instructions)

@@ -45,11 +45,11 @@ def with_passages(*numbers: int) -> list[dspy.Example]:
 TRAIN, VAL = with_passages(*range(12)), with_passages(*range(12, 30))
 
 
-def exact(gold: dspy.Example, said: dspy.Prediction, trace: Any = None) -> bool:
-    return bool(said.answer == gold.answer)
+def exact(gold: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+    return bool(prediction.answer == gold.answer)
 
 
-def made(target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
     target = target or ScriptedTarget(needs_demos)
     runtime = Runtime({"main": target}, {"local": ListSource(THINGS)}, store=CallStore(None))
     return method("vanilla").build(runtime, knobs)
@@ -72,20 +72,20 @@ def test_the_example_of_its_own_page_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("metric", [exact, "em"])
 def test_a_better_program_comes_back_and_the_given_one_stays_as_it_was(metric: Any) -> None:
     target = ScriptedTarget(needs_demos)
-    program = made(target, top_k=2)
+    program = build_program(target, top_k=2)
     optimizer = ragc.Compile(metric=metric, trials=4, demos=2, seed=1)
-    found = optimizer.compile(program, trainset=TRAIN, valset=VAL)
-    assert isinstance(found, RagProgram)
-    assert found is not program
+    compiled = optimizer.compile(program, trainset=TRAIN, valset=VAL)
+    assert isinstance(compiled, RagProgram)
+    assert compiled is not program
     assert dict(program.named_predictors())["answer"].demos == []
-    assert len(dict(found.named_predictors())["answer"].demos) in (1, 2)
-    assert found.runtime is program.runtime
-    assert found.knobs == program.knobs
+    assert len(dict(compiled.named_predictors())["answer"].demos) in (1, 2)
+    assert compiled.runtime is program.runtime
+    assert compiled.knobs == program.knobs
     assert optimizer.compiled is not None
     dev = optimizer.compiled.provenance["dev"]
     (name,) = dev["winner"]
     assert dev["winner"][name]["mean"] == 1 > dev["baseline"][name]["mean"]
-    demos = dict(found.named_predictors())["answer"].demos
+    demos = dict(compiled.named_predictors())["answer"].demos
     assert all("It is old." in demo["passages"][0] for demo in demos), "examples bring their passages"
 
 
@@ -93,7 +93,7 @@ def test_both_kinds_of_metric_and_a_second_run_give_the_same_program() -> None:
     states = []
     for metric in (exact, exact, "em"):
         optimizer = ragc.Compile(metric=metric, trials=3, demos=2, knobs=["top_k"])
-        optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+        optimizer.compile(build_program(), trainset=TRAIN, valset=VAL)
         assert optimizer.compiled is not None
         states.append(optimizer.compiled.state)
     assert states[0] == states[1] == states[2]
@@ -101,16 +101,16 @@ def test_both_kinds_of_metric_and_a_second_run_give_the_same_program() -> None:
 
 def test_what_is_searched_are_the_sources_of_the_program_where_examples_bring_no_passages() -> None:
     target = ScriptedTarget(needs_demos)
-    asked = [example(n) for n in range(20)]
+    questions = [example(n) for n in range(20)]
     ragc.Compile(metric=exact, trials=1, demos=0, knobs=["top_k"]).compile(
-        made(target), trainset=[], valset=asked
+        build_program(target), trainset=[], valset=questions
     )
     assert "[1] Thing 0\n" in target.requests[0].messages[-1].content
 
 
 def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
     optimizer = ragc.Compile(metric=exact, trials=1, demos=1)
-    optimizer.compile(made(), trainset=VAL[:10])
+    optimizer.compile(build_program(), trainset=VAL[:10])
     assert optimizer.compiled is not None
     sizes = {name: held["n"] for name, held in optimizer.compiled.provenance["data"].items()}
     assert sizes == {"train": 2, "dev": 8}
@@ -119,35 +119,35 @@ def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
 def test_it_is_a_teleprompter_and_a_compiled_program_is_one_of_dspys(tmp_path: Path) -> None:
     optimizer = ragc.Compile(metric=exact, trials=2, demos=1, out=tmp_path / "out")
     assert isinstance(optimizer, Teleprompter)
-    found = optimizer.compile(made(), trainset=TRAIN, valset=VAL)
-    assert found._compiled
-    found.save(tmp_path / "state.json")
-    other = made()
+    compiled = optimizer.compile(build_program(), trainset=TRAIN, valset=VAL)
+    assert compiled._compiled
+    compiled.save(tmp_path / "state.json")
+    other = build_program()
     other.load(tmp_path / "state.json")
-    assert other.dump_state() == found.dump_state()
+    assert other.dump_state() == compiled.dump_state()
     saved = ragc.load(tmp_path / "out")
-    assert saved.build(other.runtime).dump_state() == found.dump_state()
+    assert saved.build(other.runtime).dump_state() == compiled.dump_state()
     assert json.loads((tmp_path / "out" / "provenance.json").read_text("utf-8"))["search"]["trials"] == 2
 
 
 def test_a_peer_stands_behind_the_same_call() -> None:
     optimizer = ragc.Compile(metric=exact, optimizer="random", trials=1, demos=2)
-    found = optimizer.compile(made(), trainset=TRAIN, valset=VAL)
-    assert dict(found.named_predictors())["answer"].demos
+    compiled = optimizer.compile(build_program(), trainset=TRAIN, valset=VAL)
+    assert dict(compiled.named_predictors())["answer"].demos
     assert optimizer.compiled is not None
     assert optimizer.compiled.provenance["search"]["optimizer"] == "random"
 
 
 def test_its_budget_is_hard_and_instructions_of_the_callers_own_are_kept() -> None:
     target = ScriptedTarget(needs_demos)
-    program = made(target)
+    program = build_program(target)
     call = dict(program.named_predictors())["answer"]
     call.signature = call.signature.with_instructions("Name the colour.")
     optimizer = ragc.Compile(metric=exact, trials=9, demos=2, budget={"lm_calls": 40})
-    found = optimizer.compile(program, trainset=TRAIN, valset=VAL)
+    compiled = optimizer.compile(program, trainset=TRAIN, valset=VAL)
     assert len(target.requests) <= 40
     assert all("Name the colour." in request.messages[0].content for request in target.requests)
-    assert dict(found.named_predictors())["answer"].signature.instructions == "Name the colour."
+    assert dict(compiled.named_predictors())["answer"].signature.instructions == "Name the colour."
 
 
 def test_a_metric_may_call_models_and_programs_itself() -> None:
@@ -155,13 +155,13 @@ def test_a_metric_may_call_models_and_programs_itself() -> None:
         number = re.findall(r"thing number(\d+)\?", request.messages[-1].content)[-1]
         return {"answer": COLOURS[int(number) % 5]}
 
-    judge = made(ScriptedTarget(knows))
+    judge = build_program(ScriptedTarget(knows))
 
-    def judged(gold: dspy.Example, said: dspy.Prediction, trace: Any = None) -> float:
-        return float(judge(question=gold.question).answer == said.answer)
+    def judged(gold: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
+        return float(judge(question=gold.question).answer == prediction.answer)
 
     optimizer = ragc.Compile(metric=judged, trials=2, demos=1)
-    optimizer.compile(made(), trainset=TRAIN, valset=VAL[:4])
+    optimizer.compile(build_program(), trainset=TRAIN, valset=VAL[:4])
     assert optimizer.compiled is not None
     assert optimizer.compiled.provenance["dev"]["winner"]["metric"]["mean"] == 1
 
@@ -187,15 +187,15 @@ class Mine(dspy.Module):
 def test_what_it_cannot_work_with_is_one_clear_sentence(
     change: dict[str, Any], kind: type[RagcError], says: str
 ) -> None:
-    given = {"program": made(), "trainset": TRAIN, "valset": VAL, **change}
+    arguments = {"program": build_program(), "trainset": TRAIN, "valset": VAL, **change}
     with pytest.raises(kind, match=says):
-        ragc.Compile(metric=exact).compile(given.pop("program"), **given)
+        ragc.Compile(metric=exact).compile(arguments.pop("program"), **arguments)
 
 
 def test_settings_that_cannot_be_are_told_at_once() -> None:
     optimizer = ragc.Compile(metric="emm", trials=0, knobs=["topk"], budget={"calls": 3}, tials=3)
     with pytest.raises(RecipeError) as error:
-        optimizer.compile(made(), trainset=TRAIN, valset=VAL)
+        optimizer.compile(build_program(), trainset=TRAIN, valset=VAL)
     for part in ("emm", "trials", "top_k", "lm_calls", "tials"):
         assert part in str(error.value)
 
@@ -203,14 +203,14 @@ def test_settings_that_cannot_be_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("metric", "says"),
     [
-        (lambda gold, said: 7, "number from 0 to 1, and it gave 7"),
-        (lambda gold, said: None, "it gave None"),
+        (lambda gold, prediction: 7, "number from 0 to 1, and it gave 7"),
+        (lambda gold, prediction: None, "it gave None"),
         (lambda gold: 1, "called as metric"),
     ],
 )
 def test_a_metric_that_cannot_be_used_is_told_with_its_question(metric: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        ragc.Compile(metric=metric, demos=0).compile(made(), trainset=TRAIN, valset=VAL)
+        ragc.Compile(metric=metric, demos=0).compile(build_program(), trainset=TRAIN, valset=VAL)
 
 
 def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None:
@@ -219,19 +219,19 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
 
     seen = list[dspy.Prediction]()
 
-    def sees(gold: dspy.Example, said: dspy.Prediction) -> float:
-        seen.append(said)
+    def sees(gold: dspy.Example, prediction: dspy.Prediction) -> float:
+        seen.append(prediction)
         return 1.0
 
     optimizer = ragc.Compile(metric=sees, demos=0)
     with pytest.raises(NothingAnswered, match="3 of 3 questions failed"):
-        optimizer.compile(made(ScriptedTarget(broken)), trainset=[], valset=VAL[:3])
+        optimizer.compile(build_program(ScriptedTarget(broken)), trainset=[], valset=VAL[:3])
     assert seen == []
 
     def once(request: ChatRequest) -> Any:
         return {"answer": "red"} if VAL[0].question in request.messages[-1].content else "[]"
 
-    optimizer.compile(made(ScriptedTarget(once)), trainset=[], valset=VAL[:3])
+    optimizer.compile(build_program(ScriptedTarget(once)), trainset=[], valset=VAL[:3])
     assert len(seen) == 1
     assert optimizer.compiled is not None
     assert optimizer.compiled.provenance["dev"]["baseline"]["metric"]["mean"] == pytest.approx(1 / 3)

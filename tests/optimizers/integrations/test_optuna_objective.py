@@ -33,20 +33,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def objective(folder: Path, target: ScriptedTarget, *sets: str) -> Objective:
-    made = recipes.load(folder / "recipe.toml", (*SETS, *sets))
-    return Objective(made, store=CallStore(folder / "store"), targets={"main": target})
+    recipe = recipes.load(folder / "recipe.toml", (*SETS, *sets))
+    return Objective(recipe, store=CallStore(folder / "store"), targets={"main": target})
 
 
 def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -> None:
     target = ScriptedTarget(needs_three)
     score = objective(folder, target)
-    made = study(score.task.recipe)
-    made.optimize(score, n_trials=8)
-    assert made.best_value == 1
-    assert made.trials[0].params == {"knob.top_k": score.task.space.baseline().knobs["top_k"]}
-    assert made.best_trial.params["knob.top_k"] >= 3
-    assert score.candidate(made.best_trial).knobs["top_k"] == made.best_trial.params["knob.top_k"]
-    compiled = score.save(made.best_trial, folder / "best")
+    optuna_study = study(score.task.recipe)
+    optuna_study.optimize(score, n_trials=8)
+    assert optuna_study.best_value == 1
+    assert optuna_study.trials[0].params == {"knob.top_k": score.task.space.baseline().knobs["top_k"]}
+    assert optuna_study.best_trial.params["knob.top_k"] >= 3
+    assert (
+        score.candidate(optuna_study.best_trial).knobs["top_k"]
+        == optuna_study.best_trial.params["knob.top_k"]
+    )
+    compiled = score.save(optuna_study.best_trial, folder / "best")
     assert load(folder / "best").state == compiled.state
     assert compiled.provenance["dev"]["winner"]["em"]["mean"] == 1
     assert str(folder) not in (folder / "best" / "provenance.json").read_text("utf-8")
@@ -59,15 +62,15 @@ def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -
 
 def test_any_pruner_and_sampler_may_be_used(home: Path, folder: Path) -> None:
     score = objective(folder, ScriptedTarget(needs_three))
-    made = optuna.create_study(
+    optuna_study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.RandomSampler(seed=1),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=1, n_warmup_steps=0),
     )
-    made.enqueue_trial({"knob.top_k": 4})
-    made.optimize(score, n_trials=4, n_jobs=2)
-    assert made.best_params["knob.top_k"] >= 3
-    assert {t.state.name for t in made.trials} <= {"COMPLETE", "PRUNED"}
+    optuna_study.enqueue_trial({"knob.top_k": 4})
+    optuna_study.optimize(score, n_trials=4, n_jobs=2)
+    assert optuna_study.best_params["knob.top_k"] >= 3
+    assert {t.state.name for t in optuna_study.trials} <= {"COMPLETE", "PRUNED"}
 
 
 class Slow(ScriptedTarget):
@@ -78,34 +81,34 @@ class Slow(ScriptedTarget):
 
 
 def test_threads_that_begin_together_wait_for_a_target_that_opens(home: Path, folder: Path) -> None:
-    made = optuna.create_study(direction="maximize")
-    made.optimize(objective(folder, Slow(needs_three)), n_trials=4, n_jobs=4)
-    assert [t.state.name for t in made.trials] == ["COMPLETE"] * 4
+    optuna_study = optuna.create_study(direction="maximize")
+    optuna_study.optimize(objective(folder, Slow(needs_three)), n_trials=4, n_jobs=4)
+    assert [t.state.name for t in optuna_study.trials] == ["COMPLETE"] * 4
 
 
 def test_several_objectives_are_told_signed(home: Path, folder: Path) -> None:
     score = objective(folder, ScriptedTarget(needs_three), 'search.objectives=["em", "-tokens"]')
-    made = study(score.task.recipe)
-    made.optimize(score, n_trials=4)
-    assert all(trial.values[1] < 0 for trial in made.trials)
-    assert len(made.best_trials) >= 1
+    optuna_study = study(score.task.recipe)
+    optuna_study.optimize(score, n_trials=4)
+    assert all(trial.values[1] < 0 for trial in optuna_study.trials)
+    assert len(optuna_study.best_trials) >= 1
 
 
 def test_a_spent_budget_stops_the_study(home: Path, folder: Path) -> None:
     target = ScriptedTarget(needs_three)
     score = objective(folder, target, "budget.lm_calls=30", "search.ranges.top_k=[1, 9]")
-    made = study(score.task.recipe)
-    made.optimize(score, n_trials=50)
+    optuna_study = study(score.task.recipe)
+    optuna_study.optimize(score, n_trials=50)
     assert len(target.requests) <= 30
-    assert made.trials[-1].state is optuna.trial.TrialState.PRUNED
-    assert len(made.trials) < 50
+    assert optuna_study.trials[-1].state is optuna.trial.TrialState.PRUNED
+    assert len(optuna_study.trials) < 50
 
 
 def test_a_foreign_trial_is_refused(home: Path, folder: Path) -> None:
     score = objective(folder, ScriptedTarget([]))
-    made = optuna.create_study()
+    optuna_study = optuna.create_study()
     with pytest.raises(UsageError, match="not run by this objective"):
-        score.save(made.ask(), folder / "out")
+        score.save(optuna_study.ask(), folder / "out")
 
 
 @pytest.mark.parametrize("objectives", ['["em"]', '["em", "-tokens"]'])
@@ -119,18 +122,18 @@ def test_failures_are_told_and_what_answered_nothing_is_pruned(
         return "%%%" if "number20?" in text else needs_three(request)
 
     score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
-    made = study(score.task.recipe)
-    made.enqueue_trial({"knob.top_k": 1})
-    made.enqueue_trial({"knob.top_k": 4})
-    made.optimize(score, n_trials=3)
-    nothing = made.trials[1]
+    optuna_study = study(score.task.recipe)
+    optuna_study.enqueue_trial({"knob.top_k": 1})
+    optuna_study.enqueue_trial({"knob.top_k": 4})
+    optuna_study.optimize(score, n_trials=3)
+    nothing = optuna_study.trials[1]
     assert nothing.params["knob.top_k"] == 1
     assert nothing.state == optuna.trial.TrialState.PRUNED
     failures = nothing.user_attrs["ragc:failures"]
     assert (failures["n"], failures["of"]) == (20, 20)
     assert failures["reasons"][0]["reason"].startswith("A reply does not fit")
-    assert made.trials[2].user_attrs["ragc:failures"]["n"] == 1
-    assert nothing not in made.best_trials
+    assert optuna_study.trials[2].user_attrs["ragc:failures"]["n"] == 1
+    assert nothing not in optuna_study.best_trials
 
 
 @pytest.mark.parametrize("objectives", ['["-tokens"]', '["em", "-tokens"]'])
@@ -144,18 +147,18 @@ def test_what_fails_in_nearly_all_questions_is_not_the_cheapest(
         return needs_three(request) if "[3]" in text or "number20?" in text else "%%%"
 
     score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
-    made = study(score.task.recipe)
-    made.enqueue_trial({"knob.top_k": 1})
-    made.optimize(score, n_trials=3)
-    hardly = made.trials[1]
+    optuna_study = study(score.task.recipe)
+    optuna_study.enqueue_trial({"knob.top_k": 1})
+    optuna_study.optimize(score, n_trials=3)
+    hardly = optuna_study.trials[1]
     assert hardly.params["knob.top_k"] == 1
     assert hardly.state == optuna.trial.TrialState.PRUNED
-    assert hardly not in made.best_trials
-    found = status(made.user_attrs["ragc:path"])
-    assert found.failing[0]["trial"] == 1
-    assert any("19 of 20 questions failed" in line for line in found.lines())
-    assert found.best is not None
-    assert found.best["failures"]["n"] == 0
+    assert hardly not in optuna_study.best_trials
+    report = status(optuna_study.user_attrs["ragc:path"])
+    assert report.failing[0]["trial"] == 1
+    assert any("19 of 20 questions failed" in line for line in report.lines())
+    assert report.best is not None
+    assert report.best["failures"]["n"] == 0
 
 
 def test_a_baseline_that_hardly_answers_is_not_shown_as_the_best(home: Path, folder: Path) -> None:
@@ -166,11 +169,11 @@ def test_a_baseline_that_hardly_answers_is_not_shown_as_the_best(home: Path, fol
     score = objective(
         folder, ScriptedTarget(reply), 'search.objectives=["-tokens"]', "search.ranges.top_k=[1, 10]"
     )
-    made = study(score.task.recipe)
-    made.enqueue_trial({"knob.top_k": 8})
-    made.optimize(score, n_trials=2)
-    found = status(made.user_attrs["ragc:path"])
-    assert found.best is not None
-    assert found.best["trial"] == 1
-    saved = score.save(made.trials[0], folder / "first")
+    optuna_study = study(score.task.recipe)
+    optuna_study.enqueue_trial({"knob.top_k": 8})
+    optuna_study.optimize(score, n_trials=2)
+    report = status(optuna_study.user_attrs["ragc:path"])
+    assert report.best is not None
+    assert report.best["trial"] == 1
+    saved = score.save(optuna_study.trials[0], folder / "first")
     assert saved.provenance["failures"]["dev"]["winner"]["n"] == 19

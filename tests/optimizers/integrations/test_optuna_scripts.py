@@ -36,8 +36,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Loopback]:
-    with Loopback(latency_s=0.001) as made:
-        yield made
+    with Loopback(latency_s=0.001) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ def test_the_script_of_the_readme_runs_and_goes_on(project: Path, capsys: pytest
     (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", README, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block, names)
-    told = capsys.readouterr().err
+    message = capsys.readouterr().err
     study, objective = names["study"], names["objective"]
     assert study.study_name == "first"
     assert study.user_attrs[PATH] == str(objective.path)
-    assert str(objective.path) in told
+    assert str(objective.path) in message
     assert len(study.trials) == 20
     assert load(project / "compiled" / "best").provenance["search"]["optuna"] == study.best_trial.number
     exec(block, names)
@@ -144,9 +144,9 @@ def test_directions_that_do_not_fit_are_refused_in_one_sentence(project: Path) -
         ({"direction": "maximize"}, two, "1 direction and the recipe 2 objectives"),
         ({"directions": ["maximize"] * 2}, (), "2 directions and the recipe 1 objective"),
     ]
-    for directions, sets, said in cases:
+    for directions, sets, expected in cases:
         study = optuna.create_study(**directions)
-        with pytest.raises(UsageError, match=said) as caught:
+        with pytest.raises(UsageError, match=expected) as caught:
             study.optimize(ragc.objective("recipe.toml", sets=sets), n_trials=3)
         assert str(caught.value).count(". ") == 0
         assert len(study.trials) == 1
@@ -157,14 +157,14 @@ def test_storages_of_ones_own_keep_the_study_and_refuse_a_changed_recipe(project
         "sqlite": lambda: "sqlite:///own.db",
         "journal": lambda: JournalStorage(JournalFileBackend("own.journal")),
     }
-    for made in storages.values():
+    for open_storage in storages.values():
         for trials in (3, 5):
             study = optuna.create_study(
-                direction="maximize", storage=made(), study_name="mine", load_if_exists=True
+                direction="maximize", storage=open_storage(), study_name="mine", load_if_exists=True
             )
             study.optimize(ragc.objective("recipe.toml"), n_trials=trials - len(study.trials), n_jobs=2)
             assert states(study) == ["COMPLETE"] * trials
-        study = optuna.load_study(storage=made(), study_name="mine")
+        study = optuna.load_study(storage=open_storage(), study_name="mine")
         with pytest.raises(UsageError, match="begun with another recipe"):
             study.optimize(ragc.objective("recipe.toml", sets=("knobs.noise_n=1",)), n_trials=1)
     ragc.objective("recipe.toml")
@@ -179,13 +179,13 @@ def test_names_are_those_of_recipes_and_do_not_collide(project: Path, tmp_path: 
     write_data(other, 30)
     (other / "recipe.toml").write_bytes((project / "recipe.toml").read_bytes())
     (project / "second.toml").write_bytes((project / "recipe.toml").read_bytes())
-    made = [ragc.study(path) for path in ("recipe.toml", other / "recipe.toml", "second.toml")]
-    assert len({study.study_name for study in made}) == 3
-    assert len({study.user_attrs[PATH] for study in made}) == 3
-    assert [study.study_name.rpartition("-")[0] for study in made] == ["recipe", "recipe", "second"]
-    assert status("second.toml").study == made[2].user_attrs[PATH]
-    assert status(made[0].study_name).study == made[0].user_attrs[PATH]
-    assert status(made[0].user_attrs[PATH]).study == made[0].user_attrs[PATH]
+    studies = [ragc.study(path) for path in ("recipe.toml", other / "recipe.toml", "second.toml")]
+    assert len({study.study_name for study in studies}) == 3
+    assert len({study.user_attrs[PATH] for study in studies}) == 3
+    assert [study.study_name.rpartition("-")[0] for study in studies] == ["recipe", "recipe", "second"]
+    assert status("second.toml").study == studies[2].user_attrs[PATH]
+    assert status(studies[0].study_name).study == studies[0].user_attrs[PATH]
+    assert status(studies[0].user_attrs[PATH]).study == studies[0].user_attrs[PATH]
     with pytest.raises(ArtefactError, match="No study is known at nothing"):
         status("nothing")
     with pytest.raises(UsageError, match="letters, digits"):
@@ -212,11 +212,11 @@ def test_pruned_trials_are_pruned_and_the_status_counts_them(project: Path) -> N
     study.pruner = Never()
     study.optimize(ragc.objective("recipe.toml"), n_trials=3)
     assert states(study) == ["COMPLETE", "PRUNED", "PRUNED"]
-    found = status("recipe.toml")
-    assert found.trials["stopped"] == found.trials["done"] == 2
-    assert found.best is not None
-    assert found.best["trial"] == 0
-    assert found.lines()[-1] == "Run the script that optimizes it to go on."
+    report = status("recipe.toml")
+    assert report.trials["stopped"] == report.trials["done"] == 2
+    assert report.best is not None
+    assert report.best["trial"] == 0
+    assert report.lines()[-1] == "Run the script that optimizes it to go on."
 
 
 INTERRUPTED = """
@@ -238,12 +238,12 @@ def test_after_an_interrupt_the_baseline_is_asked_again(
     while server.log.requests - before < 3 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(getattr(signal, how))
-    _, said = process.communicate(timeout=60)
-    assert process.returncode != 0, said
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode != 0, stderr
     server.latency_s = 0.001
-    found = status("recipe.toml")
-    assert found.state == "cut off"
-    assert found.trials["stale"] == (jobs if how == "SIGKILL" else 0)
+    report = status("recipe.toml")
+    assert report.state == "cut off"
+    assert report.trials["stale"] == (jobs if how == "SIGKILL" else 0)
     study = ragc.study("recipe.toml")
     assert TrialState.RUNNING not in {trial.state for trial in study.trials}
     study.optimize(ragc.objective("recipe.toml"), n_trials=4, n_jobs=jobs)
@@ -266,7 +266,7 @@ def test_a_process_at_work_keeps_its_trials(project: Path, server: Loopback) -> 
     study = ragc.study("recipe.toml")
     assert states(study)[0] == "RUNNING"
     server.latency_s = 0.001
-    out, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
+    out, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
     assert out.strip() == "2"
     assert states(study) == ["COMPLETE"] * 2

@@ -27,7 +27,7 @@ from ragc.optimizers.task import prepare
 from ragc.programs import METHODS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import Filling, ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos
 
@@ -69,7 +69,7 @@ def fickle(seed: int, rubbish: float) -> Callable[[ChatRequest], Reply | str]:
             return ("[[[", "I cannot say", "{}", "")[drawn % 4]
         colour = COLOURS[drawn % 5]
         fields = {"answer": colour, "query": f"number{drawn % 9}", "action_input": f"number{drawn % 9}"}
-        filling = Filling(
+        filling = SchemaReplies(
             last=bool(drawn & 256),
             full=bool(drawn & 512),
             text=f"thing {drawn % 7}",
@@ -98,7 +98,7 @@ def charged(
 def searches(draw: st.DrawFn) -> tuple[str, ...]:
     """Overrides of a recipe: programs, what varies, demonstrations, instructions, calibration."""
     programs = draw(st.lists(st.sampled_from(QUICK), min_size=1, max_size=3, unique=True))
-    declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.declared()}
+    declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.list_knobs()}
     kinds = draw(
         st.lists(st.sampled_from(("filled", "labelled", "bootstrapped", "nearest")), min_size=1, unique=True)
     )
@@ -236,11 +236,11 @@ def test_a_budget_bounds_what_has_no_bound(folder: Path) -> None:
 
 
 def test_what_a_peer_lacks_is_said_by_the_dry_run(folder: Path) -> None:
-    for sets, said in (
+    for sets, expected in (
         (('search.optimizer="random"', "search.demos=0"), "search.demos is 0"),
         (('search.optimizer="reanchor"', 'search.knobs=["query_pos"]'), "fits numbers"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=expected):
             estimate(recipes.load(folder / "recipe.toml", sets))
     rows = (folder / "questions.jsonl").read_text("utf-8").splitlines()
     (folder / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[15:]), "utf-8")
@@ -313,15 +313,15 @@ def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each
         assert main(["compile", str(folder / "recipe.toml"), "--dry-run"]) == 2
         return capsys.readouterr().err
 
-    said = refused('answer = "renamed.json"')
-    assert "renamed.json" in said
-    assert "query" in said
-    said = refused('answer = "answer.md"')
-    assert "answer.md" in said
-    assert "ragc export" in said
-    said = refused('judge = "renamed.json"\nanswer = "answer.md"')
-    assert "2 problems" in said
-    assert "'judge'" in said
+    message = refused('answer = "renamed.json"')
+    assert "renamed.json" in message
+    assert "query" in message
+    message = refused('answer = "answer.md"')
+    assert "answer.md" in message
+    assert "ragc export" in message
+    message = refused('judge = "renamed.json"\nanswer = "answer.md"')
+    assert "2 problems" in message
+    assert "'judge'" in message
     with pytest.raises(RecipeError):
         compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None))
 
@@ -337,9 +337,9 @@ def test_beside_the_bound_stands_what_average_settings_take(
     assert plan == estimate(recipe)
     override = [text for one in sets for text in ("--set", one)]
     assert main(["compile", str(folder / "recipe.toml"), "--dry-run", *override]) == 0
-    told = capsys.readouterr().out
-    assert f"about {plan['lm_calls_about']:,} LM calls if replies can be read" in told
-    assert f"at most {plan['lm_calls']:,}" in told
+    output = capsys.readouterr().out
+    assert f"about {plan['lm_calls_about']:,} LM calls if replies can be read" in output
+    assert f"at most {plan['lm_calls']:,}" in output
     fixed = estimate(recipes.load(folder / "recipe.toml", ("search.knobs=[]", "search.demos=0")))
     assert fixed["lm_calls_about"] == fixed["lm_calls_readable"]
 

@@ -119,7 +119,7 @@ def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     times: list[object] = []
     real = evaluate.open_compiled
 
-    def counted(*args: Any, **named: Any) -> evaluate.Opened:
+    def counted(*args: Any, **named: Any) -> evaluate.OpenProgram:
         times.append(args)
         return real(*args, **named)
 

@@ -34,11 +34,11 @@ def test_a_study_that_is_cut_off_leaves_the_best_so_far(run: Run, folder: Path, 
     with pytest.raises((Killed, RagcError)):
         run("cut", target=dying(needs_demos, after))
     best = best_of(folder / "cut")
-    found = status(folder / "cut")
-    assert found.best is not None
-    assert ragc.load(best).provenance["search"]["trial"] == found.best["trial"]
-    assert mean(best) == pytest.approx(found.best["values"]["em"])
-    assert any(str(best) in line for line in found.lines())
+    report = status(folder / "cut")
+    assert report.best is not None
+    assert ragc.load(best).provenance["search"]["trial"] == report.best["trial"]
+    assert mean(best) == pytest.approx(report.best["values"]["em"])
+    assert any(str(best) in line for line in report.lines())
     opened = open_program(best, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)})
     assert score(opened, "dev").metrics["em"].mean == pytest.approx(mean(best))
 
@@ -68,8 +68,8 @@ def test_a_spent_budget_leaves_it_too_and_the_leader_only_gets_better(
 
     def watched(directory: Path, compiled: CompiledProgram, program: Any) -> None:
         put(directory, compiled, program)
-        kept = load(directory / checkpoint.BEST)
-        seen.append((kept.provenance["search"]["trial"], mean(directory / checkpoint.BEST)))
+        best = load(directory / checkpoint.BEST)
+        seen.append((best.provenance["search"]["trial"], mean(directory / checkpoint.BEST)))
 
     monkeypatch.setattr(checkpoint, "_put", watched)
     run(sets=("budget.lm_calls=140",))

@@ -23,10 +23,10 @@ PLAIN = ("search.demos=0", "search.trials=8", 'search.knobs=["top_k"]')
 
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
+    records: list[dict[str, Any]] = json.loads(
         (study_directory(folder / "out") / "trials.json").read_text("utf-8")
     )
-    return found
+    return records
 
 
 def reader(request: ChatRequest) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def test_the_program_that_answers_best_is_compiled(run: Run, folder: Path) -> No
 def test_the_target_that_answers_best_plays_the_role(run: Run, folder: Path) -> None:
     text = RECIPE.replace("[targets.main]", '[targets.other]\nkind = "embedded"\n[targets.main]')
     (folder / "recipe.toml").write_text(text + '[search.targets]\nmain = ["main", "other"]\n', "utf-8")
-    made = recipes.load(folder / "recipe.toml", PLAIN)
+    recipe = recipes.load(folder / "recipe.toml", PLAIN)
     weak, strong = ScriptedTarget(confused), ScriptedTarget(reader, identity="strong")
     compiling.compile(
-        made, folder / "out", store=CallStore(folder / "store"), targets={"main": weak, "other": strong}
+        recipe, folder / "out", store=CallStore(folder / "store"), targets={"main": weak, "other": strong}
     )
     assert load(folder / "out").state.targets == {"main": "other"}
     again = open_program(
@@ -71,10 +71,10 @@ def test_the_target_that_answers_best_plays_the_role(run: Run, folder: Path) -> 
 def test_instructions_that_help_are_found_kept_and_compiled(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    counts = []
 
     async def proposed(program: Any, task: Any, *, n: int) -> dict[str, tuple[str, ...]]:
-        asked.append(n)
+        counts.append(n)
         own = {name: p.signature.instructions for name, p in program.named_predictors()}
         return {name: (text, "Answer badly.", "Name the colour only.") for name, text in own.items()}
 
@@ -87,7 +87,7 @@ def test_instructions_that_help_are_found_kept_and_compiled(
     assert run(sets=sets, target=ScriptedTarget(follows)).verdict == "better"
     state = load(folder / "out").state
     assert state.predictors["answer"].instructions == "Name the colour only."
-    assert asked == [3]
+    assert counts == [3]
     run("again", sets=sets, target=ScriptedTarget([]))
     assert identical(folder / "out", folder / "again")
 
@@ -111,7 +111,7 @@ def test_with_several_objectives_the_front_is_kept_and_pick_chooses(run: Run, fo
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "expected"),
     [
         ('search.programs=["vanila"]', "No program is named 'vanila'"),
         ('search.targets.main=["other"]', "must list 'main'"),
@@ -120,8 +120,8 @@ def test_with_several_objectives_the_front_is_kept_and_pick_chooses(run: Run, fo
         ('search.knobs=["window"]', "window"),
     ],
 )
-def test_what_cannot_vary_is_told_with_its_place(folder: Path, sets: str, said: str) -> None:
-    with pytest.raises(RecipeError, match=said):
+def test_what_cannot_vary_is_told_with_its_place(folder: Path, sets: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=expected):
         recipes.load(folder / "recipe.toml", (sets,))
 
 
@@ -130,9 +130,9 @@ def test_a_recipe_with_all_of_it_is_read_back_as_written(folder: Path) -> None:
     (folder / "recipe.toml").write_text(
         text + '[search.targets]\nmain = ["other", "main"]\n[search.ranges]\nk_support = [3, 4]\n', "utf-8"
     )
-    made = recipes.load(folder / "recipe.toml", ('search.programs=["llatrieval", "vanilla"]',))
-    assert made.search.programs == ("llatrieval",)
-    assert made.search.targets == {"main": ("main", "other")}
-    (folder / "again.toml").write_text(made.to_toml(), "utf-8")
-    assert recipes.load(folder / "again.toml") == made
-    assert {knob.name: knob.high for knob in made.space(made.methods[1])}["k_support"] == 4
+    recipe = recipes.load(folder / "recipe.toml", ('search.programs=["llatrieval", "vanilla"]',))
+    assert recipe.search.programs == ("llatrieval",)
+    assert recipe.search.targets == {"main": ("main", "other")}
+    (folder / "again.toml").write_text(recipe.to_toml(), "utf-8")
+    assert recipes.load(folder / "again.toml") == recipe
+    assert {knob.name: knob.high for knob in recipe.space(recipe.methods[1])}["k_support"] == 4

@@ -67,15 +67,15 @@ class Lines(Silent):
 
 
 def trials_of(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((study_directory(out) / "trials.json").read_text())
-    return found
+    records: list[dict[str, Any]] = json.loads((study_directory(out) / "trials.json").read_text())
+    return records
 
 
 @pytest.mark.parametrize(
     ("failing", "objectives", "seed"),
     [
-        (failing, objectives, 4 * place + seed)
-        for place, failing in enumerate(("vanilla", "no_retrieval", "cot"))
+        (failing, objectives, 4 * index + seed)
+        for index, failing in enumerate(("vanilla", "no_retrieval", "cot"))
         for seed, objectives in enumerate(
             ('["em"]', '["em", "-tokens"]', '["-tokens"]', '["-lm_calls", "em"]')
         )
@@ -120,18 +120,18 @@ def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
     assert (score, best) == (0, 0)
     text = r"20 of 20 questions failed: A reply does not fit its signature"
     assert re.match(rf"baseline; {text}", what)
-    assert not any("failed" in told for score, _, told in lines.trials.values() if score)
+    assert not any("failed" in note for score, _, note in lines.trials.values() if score)
     assert result.failure_lines[0].startswith("baseline on dev: 20 of 20 questions failed: A reply")
     assert result.failure_lines[1].startswith("baseline on test: 25 of 25 questions failed: A reply")
     assert len(result.failure_lines) == 2
-    kept = load(folder / "out").provenance["failures"]
-    assert kept == result.to_json()["failures"]
-    assert kept["dev"]["baseline"]["n"] == 20
-    assert kept["test"]["winner"] == {"n": 0, "of": 25, "reasons": []}
-    assert (kept["test"]["baseline"]["reasons"][0]["n"], kept["test"]["baseline"]["of"]) == (25, 25)
-    found = status(folder / "out")
-    assert found.failing[0] == {"trial": 0, "failures": kept["dev"]["baseline"]}
-    assert any(re.search(f"trial 0: {text}", line) for line in found.lines())
+    failures = load(folder / "out").provenance["failures"]
+    assert failures == result.to_json()["failures"]
+    assert failures["dev"]["baseline"]["n"] == 20
+    assert failures["test"]["winner"] == {"n": 0, "of": 25, "reasons": []}
+    assert (failures["test"]["baseline"]["reasons"][0]["n"], failures["test"]["baseline"]["of"]) == (25, 25)
+    report = status(folder / "out")
+    assert report.failing[0] == {"trial": 0, "failures": failures["dev"]["baseline"]}
+    assert any(re.search(f"trial 0: {text}", line) for line in report.lines())
     log = (study_directory(folder / "out") / "study.log").read_text("utf-8")
     assert re.search(rf"trial 0: em 0; baseline; {text}", log)
     run("again", sets=sets, target=ScriptedTarget([]))
@@ -145,11 +145,11 @@ def test_where_nothing_is_answered_nothing_is_compiled_and_all_is_kept(run: Run,
         run(sets=THREE, target=target, progress=lines)
     assert "20 of 20 questions failed" in lines.trials[0][2]
     assert not (folder / "out").exists()
-    found = status(folder / "out")
-    assert found.best is not None
-    assert found.best["failures"]["n"] == 20
-    assert "No trial so far answered any question" in found.lines()[-1]
-    assert any("20 of 20 questions failed" in line for line in found.lines())
+    report = status(folder / "out")
+    assert report.best is not None
+    assert report.best["failures"]["n"] == 20
+    assert "No trial so far answered any question" in report.lines()[-1]
+    assert any("20 of 20 questions failed" in line for line in report.lines())
     sent = len(target.requests)
     with pytest.raises(NothingAnswered, match="20 of 20 questions failed: A reply"):
         run(sets=THREE, target=target, resume=True)
@@ -161,8 +161,8 @@ def test_an_unreadable_test_split_is_no_verdict_on_either(run: Run, folder: Path
            if row["split"] == "dev"}  # fmt: skip
 
     def reply(request: ChatRequest) -> Any:
-        asked = next((text for text in dev if text in request.messages[-1].content), "")
-        return {"answer": colour_of(request)} if asked else RUBBISH
+        question = next((text for text in dev if text in request.messages[-1].content), "")
+        return {"answer": colour_of(request)} if question else RUBBISH
 
     result = run(sets=("search.demos=0",), target=ScriptedTarget(reply))
     assert result.verdict.startswith("nothing answered: A reply does not fit its signature")
@@ -205,7 +205,7 @@ def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
 
     from ragc.optimizers.external import optimize
 
-    chosen = optimize.PeerFound.program
+    chosen = optimize.ExternalResult.program
 
     async def shown(self: Any, task: Any) -> Any:
         program = await chosen(self, task)
@@ -213,7 +213,7 @@ def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
             predictor.demos = [{"question": "Why?", "passages": ["[1] It is."], "answer": "So."}]
         return program
 
-    monkeypatch.setattr(optimize.PeerFound, "program", shown)
+    monkeypatch.setattr(optimize.ExternalResult, "program", shown)
     sets = (f'search.optimizer="{optimizer}"', "search.knobs=[]", "search.trials=2")
     lines = Lines()
     result = run(sets=sets, target=ScriptedTarget(reply), progress=lines)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.optimizers.search.racing import RISK, prospect, standing
+from ragc.optimizers.search.racing import FUTILITY, estimated_mean, win_probability
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 
 
-def hopeless(mine: list[float], others: list[float], *, risk: float = RISK, best: float = 1.0) -> bool:
+def hopeless(mine: list[float], others: list[float], *, risk: float = FUTILITY, best: float = 1.0) -> bool:
     """Whether a study would stop the trial."""
-    return prospect(mine, others, best=best) < risk
+    return win_probability(mine, others, best=best) < risk
 
 
 def test_a_trial_is_given_up_once_perfect_answers_could_not_save_it() -> None:
@@ -55,10 +55,10 @@ def test_costs_race_negated_without_a_bound_on_how_dear_they_may_be() -> None:
 @settings(max_examples=examples(60), deadline=None)
 def test_the_chance_is_one_and_is_sure_of_what_is_certain(scores: list[tuple[float, float]]) -> None:
     trial, incumbent = (list(side) for side in zip(*scores, strict=True))
-    said = [prospect(trial[:seen], incumbent) for seen in range(len(trial) + 1)]
-    assert all(0 <= chance <= 1 for chance in said)
-    assert said[-1] == (sum(trial) > sum(incumbent) + 1e-9)
-    for seen, chance in enumerate(said):
+    chances = [win_probability(trial[:seen], incumbent) for seen in range(len(trial) + 1)]
+    assert all(0 <= chance <= 1 for chance in chances)
+    assert chances[-1] == (sum(trial) > sum(incumbent) + 1e-9)
+    for seen, chance in enumerate(chances):
         if sum(trial[:seen]) + len(trial) - seen <= sum(incumbent):
             assert chance == 0
 
@@ -70,29 +70,29 @@ def test_a_better_answer_never_lowers_a_small_chance(
 ) -> None:
     trial, incumbent = (list(side) for side in zip(*scores, strict=True))
     seen = data.draw(st.integers(1, len(trial) - 1))
-    place = data.draw(st.integers(0, seen - 1))
-    better = [*trial[:place], 1.0, *trial[place + 1 : seen]]
-    before, after = prospect(trial[:seen], incumbent), prospect(better, incumbent)
+    at = data.draw(st.integers(0, seen - 1))
+    better = [*trial[:at], 1.0, *trial[at + 1 : seen]]
+    before, after = win_probability(trial[:seen], incumbent), win_probability(better, incumbent)
     assert after >= before - 1e-12 or before > 0.5  # above, more variance may lower it
 
 
 def test_equal_runs_are_as_likely_to_win_as_not() -> None:
     incumbent = [1.0, 0.0] * 50
-    assert prospect(incumbent[:20], incumbent) == pytest.approx(0.5)
+    assert win_probability(incumbent[:20], incumbent) == pytest.approx(0.5)
     mine = [1.0 - score for score in incumbent]
-    assert prospect(mine[:20], incumbent) == pytest.approx(0.5)
+    assert win_probability(mine[:20], incumbent) == pytest.approx(0.5)
 
 
 def test_none_of_ten_right_is_no_proof_against_a_poor_incumbent() -> None:
     """The urn, as a beta-binomial, leaves a chance where all differences seen are 0."""
-    assert prospect([0.0] * 10, [0.0] * 98 + [1.0] * 2) == pytest.approx(0.5)
+    assert win_probability([0.0] * 10, [0.0] * 98 + [1.0] * 2) == pytest.approx(0.5)
 
 
 def test_the_told_value_is_the_incumbents_mean_plus_the_paired_difference() -> None:
-    assert standing([0.0, 1.0], [1.0, 1.0, 0.0, 0.0]) == 0.0
-    assert standing([1.0], [0.0, 1.0, 1.0, 1.0]) == 1.75
+    assert estimated_mean([0.0, 1.0], [1.0, 1.0, 0.0, 0.0]) == 0.0
+    assert estimated_mean([1.0], [0.0, 1.0, 1.0, 1.0]) == 1.75
     with pytest.raises(UsageError):
-        standing([], [1.0])
+        estimated_mean([], [1.0])
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -118,15 +118,15 @@ def test_few_trials_are_stopped_that_would_have_won() -> None:
         if trial.sum() > incumbent.sum():
             looks = range(10, 100, 10)
             wrong += any(hopeless(trial[:n].tolist(), incumbent.tolist()) for n in looks)
-    assert wrong / repeats <= RISK + 3 * (RISK * (1 - RISK) / repeats) ** 0.5
+    assert wrong / repeats <= FUTILITY + 3 * (FUTILITY * (1 - FUTILITY) / repeats) ** 0.5
 
 
 def test_a_trial_worse_by_a_quarter_costs_a_quarter_of_the_questions() -> None:
     rng = np.random.default_rng(0)
-    asked = []
+    question_counts = []
     for _ in range(60):
         incumbent = (rng.random(100) < 0.6).astype(float)
         trial = np.where(rng.random(100) < 0.4, 0.0, incumbent)
         looks = (n for n in range(10, 100, 10) if hopeless(trial[:n].tolist(), incumbent.tolist()))
-        asked.append(next(looks, 100))
-    assert np.mean(asked) < 25
+        question_counts.append(next(looks, 100))
+    assert np.mean(question_counts) < 25

@@ -12,7 +12,13 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.distributed.study_address import MARK, forget, mark, name_of, note
+from ragc.optimizers.distributed.study_address import (
+    MARK,
+    delete_address,
+    read_address,
+    study_name,
+    write_address,
+)
 from ragc.optimizers.distributed.worker import address_of, join
 from ragc.optimizers.search.status import StudyStatus, status
 from ragc.optimizers.search.storage import NAME, study_directory
@@ -32,31 +38,31 @@ def cut(run: Run, folder: Path) -> Path:
 
 def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder: Path) -> None:
     result = run()
-    found = status(folder / "out")
-    assert found == status(study_directory(folder / "out"))
-    assert found.state == "finished"
-    assert found.trials == {"done": 6, "wanted": 6, "stopped": found.trials["stopped"], "running": 0} | {
+    report = status(folder / "out")
+    assert report == status(study_directory(folder / "out"))
+    assert report.state == "finished"
+    assert report.trials == {"done": 6, "wanted": 6, "stopped": report.trials["stopped"], "running": 0} | {
         "stale": 0,
-        "failed": found.trials["failed"],
+        "failed": report.trials["failed"],
     }
     searched = json.loads((folder / "out" / "provenance.json").read_text())["search"]
-    assert found.best is not None
-    assert found.best["candidate"] == searched["candidate"]
-    assert found.budget["lm_calls"] == {"spent": result.counters["sent"], "limit": None}
-    assert found.log[-1].endswith(f"wins: em {found.best['values']['em']:.4g}")
-    assert json.loads(json.dumps(found.to_json()))["state"] == "finished"
+    assert report.best is not None
+    assert report.best["candidate"] == searched["candidate"]
+    assert report.budget["lm_calls"] == {"spent": result.counters["sent"], "limit": None}
+    assert report.log[-1].endswith(f"wins: em {report.best['values']['em']:.4g}")
+    assert json.loads(json.dumps(report.to_json()))["state"] == "finished"
 
 
 def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
     cut: Path, run: Run, folder: Path
 ) -> None:
-    found = status(cut)
-    assert found.state == "cut off"
-    assert found.trials["stale"] == 2
-    assert found.trials["done"] < found.trials["wanted"] == 6
-    assert found.budget["lm_calls"]["limit"] == 500
-    assert "--resume" in found.next
-    assert found.lines()[-1] == found.next
+    report = status(cut)
+    assert report.state == "cut off"
+    assert report.trials["stale"] == 2
+    assert report.trials["done"] < report.trials["wanted"] == 6
+    assert report.budget["lm_calls"]["limit"] == 500
+    assert "--resume" in report.next
+    assert report.lines()[-1] == report.next
     run("cut", resume=True, sets=("budget.lm_calls=500",))
     again = status(folder / "cut")
     assert again.state == "finished"
@@ -84,10 +90,10 @@ def test_a_study_in_the_hands_of_a_process_is_running(run: Run, folder: Path) ->
 
 def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:
     run(sets=('search.objectives=["em", "-tokens"]',))
-    found = status(folder / "out")
-    assert found.best in found.front
-    assert all(set(trial["values"]) == {"em", "tokens"} for trial in found.front)
-    assert all(trial["values"]["tokens"] > 0 for trial in found.front)
+    report = status(folder / "out")
+    assert report.best in report.front
+    assert all(set(trial["values"]) == {"em", "tokens"} for trial in report.front)
+    assert all(trial["values"]["tokens"] > 0 for trial in report.front)
 
 
 def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
@@ -100,22 +106,22 @@ def test_how_workers_join_is_known_while_there_is_a_cluster(cut: Path) -> None:
     assert address_of("host:6379") == "host:6379"
     with pytest.raises(UsageError, match=r"no workers to join now.*study\.workers"):
         address_of(str(cut))
-    note(directory, workers="10.0.0.1:6379")
+    write_address(directory, workers="10.0.0.1:6379")
     assert address_of(str(cut)) == "10.0.0.1:6379"
     with pytest.raises(UsageError, match="at least one trial at a time, found 0"):
         join(str(cut), trials=0)
 
 
 def test_a_study_keeps_the_name_it_has_on_its_servers(tmp_path: Path) -> None:
-    first, other = name_of(tmp_path / "a"), name_of(tmp_path / "b")
+    first, other = study_name(tmp_path / "a"), study_name(tmp_path / "b")
     assert first != other
-    note(tmp_path / "a", workers="h:1")
-    assert name_of(tmp_path / "a") == first
-    note(tmp_path / "a", workers="")
-    assert mark(tmp_path / "a") == {"name": first}
+    write_address(tmp_path / "a", workers="h:1")
+    assert study_name(tmp_path / "a") == first
+    write_address(tmp_path / "a", workers="")
+    assert read_address(tmp_path / "a") == {"name": first}
     (tmp_path / "a" / MARK).write_text("{")
     with pytest.raises(ArtefactError, match=r"study\.json cannot be read"):
-        name_of(tmp_path / "a")
+        study_name(tmp_path / "a")
 
 
 def test_a_study_begun_anew_leaves_nothing_in_its_storage(
@@ -124,15 +130,15 @@ def test_a_study_begun_anew_leaves_nothing_in_its_storage(
     shared = f"sqlite:///{tmp_path / 'shared.db'}"
     monkeypatch.setenv("RAGC_STORAGE", shared)
     directory = study_directory(cut)
-    name = name_of(directory)
+    name = study_name(directory)
     optuna.create_study(storage=shared, study_name=name)
     optuna.create_study(storage=shared, study_name=NAME)
-    forget(directory)
+    delete_address(directory)
     assert optuna.get_all_study_names(shared) == [NAME]
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "expected"),
     [
         (('study.workers="ray"',), r"study\.workers needs study\.storage.*RAGC_STORAGE"),
         (
@@ -142,9 +148,9 @@ def test_a_study_begun_anew_leaves_nothing_in_its_storage(
         (('study.workers="ray"', 'search.optimizer="random"'), r"'random' runs in one process"),
     ],
 )
-def test_workers_that_share_nothing_are_refused(folder: Path, sets: tuple[str, ...], said: str) -> None:
+def test_workers_that_share_nothing_are_refused(folder: Path, sets: tuple[str, ...], expected: str) -> None:
     recipe = recipes.load(folder / "recipe.toml", sets)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=expected):
         compiling.compile(recipe, folder / "out")
 
 
@@ -154,7 +160,7 @@ def test_stand_ins_do_not_reach_workers(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "address", "said"),
+    ("key", "address", "expected"),
     [
         ("storage", "postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
         ("storage", "postgresql://h/d?password=p", "must not hold a password"),
@@ -164,14 +170,14 @@ def test_stand_ins_do_not_reach_workers(run: Run) -> None:
         ("workers", "http://h:1/", "the address of a Ray cluster, HOST:PORT"),
     ],
 )
-def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address: str, said: str) -> None:
-    with pytest.raises(RecipeError, match=rf"study\.{key}.*{said}"):
+def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=rf"study\.{key}.*{expected}"):
         recipes.parse(f'{RECIPE}[study]\n{key} = "{address}"\n', files=False)
 
 
 def test_a_recipe_with_addresses_survives_being_written() -> None:
     text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\nstore = "redis://h:1/0"\nworkers = "h:2"\n'
-    found = recipes.parse(RECIPE + text, files=False)
-    assert found.study == StudySpec("postgresql+psycopg://me@h/d", "redis://h:1/0", "h:2")
-    assert recipes.parse(found.to_toml(), files=False) == found
+    recipe = recipes.parse(RECIPE + text, files=False)
+    assert recipe.study == StudySpec("postgresql+psycopg://me@h/d", "redis://h:1/0", "h:2")
+    assert recipes.parse(recipe.to_toml(), files=False) == recipe
     assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()

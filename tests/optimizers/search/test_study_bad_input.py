@@ -24,8 +24,8 @@ PLAIN = ("search.demos=0", 'search.knobs=["top_k"]')
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
     path = study_directory(folder / "out") / "trials.json"
-    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
-    return found
+    records: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+    return records
 
 
 class Notes(Silent):
@@ -64,9 +64,9 @@ def test_a_dev_set_of_three_questions_is_searched(run: Run, folder: Path, size: 
     assert load(folder / "out").state.method == "vanilla"
 
 
-@pytest.mark.parametrize("said", ["no idea", "red green blue black white"])
-def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, folder: Path, said: str) -> None:
-    result = run(sets=(*PLAIN, "search.trials=5"), target=ScriptedTarget(lambda request: {"answer": said}))
+@pytest.mark.parametrize("reply", ["no idea", "red green blue black white"])
+def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, folder: Path, reply: str) -> None:
+    result = run(sets=(*PLAIN, "search.trials=5"), target=ScriptedTarget(lambda request: {"answer": reply}))
     assert result.verdict == "not shown to be better"
     tried = trials_of(folder)
     assert {trial["values"][0] for trial in tried} == {0.0}
@@ -106,9 +106,9 @@ def test_two_studies_of_one_directory_do_not_run_at_once(run: Run, folder: Path)
     refused: list[str] = []
 
     def second() -> None:
-        with pytest.raises(UsageError, match="Another process is compiling") as said:
+        with pytest.raises(UsageError, match="Another process is compiling") as error:
             run("out", target=ScriptedTarget([]))
-        refused.append(str(said.value))
+        refused.append(str(error.value))
 
     def first(request: ChatRequest) -> dict[str, Any]:
         if not refused:

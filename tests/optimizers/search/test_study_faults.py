@@ -13,14 +13,14 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message
 from tests.optimizers.colours import Run, identical, needs_demos
 from tests.targets.fault_clients import Waits, target_of
-from tests.targets.fault_server import Answer, Asked, failing, said, serving
+from tests.targets.fault_server import Answer, Asked, build_answer, failing, serving
 
 SETS = ("search.demos=0", 'search.knobs=["top_k"]', "search.trials=2")
 
 
-def right(asked: Asked) -> Answer:
-    messages = tuple(Message(m["role"], m["content"]) for m in asked.body["messages"])
-    return said(json.dumps(needs_demos(ChatRequest(messages))))
+def right(request: Asked) -> Answer:
+    messages = tuple(Message(m["role"], m["content"]) for m in request.body["messages"])
+    return build_answer(json.dumps(needs_demos(ChatRequest(messages))))
 
 
 def test_a_study_over_a_broken_server_is_an_error_and_resumes_to_the_same_bytes(
@@ -34,14 +34,14 @@ def test_a_study_over_a_broken_server_is_an_error_and_resumes_to_the_same_bytes(
 
     with serving(right) as server:
         whole = compiled("whole", server)
-        asked_for_whole = len(server.asked)
+        asked_for_whole = len(server.prompts)
     broken_from = asked_for_whole // 2
-    with serving(lambda asked: failing(500) if asked.number >= broken_from else right(asked)) as server:
+    with serving(lambda request: failing(500) if request.number >= broken_from else right(request)) as server:
         with pytest.raises(TargetUnavailable, match="answered 500"):
             compiled("cut", server)
         assert not (folder / "cut" / "program.json").exists()
         assert max(server.times.values()) <= 2
     with serving(right) as server:
         again = compiled("cut", server, resume=True)
-        assert len(server.asked) <= asked_for_whole - broken_from + 8
+        assert len(server.prompts) <= asked_for_whole - broken_from + 8
     assert identical(whole, again)

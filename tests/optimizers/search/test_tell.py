@@ -18,9 +18,9 @@ from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.status import status
-from ragc.optimizers.search.storage import begun, study_directory
-from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, learned_from
-from ragc.optimizers.search.trial import Tried
+from ragc.optimizers.search.storage import read_study, study_directory
+from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, sampler_view
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
@@ -52,12 +52,12 @@ KINDS: list[tuple[str, Reply]] = [('["em"]', needs_three), ('["em", "-tokens"]',
 def trials_of(out: Path) -> list[optuna.trial.FrozenTrial]:
     """The trials of the journal, as anybody may read it."""
     journal = study_directory(out) / "study.journal"
-    kept = JournalStorage(JournalFileBackend(str(journal)))
-    return optuna.load_study(storage=kept, study_name=None).trials
+    storage = JournalStorage(JournalFileBackend(str(journal)))
+    return optuna.load_study(storage=storage, study_name=None).trials
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    study = begun(study_directory(out))
+    study = read_study(study_directory(out))
     assert study is not None
     attributes = study.user_attrs
     return [value for name in sorted(attributes) if name.startswith("batch:") for value in attributes[name]]
@@ -79,9 +79,9 @@ def test_a_stopped_trial_is_pruned_with_the_mean_of_what_it_saw(run: Run, folder
     run(sets=SETS, target=ScriptedTarget(needs_three), progress=scores)
     stopped = [record for record in records(folder / "out") if not record["complete"]]
     assert stopped
-    kept = {trial.number: trial for trial in trials_of(folder / "out")}
+    by_number = {trial.number: trial for trial in trials_of(folder / "out")}
     for record in stopped:
-        trial, seen = kept[record["trial"]], len(record["scores"])
+        trial, seen = by_number[record["trial"]], len(record["scores"])
         mean = sum(score["em"] for score in record["scores"]) / seen
         assert trial.state == TrialState.PRUNED
         assert trial.intermediate_values == {seen: mean}
@@ -102,9 +102,9 @@ def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> Non
     run(sets=sets, target=ScriptedTarget(three_suffice))
     stopped = [record for record in records(folder / "out") if not record["complete"]]
     assert stopped
-    kept = {trial.number: trial for trial in trials_of(folder / "out")}
+    by_number = {trial.number: trial for trial in trials_of(folder / "out")}
     for record in stopped:
-        trial = kept[record["trial"]]
+        trial = by_number[record["trial"]]
         assert (trial.state, trial.values, trial.intermediate_values) == (TrialState.PRUNED, None, {})
         assert (trial.user_attrs[MEANS], trial.user_attrs[ESTIMATES]) == (
             record["values"],
@@ -153,26 +153,26 @@ def test_a_kill_between_two_tells_loses_nothing(
     for keep in range(batches[1], len(lines)):
         journal.write_bytes(b"".join(lines[:keep]))
         run(sets=sets, target=ScriptedTarget(reply), resume=True)
-        found = {path: path.read_bytes() for path in whole if path.name != "run.json"}
-        assert found == {path: text for path, text in whole.items() if path.name != "run.json"}
+        contents = {path: path.read_bytes() for path in whole if path.name != "run.json"}
+        assert contents == {path: text for path, text in whole.items() if path.name != "run.json"}
         assert not [trial for trial in trials_of(folder / "out") if not trial.state.is_finished()]
 
 
 def test_a_study_of_another_version_is_begun_anew_in_one_sentence(run: Run, folder: Path) -> None:
     run(sets=SETS, target=ScriptedTarget(needs_three))
-    study = begun(study_directory(folder / "out"))
+    study = read_study(study_directory(folder / "out"))
     assert study is not None
     old = [
         {name: value for name, value in record.items() if name not in ("failures", "estimates")}
         for record in study.user_attrs["batch:000000"]
     ]
     study.set_user_attr("batch:000000", old)
-    for asked in (
+    for attempt in (
         lambda: run(sets=SETS, target=ScriptedTarget(needs_three), resume=True),
         lambda: status(folder / "out"),
     ):
         with pytest.raises(StoreError, match=r"no record of a trial.*leave --resume out to begin anew"):
-            asked()
+            attempt()
     run(sets=SETS, target=ScriptedTarget(needs_three))
 
 
@@ -180,7 +180,9 @@ def ended(study: optuna.Study, estimate: float, *, failed: int = 0, complete: bo
     number = study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).number
     failures = Failures.among(["no JSON"] * failed + [""] * (4 - failed))
     rows, values = ({"em": 0.0},) * 4, (estimate if complete else 0.5,)
-    finish(study, number, Tried(number, Candidate({}), rows, values, complete, {}, failures, (estimate,)))
+    finish(
+        study, number, TrialResult(number, Candidate({}), rows, values, complete, {}, failures, (estimate,))
+    )
 
 
 def test_the_sampler_learns_the_estimate_and_never_that_failing_is_cheap() -> None:
@@ -191,7 +193,7 @@ def test_the_sampler_learns_the_estimate_and_never_that_failing_is_cheap() -> No
     ended(study, 0.0, failed=4, complete=False)
     ended(study, -100.0, failed=3)
     study.ask()
-    seen = learned_from(study.trials)
+    seen = sampler_view(study.trials)
     assert [trial.state for trial in seen] == [*[TrialState.COMPLETE] * 5, TrialState.RUNNING]
     assert [trial.value for trial in seen[:5]] == [-300.0, -450.25, -450.25, -450.25, -100.0]
     assert [trial.params for trial in seen[:5]] == [trial.params for trial in study.trials[:5]]
@@ -202,5 +204,5 @@ def test_the_sampler_learns_the_estimate_and_never_that_failing_is_cheap() -> No
 def test_where_nothing_answers_the_values_stay_as_they_are() -> None:
     study = optuna.create_study(direction="maximize")
     ended(study, 0.0, failed=4)
-    assert [trial.value for trial in learned_from(study.trials)] == [0.0]
+    assert [trial.value for trial in sampler_view(study.trials)] == [0.0]
     assert not math.isnan(study.best_value)

@@ -50,8 +50,8 @@ CLAIMED = (
 
 def number(request: ChatRequest) -> int:
     """The number of the thing that is asked about."""
-    said = request.messages[-1].content
-    return int(said.rpartition("thing number")[2].partition("?")[0])
+    prompt = request.messages[-1].content
+    return int(prompt.rpartition("thing number")[2].partition("?")[0])
 
 
 def percent(n: int) -> int:
@@ -62,29 +62,29 @@ def percent(n: int) -> int:
 
 def gated(request: ChatRequest) -> dict[str, Any]:
     """Knows what it does not need to look up, and reads only what it needs."""
-    asked = number(request)
+    thing = number(request)
     if "need" in (request.schema or {})["properties"]:
-        return {"need": {"percent": percent(asked)}}
+        return {"need": {"percent": percent(thing)}}
     reads = "Passages:" in request.messages[-1].content
-    right = (percent(asked) > BEST) is reads
-    known = ("red", "green", "blue", "black", "white")[asked % 5]
+    right = (percent(thing) > BEST) is reads
+    known = ("red", "green", "blue", "black", "white")[thing % 5]
     return {"answer": known if right else "unknown"}
 
 
 def claimed(request: ChatRequest) -> dict[str, Any]:
     """A proxy that is the surer where it is right, which is where the reader of passages is wrong."""
     (name,) = (request.schema or {})["properties"]
-    said = request.messages[-1].content
+    prompt = request.messages[-1].content
     if name == "answer":
         read = colour_of(request)
-        return {"answer": "red" if "Passages:" not in said else "unknown" if read == "red" else read}
-    asked = int(re.findall(r"number(\d+)", said)[0])
+        return {"answer": "red" if "Passages:" not in prompt else "unknown" if read == "red" else read}
+    thing = int(re.findall(r"number(\d+)", prompt)[0])
     if name == "heuristic_answer":
-        return {"heuristic_answer": f"The thing number{asked} is red."}
+        return {"heuristic_answer": f"The thing number{thing} is red."}
     if name == "claims":
-        one = {"claim": f"thing number{asked} is red", "need_search": "yes", "query": f"number{asked}"}
+        one = {"claim": f"thing number{thing} is red", "need_search": "yes", "query": f"number{thing}"}
         return {"claims": [one]}
-    return {"confidence": 80 if asked % 5 == 0 else 60 + 10 * (asked % 2)}
+    return {"confidence": 80 if thing % 5 == 0 else 60 + 10 * (thing % 2)}
 
 
 def calibration(folder: Path, out: str = "out") -> Any:
@@ -109,35 +109,35 @@ def test_a_known_threshold_is_found_without_sending_a_request_twice(
 ) -> None:
     target = ScriptedTarget(gated)
     result = run(sets=GATED, target=target)
-    (found,) = calibration(folder)
-    assert (found["knob"], found["program"], found["metric"]) == ("selfrag_threshold", "selfrag", "em")
+    (record,) = calibration(folder)
+    assert (record["knob"], record["program"], record["metric"]) == ("selfrag_threshold", "selfrag", "em")
     sure = sorted(percent(n) / 100 for n in range(15, 35))
     below = max(s for s in sure if s < BEST / 100)
     above = min(s for s in sure if s > BEST / 100)
-    assert found["threshold"] == pytest.approx((below + above) / 2)
-    assert (found["in_sample"], found["n"], found["reached"], found["exact"]) == (1.0, 20, 20, True)
-    assert found["before"] < found["validated"] <= 1.0
-    assert load(folder / "out").state.knobs["selfrag_threshold"] == found["threshold"]
-    assert trials(folder)[1]["candidate"]["knobs"]["selfrag_threshold"] == found["threshold"]
+    assert record["threshold"] == pytest.approx((below + above) / 2)
+    assert (record["in_sample"], record["n"], record["reached"], record["exact"]) == (1.0, 20, 20, True)
+    assert record["before"] < record["validated"] <= 1.0
+    assert load(folder / "out").state.knobs["selfrag_threshold"] == record["threshold"]
+    assert trials(folder)[1]["candidate"]["knobs"]["selfrag_threshold"] == record["threshold"]
     assert result.verdict == "better"
     assert trials(folder)[1]["values"] == [1.0]
     assert distinct(target) == len(target.requests)
     on_dev = [request for request in target.requests if 15 <= number(request) < 35]
     assert len(on_dev) == 3 * 20  # the gate, and an answer either way
     assert "selfrag_threshold calibrated on 20 questions, 20 of which reached it" in log(folder)
-    console.compiled(result)
-    assert f"1.000 at {found['threshold']:g}" in capsys.readouterr().out
+    console.print_compiled(result)
+    assert f"1.000 at {record['threshold']:g}" in capsys.readouterr().out
 
 
 def test_the_curve_is_that_of_trials_at_its_points(run: Run, folder: Path) -> None:
     run(sets=GATED, target=ScriptedTarget(gated))
-    (found,) = calibration(folder)
+    (record,) = calibration(folder)
     again = ScriptedTarget(gated)
-    for place in range(1, len(found["points"]), 7):
-        point = found["points"][place]
+    for index in range(1, len(record["points"]), 7):
+        point = record["points"][index]
         sets = (*GATED, "search.knobs=[]", f"knobs.selfrag_threshold={point!r}")
-        run(f"at{place}", sets=sets, target=again)
-        assert trials(folder, f"at{place}")[0]["values"] == pytest.approx([found["means"][place]])
+        run(f"at{index}", sets=sets, target=again)
+        assert trials(folder, f"at{index}")[0]["values"] == pytest.approx([record["means"][index]])
     assert [request for request in again.requests if 15 <= number(request) < 35] == []
 
 
@@ -146,8 +146,8 @@ def test_without_calibration_the_ends_of_the_range_are_not_asked_for(run: Run, f
     run(sets=(*GATED, "search.calibrate=false", "search.trials=1"), target=target)
     assert calibration(folder) is None
     assert "calibrat" not in log(folder)
-    asked = [request for request in target.requests if 15 <= number(request) < 35]
-    assert len(asked) < 3 * 20
+    requests = [request for request in target.requests if 15 <= number(request) < 35]
+    assert len(requests) < 3 * 20
 
 
 @pytest.mark.parametrize("after", [45, 55])
@@ -175,8 +175,8 @@ def test_a_finished_calibration_is_not_made_again(run: Run, folder: Path) -> Non
 def test_a_budget_without_room_for_it_leaves_the_threshold_alone(run: Run, folder: Path, budget: str) -> None:
     target = ScriptedTarget(gated)
     run(sets=(*GATED, budget), target=target)
-    (found,) = calibration(folder)
-    assert found == {
+    (record,) = calibration(folder)
+    assert record == {
         "program": "selfrag",
         "knob": "selfrag_threshold",
         "left_out": "the budget has no room for it",
@@ -188,19 +188,19 @@ def test_a_budget_without_room_for_it_leaves_the_threshold_alone(run: Run, folde
 
 def test_a_gate_that_is_passed_several_times_is_tried_at_a_few_thresholds(folder: Path) -> None:
     target = ScriptedTarget(claimed)
-    found = recipes.load(folder / "recipe.toml", CLAIMED)
+    recipe = recipes.load(folder / "recipe.toml", CLAIMED)
     compiling.compile(
-        found,
+        recipe,
         folder / "out",
         store=CallStore(folder / "store"),
         targets={"main": target, "proxy": target},
     )
-    (made,) = calibration(folder)
-    assert made["exact"] is False
-    assert 4 <= len(made["points"]) <= 11
-    assert made["before"] < made["in_sample"] == 1.0
-    assert made["threshold"] == 0.75  # the proxy is right where it is 80% sure, and wrong at 70%
-    assert load(folder / "out").state.knobs["judge_threshold"] == made["threshold"]
+    (record,) = calibration(folder)
+    assert record["exact"] is False
+    assert 4 <= len(record["points"]) <= 11
+    assert record["before"] < record["in_sample"] == 1.0
+    assert record["threshold"] == 0.75  # the proxy is right where it is 80% sure, and wrong at 70%
+    assert load(folder / "out").state.knobs["judge_threshold"] == record["threshold"]
     assert distinct(target) == len(target.requests)
 
 
@@ -211,30 +211,30 @@ def test_a_gate_that_no_question_reaches_is_left_alone(run: Run, folder: Path) -
         return gated(request)
 
     run(sets=GATED, target=ScriptedTarget(refuses))
-    (found,) = calibration(folder)
-    assert found["left_out"] == "no question reached it"
+    (record,) = calibration(folder)
+    assert record["left_out"] == "no question reached it"
 
 
 def test_another_program_is_calibrated_when_its_own_setting_saw_all_questions(run: Run, folder: Path) -> None:
     sets = (*GATED, 'program="vanilla"', 'search.programs=["selfrag"]', "search.trials=6")
     run(sets=sets, target=ScriptedTarget(gated))
-    (found,) = calibration(folder)
-    assert (found["program"], found["knob"]) == ("selfrag", "selfrag_threshold")
+    (record,) = calibration(folder)
+    assert (record["program"], record["knob"]) == ("selfrag", "selfrag_threshold")
     tried = [trial["candidate"] for trial in trials(folder)]
     values = [c["knobs"]["selfrag_threshold"] for c in tried if c.get("program") == "selfrag"]
     assert values[0] == 0.2
-    assert found["threshold"] in values
-    assert load(folder / "out").state.knobs["selfrag_threshold"] == found["threshold"]
+    assert record["threshold"] in values
+    assert load(folder / "out").state.knobs["selfrag_threshold"] == record["threshold"]
 
 
 def test_what_should_be_small_is_told_as_it_is(run: Run, folder: Path) -> None:
     sets = (*GATED, 'search.objectives=["em", "-tokens"]', 'search.pick="-tokens"')
     run(sets=sets, target=ScriptedTarget(gated))
-    (found,) = calibration(folder)
-    assert found["metric"] == "tokens"
-    assert 0 < found["in_sample"] < found["before"]
-    assert found["threshold"] > max(percent(n) for n in range(15, 35)) / 100  # nothing is looked up
-    assert min(found["means"]) == found["in_sample"]
+    (record,) = calibration(folder)
+    assert record["metric"] == "tokens"
+    assert 0 < record["in_sample"] < record["before"]
+    assert record["threshold"] > max(percent(n) for n in range(15, 35)) / 100  # nothing is looked up
+    assert min(record["means"]) == record["in_sample"]
 
 
 def fitted(threshold: float, gain: float) -> Fit:
@@ -247,19 +247,19 @@ def fitted(threshold: float, gain: float) -> Fit:
 def test_all_fitted_thresholds_are_offered_together_then_each_alone_the_best_first() -> None:
     lead = Candidate({"a": 0.0, "b": 0.0, "c": 0.0, "k": 3}, demos=2)
     fits = {"a": fitted(0.4, 0.1), "b": fitted(0.6, 0.2), "c": fitted(0.0, 0.0)}
-    moved = [
+    changes = [
         {name: value for name, value in offered.knobs.items() if lead.knobs[name] != value}
         for offered in offers(lead, fits)
     ]
-    assert moved == [{"a": 0.4, "b": 0.6}, {"b": 0.6}, {"a": 0.4}]
+    assert changes == [{"a": 0.4, "b": 0.6}, {"b": 0.6}, {"a": 0.4}]
     assert all(offered.demos == 2 for offered in offers(lead, fits))
     assert offers(lead, {"c": fits["c"]}) == []
     assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MOST
 
 
 def test_the_estimate_of_a_dry_run_counts_what_calibrating_may_take(folder: Path) -> None:
-    asked = estimate(recipes.load(folder / "recipe.toml", GATED))["questions"]
-    assert asked["calibration"] == 20 * (2 + POINTS)
+    questions = estimate(recipes.load(folder / "recipe.toml", GATED))["questions"]
+    assert questions["calibration"] == 20 * (2 + POINTS)
     demos = "search.demos=2"
     for more in (
         ["search.calibrate=false"],

@@ -15,14 +15,14 @@ from ragc.targets.base import Reply
 from ragc.testing import ListSource, ScriptedTarget
 
 
-def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
     return ListSource(
         [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
     )
 
 
-def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
-    return method("chain_of_note").build(Runtime({"main": target}, {"local": listed("p", 20)}), knobs)
+def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+    return method("chain_of_note").build(Runtime({"main": target}, {"local": build_source("p", 20)}), knobs)
 
 
 def notes(*items: tuple[int, str]) -> dict[str, Any]:
@@ -34,10 +34,14 @@ def notes(*items: tuple[int, str]) -> dict[str, Any]:
 
 def test_is_one_call_and_drops_notes_on_nothing() -> None:
     target = ScriptedTarget([notes((1, "answers"), (2, "irrelevant"), (2, "context"), (9, "answers"))])
-    said = made(target)(question="Q?")
-    assert (said.answer, said.counters["lm_calls"], said.counters["dropped"]) == ("x", 1, 2)
-    assert [said.counters[f"notes_{kind}"] for kind in ("answers", "context", "irrelevant")] == [1, 0, 1]
-    assert [p.id for p in said.passages] == ["p0", "p1", "p2", "p3", "p4"]
+    prediction = build_program(target)(question="Q?")
+    assert (prediction.answer, prediction.counters["lm_calls"], prediction.counters["dropped"]) == ("x", 1, 2)
+    assert [prediction.counters[f"notes_{kind}"] for kind in ("answers", "context", "irrelevant")] == [
+        1,
+        0,
+        1,
+    ]
+    assert [p.id for p in prediction.passages] == ["p0", "p1", "p2", "p3", "p4"]
 
 
 @pytest.mark.parametrize(
@@ -54,36 +58,40 @@ def test_is_one_call_and_drops_notes_on_nothing() -> None:
 def test_knobs_change_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {"reasoning": "so", **notes()}
     plain, other = ScriptedTarget([reply]), ScriptedTarget([reply])
-    made(plain)(question="Q?")
-    assert made(other, **knobs)(question="Q?").answer == "x"
+    build_program(plain)(question="Q?")
+    assert build_program(other, **knobs)(question="Q?").answer == "x"
     assert look(other.requests[0])
     assert not look(plain.requests[0])
 
 
 def test_cut_within_its_notes_has_an_empty_answer() -> None:
     cut = Reply('{"reading": {"notes": [{"passage": 1, "note": "s", "kind": "answers"}', finish="length")
-    said = made(ScriptedTarget([cut]))(question="Q?")
-    assert (said.answer, said.counters["truncated"]) == ("", 1)
+    prediction = build_program(ScriptedTarget([cut]))(question="Q?")
+    assert (prediction.answer, prediction.counters["truncated"]) == ("", 1)
     with pytest.raises(ParseFailure):
-        made(ScriptedTarget(["no", "no"], capabilities=()))(question="Q?")
+        build_program(ScriptedTarget(["no", "no"], capabilities=()))(question="Q?")
 
 
 def test_no_more_notes_are_asked_for_than_passages_but_more_are_read() -> None:
     many = [(n, "answers") for n in (1, 2, 3, 4)]
     target = ScriptedTarget([notes(*many)])
-    said = made(target, top_k=2, noise_n=1)(question="Q?")
+    prediction = build_program(target, top_k=2, noise_n=1)(question="Q?")
     (request,) = target.requests
     assert request.schema is not None
     assert request.schema["$defs"]["Notes"]["properties"]["notes"]["maxItems"] == 3
     assert "at most 3" in request.messages[0].content
-    assert (said.counters["notes_answers"], said.counters["dropped"], said.counters["repairs"]) == (3, 1, 0)
+    assert (
+        prediction.counters["notes_answers"],
+        prediction.counters["dropped"],
+        prediction.counters["repairs"],
+    ) == (3, 1, 0)
 
 
 @pytest.mark.parametrize("notes_first", [True, False])
 def test_unknown_stands_beside_the_options_of_a_format(notes_first: bool) -> None:
     target = ScriptedTarget([notes() | {"answer": "unknown"}])
-    said = made(target, answer_format="yesno", notes=notes_first)(question="Q?")
+    prediction = build_program(target, answer_format="yesno", notes=notes_first)(question="Q?")
     (request,) = target.requests
     assert request.schema is not None
     assert request.schema["properties"]["answer"]["enum"] == ["yes", "no", "unknown"]
-    assert said.answer == "unknown"
+    assert prediction.answer == "unknown"

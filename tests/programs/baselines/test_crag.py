@@ -11,7 +11,7 @@ import pytest
 from ragc.errors import UsageError
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.crag import recomposed, strips
+from ragc.programs.baselines.crag import recompose, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
@@ -19,17 +19,17 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 
-def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
     return ListSource(
         [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
     )
 
 
-def made(
+def build_program(
     target: ScriptedTarget, local: Any = None, web: Any = None, proxy: Any = None, **knobs: Any
 ) -> RagProgram:
     targets: dict[Any, Any] = {"main": target} | ({"proxy": proxy} if proxy else {})
-    sources = {"local": local or listed("p", 20), "web": web or listed("w", 20)}
+    sources = {"local": local or build_source("p", 20), "web": web or build_source("w", 20)}
     return method("crag").build(Runtime(targets, sources), knobs)
 
 
@@ -39,7 +39,7 @@ def field(request: ChatRequest) -> str:
     return str(list(request.schema["properties"])[-1])
 
 
-def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
     """A script that gives each output its value; a function is given the request's last message."""
 
     def reply(request: ChatRequest) -> Any:
@@ -54,13 +54,13 @@ def told(**replies: Any) -> Callable[[ChatRequest], Any]:
     return reply
 
 
-def asked(target: ScriptedTarget) -> dict[str, int]:
+def count_requests(target: ScriptedTarget) -> dict[str, int]:
     """How many requests there were by output."""
     names = [field(request) for request in target.requests]
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
-def graded(points: dict[str, int], other: int = -100) -> Callable[[str], Any]:
+def grade_by_word(points: dict[str, int], other: int = -100) -> Callable[[str], Any]:
     """A grader that knows the points of passages by a word in them."""
     return lambda content: {"points": next((n for word, n in points.items() if word in content), other)}
 
@@ -81,27 +81,27 @@ def graded(points: dict[str, int], other: int = -100) -> Callable[[str], Any]:
 def test_takes_the_action_that_the_grades_ask_for(
     points: dict[str, int], action: str, calls: dict[str, int], shown_ids: list[str]
 ) -> None:
-    target = ScriptedTarget(told(grade=graded(points), query="key words", answer="x"))
-    said = made(target)(question="Capital?")
-    assert asked(target) == calls
-    assert [p.id for p in said.passages] == shown_ids
-    assert said.counters[f"crag_{action}"] == 1
-    assert sum(said.counters[f"crag_{one}"] for one in ("correct", "incorrect", "ambiguous")) == 1
-    queries = [(event.source, event.query) for event in said.trace if isinstance(event, Search)]
+    target = ScriptedTarget(script_replies(grade=grade_by_word(points), query="key words", answer="x"))
+    prediction = build_program(target)(question="Capital?")
+    assert count_requests(target) == calls
+    assert [p.id for p in prediction.passages] == shown_ids
+    assert prediction.counters[f"crag_{action}"] == 1
+    assert sum(prediction.counters[f"crag_{one}"] for one in ("correct", "incorrect", "ambiguous")) == 1
+    queries = [(event.source, event.query) for event in prediction.trace if isinstance(event, Search)]
     assert queries == [("local", "Capital?")] + [("web", "key words")] * ("query" in calls)
 
 
 def test_grades_at_once_and_both_sides_of_an_ambiguous_find_go_side_by_side() -> None:
-    script = told(grade=lambda content: {"points": 10}, query="words", answer="x")
+    script = script_replies(grade=lambda content: {"points": 10}, query="words", answer="x")
     target = ScriptedTarget(script, hold=True)
-    made(target)(question="Q?")
+    build_program(target)(question="Q?")
     assert target.steps == 4  # grades; rewrite; grades of the web; answer
     assert target.peak == 10
     cut = ScriptedTarget(script, hold=True)
     long = ListSource([Passage("a", "A", "One. Two. Three. Four. Five. Six. Seven.")])
-    made(cut, local=long, strips="three_sentences")(question="Q?")
+    build_program(cut, local=long, strips="three_sentences")(question="Q?")
     assert cut.steps == 4  # the strips are graded while the query is rewritten
-    assert asked(cut)["grade"] == 1 + 3 + 5
+    assert count_requests(cut)["grade"] == 1 + 3 + 5
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_grades_at_once_and_both_sides_of_an_ambiguous_find_go_side_by_side() ->
 def test_knobs_change_what_is_sent(
     knobs: dict[str, Any], points: dict[str, int], calls: dict[str, int]
 ) -> None:
-    target = ScriptedTarget(told(grade=graded(points), query="words", answer="x"))
-    made(target, **knobs)(question="Q?")
-    assert asked(target) == calls
+    target = ScriptedTarget(script_replies(grade=grade_by_word(points), query="words", answer="x"))
+    build_program(target, **knobs)(question="Q?")
+    assert count_requests(target) == calls
 
 
 @pytest.mark.parametrize(
@@ -137,32 +137,34 @@ def test_knobs_change_what_is_sent(
     ],
 )
 def test_knobs_change_what_is_shown(knobs: dict[str, Any], points: dict[str, int], ids: list[str]) -> None:
-    target = ScriptedTarget(told(grade=graded(points), query="words", answer="x"))
-    assert [p.id for p in made(target, **knobs)(question="Q?").passages] == ids
+    target = ScriptedTarget(script_replies(grade=grade_by_word(points), query="words", answer="x"))
+    assert [p.id for p in build_program(target, **knobs)(question="Q?").passages] == ids
 
 
 def test_keeps_the_best_strips_and_bounds_how_many_are_graded() -> None:
     text = " ".join(f"Fact {i} stands." for i in range(12))
-    target = ScriptedTarget(told(grade=graded({"Fact 6 ": 90, "Fact 0 ": 70}, 60), answer="x"))
-    said = made(target, local=ListSource([Passage("a", "A", text)]), strips="three_sentences", keep=1)(
-        question="Q?"
+    target = ScriptedTarget(
+        script_replies(grade=grade_by_word({"Fact 6 ": 90, "Fact 0 ": 70}, 60), answer="x")
     )
-    assert said.passages[0].text == " ".join(f"Fact {i} stands." for i in (0, 1, 2, 6, 7, 8))
+    prediction = build_program(
+        target, local=ListSource([Passage("a", "A", text)]), strips="three_sentences", keep=1
+    )(question="Q?")
+    assert prediction.passages[0].text == " ".join(f"Fact {i} stands." for i in (0, 1, 2, 6, 7, 8))
     many = ListSource([Passage("b", "B", "w " * 40 + " ".join(str(i) for i in range(500)))])
-    target = ScriptedTarget(told(grade={"points": 90}, answer="x"))
-    said = made(target, local=many, strips="fifty_words", strips_max=5)(question="Q?")
-    assert asked(target)["grade"] == 1 + 5
-    assert said.counters["crag_strips_left"] == 6
+    target = ScriptedTarget(script_replies(grade={"points": 90}, answer="x"))
+    prediction = build_program(target, local=many, strips="fifty_words", strips_max=5)(question="Q?")
+    assert count_requests(target)["grade"] == 1 + 5
+    assert prediction.counters["crag_strips_left"] == 6
 
 
 def test_grades_that_are_known_are_not_bounded_and_not_asked_for_again() -> None:
-    target = ScriptedTarget(told(grade=graded({"text p9": 90}), answer="x"))
-    said = made(target, strips_max=5)(question="Q?")
-    assert (asked(target)["grade"], said.counters["crag_strips_left"]) == (10, 0)
-    assert said.passages[0].id == "p9"
-    web = ScriptedTarget(told(grade=graded({"text w9": 90}), query="q", answer="x"))
-    said = made(web, top_k=1, web_k=10, strips_max=5)(question="Q?")
-    assert (asked(web)["grade"], said.passages[0].id) == (11, "w9")
+    target = ScriptedTarget(script_replies(grade=grade_by_word({"text p9": 90}), answer="x"))
+    prediction = build_program(target, strips_max=5)(question="Q?")
+    assert (count_requests(target)["grade"], prediction.counters["crag_strips_left"]) == (10, 0)
+    assert prediction.passages[0].id == "p9"
+    web = ScriptedTarget(script_replies(grade=grade_by_word({"text w9": 90}), query="q", answer="x"))
+    prediction = build_program(web, top_k=1, web_k=10, strips_max=5)(question="Q?")
+    assert (count_requests(web)["grade"], prediction.passages[0].id) == (11, "w9")
 
 
 def test_a_few_words_at_the_end_of_a_passage_belong_to_the_strip_before() -> None:
@@ -177,64 +179,67 @@ def test_strips_cover_the_text_and_come_together_in_reading_order() -> None:
     whole = Passage("x#2", "X", "One. Two? Three! Four. Five.", start=7)
     cut = strips(whole, "three_sentences")
     assert [s.text for s in cut] == ["One. Two? Three!", "Four. Five."]
-    assert recomposed([cut[1], cut[0]], cut) == (whole,)
+    assert recompose([cut[1], cut[0]], cut) == (whole,)
     assert strips(whole, "whole") == (whole,)
     assert strips(Passage("e", "", ""), "fifty_words") == ()
 
 
 def test_binary_searches_the_web_only_when_a_passage_is_irrelevant() -> None:
-    target = ScriptedTarget(told(relevant=True, answer="x"))
-    said = made(target, form="binary", top_k=3)(question="Q?")
-    assert asked(target) == {"relevant": 3, "answer": 1}
-    assert ([p.id for p in said.passages], said.counters["crag_web"]) == (["p0", "p1", "p2"], 0)
+    target = ScriptedTarget(script_replies(relevant=True, answer="x"))
+    prediction = build_program(target, form="binary", top_k=3)(question="Q?")
+    assert count_requests(target) == {"relevant": 3, "answer": 1}
+    assert ([p.id for p in prediction.passages], prediction.counters["crag_web"]) == (["p0", "p1", "p2"], 0)
     target = ScriptedTarget(
-        told(relevant=lambda content: "text p1" not in content, better_query="b", answer="x"), hold=True
+        script_replies(relevant=lambda content: "text p1" not in content, better_query="b", answer="x"),
+        hold=True,
     )
-    said = made(target, form="binary", top_k=3, web_k=1)(question="Q?")
-    assert asked(target) == {"relevant": 3, "better_query": 1, "answer": 1}
-    assert [p.id for p in said.passages] == ["p0", "p2", "w0"]
+    prediction = build_program(target, form="binary", top_k=3, web_k=1)(question="Q?")
+    assert count_requests(target) == {"relevant": 3, "better_query": 1, "answer": 1}
+    assert [p.id for p in prediction.passages] == ["p0", "p2", "w0"]
     assert target.steps == 3
 
 
 def test_says_which_role_grades_and_what_to_do_without_it() -> None:
-    main, proxy = ScriptedTarget([{"answer": "x"}]), ScriptedTarget(told(grade={"points": 100}))
-    made(main, proxy=proxy, grader="proxy", top_k=2)(question="Q?")
+    main, proxy = ScriptedTarget([{"answer": "x"}]), ScriptedTarget(script_replies(grade={"points": 100}))
+    build_program(main, proxy=proxy, grader="proxy", top_k=2)(question="Q?")
     assert (len(main.requests), len(proxy.requests)) == (1, 2)
     with pytest.raises(UsageError, match=r'\[targets.judge\].*grader = "main"'):
-        made(main, grader="judge")
+        build_program(main, grader="judge")
 
 
 def test_unreadable_grades_are_neither_good_nor_bad_and_an_empty_query_is_dropped() -> None:
     target = ScriptedTarget(
         lambda request: (
-            "no" if '"grade"' in request.messages[0].content else told(query=" ", answer="x")(request)
+            "no"
+            if '"grade"' in request.messages[0].content
+            else script_replies(query=" ", answer="x")(request)
         )
     )
-    said = made(target, top_k=1, web_k=1, select_web=False)(question="Q?")
-    assert said.counters["crag_ambiguous"] == 1
-    assert said.counters["dropped"] == 2
-    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "Q?"]
+    prediction = build_program(target, top_k=1, web_k=1, select_web=False)(question="Q?")
+    assert prediction.counters["crag_ambiguous"] == 1
+    assert prediction.counters["dropped"] == 2
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Q?"]
 
 
 def test_drops_passages_that_the_grader_cannot_be_shown() -> None:
     long = ListSource([Passage("a", "A", "word " * 400), Passage("b", "B", "short")])
-    target = ScriptedTarget(told(grade={"points": 90}, answer="x"), context_tokens=300)
-    said = made(target, local=long)(question="Q?")
-    assert ([p.id for p in said.passages], said.counters["trimmed"]) == (["b"], 1)
+    target = ScriptedTarget(script_replies(grade={"points": 90}, answer="x"), context_tokens=300)
+    prediction = build_program(target, local=long)(question="Q?")
+    assert ([p.id for p in prediction.passages], prediction.counters["trimmed"]) == (["b"], 1)
 
 
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_binary_without_a_passage_still_answers(source: ListSource) -> None:
-    target = ScriptedTarget(told(better_query="b", answer="x"))
-    said = made(target, local=source, web=source, form="binary")(question="Q?")
-    assert (said.answer, said.passages, said.counters["crag_web"]) == ("x", (), 1)
+    target = ScriptedTarget(script_replies(better_query="b", answer="x"))
+    prediction = build_program(target, local=source, web=source, form="binary")(question="Q?")
+    assert (prediction.answer, prediction.passages, prediction.counters["crag_web"]) == ("x", (), 1)
 
 
 def test_grading_calls_are_bootstrapped_beside_the_answer() -> None:
     def right(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
         return bool(example.answer == prediction.answer)
 
-    program = made(ScriptedTarget(told(grade={"points": 0}, query="q", answer="x")))
+    program = build_program(ScriptedTarget(script_replies(grade={"points": 0}, query="q", answer="x")))
     data = [dspy.Example(question=f"Q{i}?", answer="x").with_inputs("question") for i in range(3)]
     boot = dspy.BootstrapFewShot(metric=right, max_bootstrapped_demos=2, max_labeled_demos=0)
     compiled = boot.compile(program, trainset=data)

@@ -27,7 +27,7 @@ class Echo(ListSource):
         return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
 
 
-def made(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
     return method("flare").build(Runtime({"main": target}, {"local": local or Echo([])}), knobs)
 
 
@@ -37,7 +37,7 @@ def field(request: ChatRequest) -> str:
     return str(list(request.schema["properties"])[-1])
 
 
-def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
     """A script that gives each output its value; a function is given the request's last message."""
 
     def reply(request: ChatRequest) -> Any:
@@ -52,7 +52,7 @@ def told(**replies: Any) -> Callable[[ChatRequest], Any]:
     return reply
 
 
-def asked(target: ScriptedTarget) -> dict[str, int]:
+def count_requests(target: ScriptedTarget) -> dict[str, int]:
     """How many requests there were by output."""
     names = [field(request) for request in target.requests]
     return {name: names.count(name) for name in dict.fromkeys(names)}
@@ -83,14 +83,14 @@ def test_looks_up_an_unsure_sentence_without_its_worst_tokens() -> None:
         ],
         hold=True,
     )
-    said = made(target)(question="When?")
-    queries = [e.query for e in said.trace if isinstance(e, Search)]
+    prediction = build_program(target)(question="When?")
+    queries = [e.query for e in prediction.trace if isinstance(e, Search)]
     assert queries == ["When?", "Ann was born in"]
-    assert (said.answer, target.left, target.steps) == ("1910", 0, 5)
+    assert (prediction.answer, target.replies_left, target.steps) == ("1910", 0, 5)
     assert "Draft: Ann was born in 1910. She sang." in target.requests[-1].messages[-1].content
     assert [r.logprobs for r in target.requests] == [True] * 4 + [False]
     assert "So far: Ann was born in 1910. She sang." in target.requests[3].messages[-1].content
-    assert (said.counters["flare_sentences"], said.counters["flare_lookups"]) == (2, 1)
+    assert (prediction.counters["flare_sentences"], prediction.counters["flare_lookups"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -105,23 +105,23 @@ def test_looks_up_an_unsure_sentence_without_its_worst_tokens() -> None:
     ],
 )
 def test_thresholds_decide_what_is_looked_up(knobs: dict[str, Any], queries: list[str]) -> None:
-    target = ScriptedTarget(told(sentence=sentence(("Sure", 0.9), (" maybe.", 0.6)), answer="x"))
-    said = made(target, sentences=1, **knobs)(question="Q?")
-    assert [e.query for e in said.trace if isinstance(e, Search)] == queries
-    assert asked(target) == {"sentence": 2 if "Sure" in queries[-1] else 1, "answer": 1}
+    target = ScriptedTarget(script_replies(sentence=sentence(("Sure", 0.9), (" maybe.", 0.6)), answer="x"))
+    prediction = build_program(target, sentences=1, **knobs)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == queries
+    assert count_requests(target) == {"sentence": 2 if "Sure" in queries[-1] else 1, "answer": 1}
 
 
 def test_is_bounded_in_lookups_and_sentences_and_stops_at_a_repetition() -> None:
     count = iter(range(100))
     target = ScriptedTarget(
-        told(sentence=lambda content: sentence((f"Sentence {next(count)}.", 0.1)), answer="x")
+        script_replies(sentence=lambda content: sentence((f"Sentence {next(count)}.", 0.1)), answer="x")
     )
-    said = made(target, rounds=2, sentences=6)(question="Q?")
-    assert asked(target) == {"sentence": 6 + 2, "answer": 1}
-    assert (said.counters["flare_sentences"], said.counters["flare_lookups"]) == (6, 2)
-    target = ScriptedTarget(told(sentence=sentence(("Again.", 0.9)), answer="x"))
-    said = made(target, sentences=8)(question="Q?")
-    assert (said.counters["flare_sentences"], said.counters["dropped"]) == (1, 1)
+    prediction = build_program(target, rounds=2, sentences=6)(question="Q?")
+    assert count_requests(target) == {"sentence": 6 + 2, "answer": 1}
+    assert (prediction.counters["flare_sentences"], prediction.counters["flare_lookups"]) == (6, 2)
+    target = ScriptedTarget(script_replies(sentence=sentence(("Again.", 0.9)), answer="x"))
+    prediction = build_program(target, sentences=8)(question="Q?")
+    assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_knobs_change_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
         ScriptedTarget(script),
         ScriptedTarget(script[:1] + script[2:] if "sentences" in knobs else script),
     )
-    made(plain)(question="Q?")
-    said = made(other, **knobs)(question="Q?")
+    build_program(plain)(question="Q?")
+    prediction = build_program(other, **knobs)(question="Q?")
     assert look(other.requests)
     assert not look(plain.requests)
-    assert said.answer == ("It is." if "finish" in knobs else "x")
+    assert prediction.answer == ("It is." if "finish" in knobs else "x")
 
 
 def test_without_log_probabilities_asks_for_unsure_spans() -> None:
@@ -162,28 +162,35 @@ def test_without_log_probabilities_asks_for_unsure_spans() -> None:
         ],
         capabilities=("schema",),
     )  # fmt: skip
-    said = made(blind, uncertainty="spans", sentences=2)(question="When?")
-    assert [e.query for e in said.trace if isinstance(e, Search)] == ["When?", "Ann was born in in Rome."]
-    assert (said.answer, said.counters["dropped"], blind.left) == ("1910", 1, 0)
+    prediction = build_program(blind, uncertainty="spans", sentences=2)(question="When?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == [
+        "When?",
+        "Ann was born in in Rome.",
+    ]
+    assert (prediction.answer, prediction.counters["dropped"], blind.replies_left) == ("1910", 1, 0)
     assert not any(request.logprobs for request in blind.requests)
     with pytest.raises(CapabilityMissing, match='uncertainty = "spans"'):
-        made(blind)
+        build_program(blind)
 
 
 def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
     first = Reply("not json", logprobs=(TokenLogprob("not json", -0.01),))
     target = ScriptedTarget([first, '{"sentence": "Ann sang."}', END, END, {"answer": "x"}])
-    said = made(target)(question="Q?")
-    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
-    assert (said.counters["repairs"], said.counters["flare_sentences"]) == (1, 1)
+    prediction = build_program(target)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
+    assert (prediction.counters["repairs"], prediction.counters["flare_sentences"]) == (1, 1)
 
 
 def test_with_an_unreadable_draft_still_answers() -> None:
     target = ScriptedTarget(
         lambda request: "no" if "sentence" in request.messages[0].content else {"answer": "x"}
     )
-    said = made(target)(question="Q?")
-    assert (said.answer, said.counters["dropped"], said.counters["flare_sentences"]) == ("x", 1, 0)
+    prediction = build_program(target)(question="Q?")
+    assert (prediction.answer, prediction.counters["dropped"], prediction.counters["flare_sentences"]) == (
+        "x",
+        1,
+        0,
+    )
 
 
 @pytest.mark.parametrize("layout", ["chat", "xml"])
@@ -198,14 +205,18 @@ def test_reads_probabilities_in_layouts_that_are_not_json(layout: str) -> None:
     }[layout]
     draft = tokens((frame[0], 0.001), ("The sentence", 0.9), (" 1901", 0.1), (frame[1], 0.001))
     target = ScriptedTarget([draft, draft, frame[2]])
-    said = made(target, layout=layout, sentences=1)(question="Q?")
-    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "The sentence"]
+    prediction = build_program(target, layout=layout, sentences=1)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "The sentence"]
 
 
 def test_keeps_its_draft_when_a_lookup_finds_nothing() -> None:
-    target = ScriptedTarget(told(sentence=sentence(("Maybe.", 0.1)), answer="x"))
-    said = made(target, local=FailingSource(), sentences=1, finish="text")(question="Q?")
-    assert (said.answer, said.counters["failed_searches"], len(target.requests)) == ("Maybe.", 2, 1)
+    target = ScriptedTarget(script_replies(sentence=sentence(("Maybe.", 0.1)), answer="x"))
+    prediction = build_program(target, local=FailingSource(), sentences=1, finish="text")(question="Q?")
+    assert (prediction.answer, prediction.counters["failed_searches"], len(target.requests)) == (
+        "Maybe.",
+        2,
+        1,
+    )
 
 
 def test_a_forgetful_draft_reads_passages_only_where_it_was_unsure() -> None:
@@ -218,22 +229,22 @@ def test_a_forgetful_draft_reads_passages_only_where_it_was_unsure() -> None:
             {"answer": "x"},
         ]
     )
-    said = made(target, forget=True)(question="Q?")
+    prediction = build_program(target, forget=True)(question="Q?")
     drafts = [request.messages[-1].content for request in target.requests[:-1]]
     assert ["text p0" in draft for draft in drafts] == [True, False, True, False]
-    assert [p.id for p in said.passages] == ["Unsure. 0", "Unsure. 1"]
+    assert [p.id for p in prediction.passages] == ["Unsure. 0", "Unsure. 1"]
 
 
 def test_nothing_is_measured_or_doubted_when_nothing_can_be_looked_up() -> None:
-    blind = ScriptedTarget(told(sentence="A sentence.", answer="x"), capabilities=("schema",))
-    assert made(blind, flare_theta=0.0)(question="Q?").answer == "x"
+    blind = ScriptedTarget(script_replies(sentence="A sentence.", answer="x"), capabilities=("schema",))
+    assert build_program(blind, flare_theta=0.0)(question="Q?").answer == "x"
     assert not any(request.logprobs for request in blind.requests)
-    made(blind, flare_theta=0.0, uncertainty="spans")(question="Q?")
-    assert "doubts" not in asked(blind)
+    build_program(blind, flare_theta=0.0, uncertainty="spans")(question="Q?")
+    assert "doubts" not in count_requests(blind)
 
 
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_spans_without_a_passage_still_end_in_an_answer(source: ListSource) -> None:
-    target = ScriptedTarget(told(sentence="A sentence.", doubts=NO_DOUBT, answer="x"))
-    said = made(target, local=source, uncertainty="spans")(question="Q?")
-    assert (said.answer, said.passages) == ("x", ())
+    target = ScriptedTarget(script_replies(sentence="A sentence.", doubts=NO_DOUBT, answer="x"))
+    prediction = build_program(target, local=source, uncertainty="spans")(question="Q?")
+    assert (prediction.answer, prediction.passages) == ("x", ())

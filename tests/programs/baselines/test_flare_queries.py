@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.flare import doubtful, surer, whole_words
+from ragc.programs.baselines.flare import doubtful_spans, drop_unsure, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Hit, Passage
@@ -27,7 +27,7 @@ class Echo(ListSource):
         return tuple(Hit(Passage(f"{query} {i}", "", f"text on {query}"), 1.0) for i in range(k))
 
 
-def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
     ground = Runtime({"main": target}, {"local": Echo([])})
     return method("flare").build(ground, {"queries": "questions", "sentences": 1, **knobs})
 
@@ -67,33 +67,33 @@ def test_a_question_is_asked_about_each_doubtful_part_and_what_they_find_is_mixe
     target = ScriptedTarget(
         script(lambda content: {"query": "Who?" if "Doubtful: Lee" in content else "When?"}), hold=True
     )
-    said = made(target, flare_k=3)(question="Q?")
-    assert queries(said) == ["Q?", "Who?", "When?"]
-    assert [p.id for p in said.passages] == ["Who? 0", "When? 0", "Who? 1"]
-    assert (said.counters["flare_lookups"], target.steps) == (1, 4)  # the questions side by side
+    prediction = build_program(target, flare_k=3)(question="Q?")
+    assert queries(prediction) == ["Q?", "Who?", "When?"]
+    assert [p.id for p in prediction.passages] == ["Who? 0", "When? 0", "Who? 1"]
+    assert (prediction.counters["flare_lookups"], target.steps) == (1, 4)  # the questions side by side
     prompts = [r.messages[-1].content for r in target.requests if output(r) == "query"]
     assert [prompt.split("Doubtful: ")[1] for prompt in prompts] == ["Lee", "1901."]
 
 
 @pytest.mark.parametrize(
-    ("asked", "query", "dropped"),
+    ("reply", "query", "dropped"),
     [({"query": " "}, "Ann sang in", 2), ("no", "Ann sang in", 2), ({"query": "Same?"}, "Same?", 0)],
 )
-def test_without_questions_the_surer_words_are_looked_up(asked: Any, query: str, dropped: int) -> None:
-    said = made(ScriptedTarget(script(lambda _: asked)))(question="Q?")
-    assert (queries(said), said.counters["dropped"]) == (["Q?", query], dropped)
+def test_without_questions_the_surer_words_are_looked_up(reply: Any, query: str, dropped: int) -> None:
+    prediction = build_program(ScriptedTarget(script(lambda _: reply)))(question="Q?")
+    assert (queries(prediction), prediction.counters["dropped"]) == (["Q?", query], dropped)
 
 
 def test_no_part_is_so_doubtful_that_it_is_asked_about() -> None:
     target = ScriptedTarget(script(lambda _: {"query": "Who?"}, sentence(("Ann", 0.9), (" sang.", 0.6))))
-    assert queries(made(target)(question="Q?")) == ["Q?", "Ann sang."]
+    assert queries(build_program(target)(question="Q?")) == ["Q?", "Ann sang."]
     assert "query" not in map(output, target.requests)
 
 
 def test_questions_about_one_sentence_are_bounded() -> None:
     many = sentence(*((f" w{i}", 0.1 if i % 2 else 0.9) for i in range(20)))
     target = ScriptedTarget(script(lambda content: {"query": content[-3:]}, many))
-    program = made(target)
+    program = build_program(target)
     program(question="Q?")
     assert [output(request) for request in target.requests].count("query") == 4
     assert len(target.requests) == program.most_calls() == 7
@@ -111,8 +111,8 @@ def test_words_are_left_out_whole() -> None:
     ]
     words = whole_words(tokens)
     assert words == (("Gaetano", 0.1), (" Donizetti", 0.9), (" ", 0.9), ("wrote.", 0.2))
-    assert surer(words, 0.4) == "Donizetti"
-    assert doubtful(words, 0.4) == ("Gaetano", "wrote.")
+    assert drop_unsure(words, 0.4) == "Donizetti"
+    assert doubtful_spans(words, 0.4) == ("Gaetano", "wrote.")
     assert whole_words([("東", 0.1), ("京", 0.9)]) == (("東", 0.1), ("京", 0.9))
 
 

@@ -18,66 +18,78 @@ from ragc.metrics import Metric
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import method
-from ragc.programs.baselines.gated import helps
+from ragc.programs.baselines.gated import should_retrieve
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Note
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
-from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 
 PASSAGES = [Passage(f"p{i}", f"Title {i}", f"text {i} end") for i in range(5)]
 LABELS = [("capital town", "worse"), ("river length", "better")]
 
 
-def made(id: str, target: ScriptedTarget | None = None, source: Any = None, **knobs: Any) -> Any:
-    targets = {"main": target or ScriptedTarget(Filling())}
+def build_program(id: str, target: ScriptedTarget | None = None, source: Any = None, **knobs: Any) -> Any:
+    targets = {"main": target or ScriptedTarget(SchemaReplies())}
     return method(id).build(Runtime(targets, {"local": source or ListSource(PASSAGES)}), knobs)
 
 
 def labelled(*, pairs: Any = LABELS, target: ScriptedTarget | None = None, **knobs: Any) -> Any:
-    program = made("skr", target, **knobs)
+    program = build_program("skr", target, **knobs)
     program.labels = pairs
     return program
 
 
-def shown(request: ChatRequest) -> list[int]:
+def read_passages(request: ChatRequest) -> list[int]:
     """Which passages stand in a prompt, in order."""
     return [int(n) for n in re.findall(r"text (\d+) end", request.messages[-1].content)]
 
 
-def outcomes(said: Any) -> list[str]:
-    return [event.outcome for event in said.trace if isinstance(event, Note)]
+def outcomes(prediction: Any) -> list[str]:
+    return [event.outcome for event in prediction.trace if isinstance(event, Note)]
 
 
 # SKR-KNN
 
 
 def test_skr_without_labels_always_retrieves_and_says_so() -> None:
-    said = made("skr")(question="Q?")
-    assert (len(said.passages), said.counters["retrieved"], said.counters["lm_calls"]) == (3, 1, 1)
-    assert (said.counters["skr_unlabelled"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (
+    prediction = build_program("skr")(question="Q?")
+    assert (len(prediction.passages), prediction.counters["retrieved"], prediction.counters["lm_calls"]) == (
+        3,
+        1,
+        1,
+    )
+    assert (
+        prediction.counters["skr_unlabelled"],
+        prediction.counters["skr_bm25"],
+        prediction.counters["skr_alone"],
+    ) == (
         1,
         0,
         0,
     )
-    assert outcomes(said) == ["there are no labels: retrieve"]
+    assert outcomes(prediction) == ["there are no labels: retrieve"]
 
 
 def test_skr_goes_by_the_train_questions_that_are_alike() -> None:
-    target = ScriptedTarget(Filling())
+    target = ScriptedTarget(SchemaReplies())
     pairs = [(f"capital town {i}", "worse") for i in range(6)]
     program = labelled(pairs=[*pairs, *((f"river length {i}", "better") for i in range(5))], target=target)
-    said = program(question="capital of France?")
-    assert (said.counters["retrieved"], shown(target.requests[-1])) == (0, [])
-    assert [type(event) for event in said.trace] == [Note, Call]
+    prediction = program(question="capital of France?")
+    assert (prediction.counters["retrieved"], read_passages(target.requests[-1])) == (0, [])
+    assert [type(event) for event in prediction.trace] == [Note, Call]
     assert program(question="river Rhine?").counters["retrieved"] == 1
-    assert shown(target.requests[-1]) == [0, 1, 2]
+    assert read_passages(target.requests[-1]) == [0, 1, 2]
 
 
 def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
-    said = labelled()(question="capital of France?")
-    assert outcomes(said) == ["by BM25 in place of an encoder, 0 better, 1 worse: do not"]
-    assert (said.counters["skr_unlabelled"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (
+    prediction = labelled()(question="capital of France?")
+    assert outcomes(prediction) == ["by BM25 in place of an encoder, 0 better, 1 worse: do not"]
+    assert (
+        prediction.counters["skr_unlabelled"],
+        prediction.counters["skr_bm25"],
+        prediction.counters["skr_alone"],
+    ) == (
         0,
         1,
         0,
@@ -86,9 +98,13 @@ def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
 
 @pytest.mark.parametrize("question", ["nothing shared?", "capital town"])
 def test_without_a_question_alike_it_retrieves_and_a_question_is_not_like_itself(question: str) -> None:
-    said = labelled()(question=question)
-    assert outcomes(said) == ["no train question is like this one: retrieve"]
-    assert (said.counters["retrieved"], said.counters["skr_bm25"], said.counters["skr_alone"]) == (1, 1, 1)
+    prediction = labelled()(question=question)
+    assert outcomes(prediction) == ["no train question is like this one: retrieve"]
+    assert (
+        prediction.counters["retrieved"],
+        prediction.counters["skr_bm25"],
+        prediction.counters["skr_alone"],
+    ) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +124,7 @@ def test_without_a_question_alike_it_retrieves_and_a_question_is_not_like_itself
 def test_the_rule_of_skr(
     better: int, worse: int, all_better: int, all_worse: int, rule: str, expected: bool
 ) -> None:
-    assert helps(better, worse, all_better, all_worse, rule) is expected
+    assert should_retrieve(better, worse, all_better, all_worse, rule) is expected
 
 
 def test_the_knobs_of_skr_change_what_is_sent() -> None:
@@ -124,7 +140,7 @@ def test_the_knobs_of_skr_change_what_is_sent() -> None:
 
 
 def test_labels_are_checked_kept_in_copies_and_saved(tmp_path: Path) -> None:
-    program = made("skr")
+    program = build_program("skr")
     for wrong in (("q", "same"), ("q",), (3, "better"), "qb"):
         with pytest.raises(UsageError, match="a question with 'better' or 'worse', found"):
             program.labels = [wrong]
@@ -136,13 +152,13 @@ def test_labels_are_checked_kept_in_copies_and_saved(tmp_path: Path) -> None:
     program.labels = LABELS
     assert program.learned == {"labels": [["capital town", "worse"], ["river length", "better"]]}
     program.save(tmp_path / "state.json")
-    loaded, restored = made("skr"), made("skr")
+    loaded, restored = build_program("skr"), build_program("skr")
     loaded.load(tmp_path / "state.json")
     restored.load_state(json.loads(json.dumps(program.dump_state())))
     for twin in (loaded, restored, program.deepcopy(), program.reset_copy()):
         assert twin.labels == tuple(LABELS)
         assert twin(question="capital?").counters["retrieved"] == 0
-    loaded.load_state(made("skr").dump_state())
+    loaded.load_state(build_program("skr").dump_state())
     assert loaded.labels == ()
 
 
@@ -159,8 +175,8 @@ def test_a_compiled_program_keeps_the_labels() -> None:
 
 def by_number(request: ChatRequest) -> str | dict[str, Any]:
     """Right with passages for Q0 and Q3, without them for Q1, always for Q2; Q3 is unreadable without."""
-    said = " ".join(message.content for message in request.messages)
-    number, passages = int(re.findall(r"Q(\d)", said)[-1]), shown(request)
+    prompt = " ".join(message.content for message in request.messages)
+    number, passages = int(re.findall(r"Q(\d)", prompt)[-1]), read_passages(request)
     if number == 3 and not passages:
         return "unreadable"
     right = {0: bool(passages), 1: not passages}.get(number, True)
@@ -173,7 +189,7 @@ def questions(*numbers: int) -> list[Question]:
 
 def test_fit_compares_both_answers_of_all_questions_at_once_and_leaves_ties_out() -> None:
     target = ScriptedTarget(by_number, hold=True)
-    program = made("skr", target)
+    program = build_program("skr", target)
     with counting(Counters()) as spent:
         asyncio.run(program.fit(questions(0, 1, 2, 3), Scorer.of(metrics.get("em"))))
     assert program.labels == (("Q0?", "better"), ("Q1?", "worse"), ("Q3?", "better"))
@@ -193,7 +209,7 @@ def test_fit_answers_with_the_demonstrations_that_are_shown_and_labels_anew() ->
 
 def test_fit_asks_a_question_that_comes_twice_once() -> None:
     target = ScriptedTarget(by_number)
-    program = made("skr", target)
+    program = build_program("skr", target)
     asyncio.run(
         program.fit([*questions(0), replace(questions(0)[0], id="twin")], Scorer.of(metrics.get("em")))
     )
@@ -207,7 +223,7 @@ def test_fit_heeds_which_way_a_metric_is_better_and_where_it_does_not_apply() ->
         return None if outcome.extra.get("skip") else 1 - (em.score(outcome) or 0)
 
     metric = Metric("wrong", "share of wrong answers", "share", False, wrong)
-    program = made("skr", ScriptedTarget(by_number))
+    program = build_program("skr", ScriptedTarget(by_number))
     skipped = Question("1", "Q1?", ("yes",), extra={"skip": True})
     asyncio.run(program.fit([*questions(0), skipped], Scorer.of(metric)))
     assert program.labels == (("Q0?", "better"),)
@@ -219,21 +235,25 @@ def test_fit_heeds_which_way_a_metric_is_better_and_where_it_does_not_apply() ->
 @pytest.mark.parametrize(("need", "passages"), [(True, [0, 1, 2]), (False, [])])
 def test_self_eval_retrieves_when_the_model_says_so(need: bool, passages: list[int]) -> None:
     target = ScriptedTarget([{"need": need}, {"answer": "x"}], hold=True)
-    said = made("self_eval", target)(question="Q?")
-    assert shown(target.requests[1]) == passages
-    assert said.counters["retrieved"] == said.counters["searches"] == int(need)
-    assert (said.counters["lm_calls"], target.steps, target.left) == (2, 2, 0)
+    prediction = build_program("self_eval", target)(question="Q?")
+    assert read_passages(target.requests[1]) == passages
+    assert prediction.counters["retrieved"] == prediction.counters["searches"] == int(need)
+    assert (prediction.counters["lm_calls"], target.steps, target.replies_left) == (2, 2, 0)
 
 
 def test_a_gate_that_cannot_be_read_counts_as_a_need() -> None:
-    said = made("self_eval", ScriptedTarget(["hm", "?", {"answer": "x"}]))(question="Q?")
-    assert (len(said.passages), said.counters["retrieved"], said.counters["dropped"]) == (3, 1, 1)
-    assert outcomes(said)[0].startswith("unreadable")
+    prediction = build_program("self_eval", ScriptedTarget(["hm", "?", {"answer": "x"}]))(question="Q?")
+    assert (len(prediction.passages), prediction.counters["retrieved"], prediction.counters["dropped"]) == (
+        3,
+        1,
+        1,
+    )
+    assert outcomes(prediction)[0].startswith("unreadable")
 
 
 def test_the_gate_names_both_answers_and_has_three_examples() -> None:
-    target = ScriptedTarget(Filling())
-    made("self_eval", target)(question="Q?")
+    target = ScriptedTarget(SchemaReplies())
+    build_program("self_eval", target)(question="Q?")
     system = target.requests[0].messages[0].content
     assert re.findall(r"\? (true|false)$", system, re.MULTILINE) == ["false", "true", "true"]
     assert "true if you need additional information, false if" in system
@@ -246,18 +266,18 @@ def test_the_gate_names_both_answers_and_has_three_examples() -> None:
 @pytest.mark.parametrize("need", [True, False])
 @pytest.mark.parametrize(("knob", "value"), [("cot", True), ("answer_format", "cited")])
 def test_both_answers_heed_the_answer_knobs(id: str, need: bool, knob: str, value: Any) -> None:
-    target = ScriptedTarget(Filling(fields={"need": need, "answer": "It is [1]."}))
-    program = made(id, target, **{knob: value})
+    target = ScriptedTarget(SchemaReplies(fields={"need": need, "answer": "It is [1]."}))
+    program = build_program(id, target, **{knob: value})
     if id == "skr" and not need:
         program.labels = LABELS
-    said = program(question="capital?")
+    prediction = program(question="capital?")
     last = target.requests[-1]
-    assert bool(shown(last)) is bool(said.passages) is need
+    assert bool(read_passages(last)) is bool(prediction.passages) is need
     assert last.schema is not None
     assert list(last.schema["properties"]) == (["reasoning", "answer"] if knob == "cot" else ["answer"])
     if knob == "answer_format":
-        asked = "the numbers of the one to three passages" if need else "a paragraph"
-        assert asked in last.messages[0].content
+        instruction = "the numbers of the one to three passages" if need else "a paragraph"
+        assert instruction in last.messages[0].content
         assert ("[1]" in last.messages[0].content) is need
         assert last.sampling.max_tokens == 300
 
@@ -265,6 +285,8 @@ def test_both_answers_heed_the_answer_knobs(id: str, need: bool, knob: str, valu
 @pytest.mark.parametrize("id", ["self_eval", "skr"])
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_a_search_that_finds_nothing_still_ends_in_an_answer(id: str, source: ListSource) -> None:
-    said = made(id, ScriptedTarget(Filling(fields={"need": True})), source)(question="Q?")
-    assert (said.answer, said.passages, said.counters["retrieved"]) == ("text", (), 1)
-    assert said.counters["failed_searches"] == isinstance(source, FailingSource)
+    prediction = build_program(id, ScriptedTarget(SchemaReplies(fields={"need": True})), source)(
+        question="Q?"
+    )
+    assert (prediction.answer, prediction.passages, prediction.counters["retrieved"]) == ("text", (), 1)
+    assert prediction.counters["failed_searches"] == isinstance(source, FailingSource)

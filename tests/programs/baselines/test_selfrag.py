@@ -27,14 +27,16 @@ class Echo(ListSource):
         return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
 
 
-def listed(prefix: str, n: int, text: str = "text") -> ListSource:
+def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
     return ListSource(
         [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
     )
 
 
-def made(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
-    return method("selfrag").build(Runtime({"main": target}, {"local": local or listed("p", 20)}), knobs)
+def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
+    return method("selfrag").build(
+        Runtime({"main": target}, {"local": local or build_source("p", 20)}), knobs
+    )
 
 
 def field(request: ChatRequest) -> str:
@@ -43,7 +45,7 @@ def field(request: ChatRequest) -> str:
     return str(list(request.schema["properties"])[-1])
 
 
-def told(**replies: Any) -> Callable[[ChatRequest], Any]:
+def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
     """A script that gives each output its value; a function is given the request's last message."""
 
     def reply(request: ChatRequest) -> Any:
@@ -58,7 +60,7 @@ def told(**replies: Any) -> Callable[[ChatRequest], Any]:
     return reply
 
 
-def asked(target: ScriptedTarget) -> dict[str, int]:
+def count_requests(target: ScriptedTarget) -> dict[str, int]:
     """How many requests there were by output."""
     names = [field(request) for request in target.requests]
     return {name: names.count(name) for name in dict.fromkeys(names)}
@@ -79,15 +81,15 @@ def by_passage(**words: str) -> Callable[[str], str]:
 
 def test_asks_all_passages_at_once_and_keeps_the_best_answer() -> None:
     target = ScriptedTarget(
-        told(**(JUDGED | {"answer": by_passage(p0="a", p1="b", p2="c"), "support": lambda content: (
+        script_replies(**(JUDGED | {"answer": by_passage(p0="a", p1="b", p2="c"), "support": lambda content: (
             "fully" if "Answer: b" in content else "partially")})),
         hold=True,
     )  # fmt: skip
-    said = made(target, top_k=3)(question="Q?")
-    assert asked(target) == {"need": 1, "answer": 3, "relevant": 3, "support": 3, "utility": 3}
-    assert (said.answer, [p.id for p in said.passages]) == ("b", ["p1"])
+    prediction = build_program(target, top_k=3)(question="Q?")
+    assert count_requests(target) == {"need": 1, "answer": 3, "relevant": 3, "support": 3, "utility": 3}
+    assert (prediction.answer, [p.id for p in prediction.passages]) == ("b", ["p1"])
     assert target.steps == 3
-    calls = [event.name for event in said.trace if isinstance(event, Call)]
+    calls = [event.name for event in prediction.trace if isinstance(event, Call)]
     assert calls == ["need", *["answer", "relevance", "support", "utility"] * 3]
 
 
@@ -104,10 +106,10 @@ def test_asks_all_passages_at_once_and_keeps_the_best_answer() -> None:
     ],
 )
 def test_knobs_change_what_is_sent(knobs: dict[str, Any], calls: dict[str, int]) -> None:
-    target = ScriptedTarget(told(**JUDGED, answer=by_passage(p0="a", p1="b", p2="c")))
-    said = made(target, **({"top_k": 3} | knobs))(question="Q?")
-    assert asked(target) == calls
-    assert said.answer == ("a" if "relevant" in calls or "support" in calls else "none")
+    target = ScriptedTarget(script_replies(**JUDGED, answer=by_passage(p0="a", p1="b", p2="c")))
+    prediction = build_program(target, **({"top_k": 3} | knobs))(question="Q?")
+    assert count_requests(target) == calls
+    assert prediction.answer == ("a" if "relevant" in calls or "support" in calls else "none")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,8 @@ def test_scores_as_the_paper_does(knobs: dict[str, Any], best: str) -> None:
         }  # fmt: skip
         return {name: values[name]}
 
-    said = made(ScriptedTarget(reply), gate="always", top_k=3, **knobs)(question="Q?")
-    assert said.answer.removeprefix("The ") == best
+    prediction = build_program(ScriptedTarget(reply), gate="always", top_k=3, **knobs)(question="Q?")
+    assert prediction.answer.removeprefix("The ") == best
 
 
 def test_can_weigh_the_probability_of_the_answer_itself() -> None:
@@ -145,12 +147,12 @@ def test_can_weigh_the_probability_of_the_answer_itself() -> None:
             return tokens(('{"answer": "', 0.01), ("b", 0.9), ('"}', 0.01))
         return tokens(('{"answer": "', 1.0), ("a", 0.5), ('"}', 1.0))
 
-    target = ScriptedTarget(told(**JUDGED, answer=answer))
-    assert made(target, top_k=2)(question="Q?").answer == "a"
+    target = ScriptedTarget(script_replies(**JUDGED, answer=answer))
+    assert build_program(target, top_k=2)(question="Q?").answer == "a"
     assert not any(request.logprobs for request in target.requests)
-    assert made(target, top_k=2, w_seq=1.0)(question="Q?").answer == "b"
+    assert build_program(target, top_k=2, w_seq=1.0)(question="Q?").answer == "b"
     with pytest.raises(CapabilityMissing, match="w_seq = 0"):
-        made(ScriptedTarget([], capabilities=("schema",)), w_seq=0.5)
+        build_program(ScriptedTarget([], capabilities=("schema",)), w_seq=0.5)
 
 
 def test_unreadable_verdicts_weigh_nothing_and_lost_answers_are_dropped() -> None:
@@ -158,40 +160,46 @@ def test_unreadable_verdicts_weigh_nothing_and_lost_answers_are_dropped() -> Non
         content = request.messages[0].content
         if '"support"' in content or '"relevant"' in content or '"need"' in content:
             return "no"
-        return told(utility=5, answer=by_passage(p0="  ", p1="b"))(request)
+        return script_replies(utility=5, answer=by_passage(p0="  ", p1="b"))(request)
 
-    said = made(ScriptedTarget(reply), top_k=2)(question="Q?")
-    assert (said.answer, said.counters["selfrag_candidates"]) == ("b", 1)
-    assert said.counters["dropped"] == 4  # need, relevance twice, support
+    prediction = build_program(ScriptedTarget(reply), top_k=2)(question="Q?")
+    assert (prediction.answer, prediction.counters["selfrag_candidates"]) == ("b", 1)
+    assert prediction.counters["dropped"] == 4  # need, relevance twice, support
 
 
 def test_graph_rewords_and_retries_until_an_answer_holds_or_the_rounds_end() -> None:
     turn = iter(range(9))
     bad = {**JUDGED, "support": "none", "better_query": lambda content: f"other {next(turn)}"}
     answer = by_passage(**{"p0 on other 0": "y", "p0 on other 1": "z", "p0": "x"})
-    target = ScriptedTarget(told(**bad, answer=answer), hold=True)
-    said = made(target, local=Echo([]), form="graph", top_k=2, rounds=3)(question="Q?")
-    assert asked(target) == {"relevant": 6, "answer": 3, "support": 2, "utility": 2, "better_query": 2}
-    assert [e.query for e in said.trace if isinstance(e, Search)] == ["Q?", "other 0", "other 1"]
+    target = ScriptedTarget(script_replies(**bad, answer=answer), hold=True)
+    prediction = build_program(target, local=Echo([]), form="graph", top_k=2, rounds=3)(question="Q?")
+    assert count_requests(target) == {
+        "relevant": 6,
+        "answer": 3,
+        "support": 2,
+        "utility": 2,
+        "better_query": 2,
+    }
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "other 0", "other 1"]
     assert target.steps == 4 + 4 + 2
-    assert (said.answer, said.counters["selfrag_rounds"]) == ("z", 3)
-    target = ScriptedTarget(told(**JUDGED, better_query="o", answer="x"))
-    assert made(target, form="graph")(question="Q?").counters["selfrag_rounds"] == 1
+    assert (prediction.answer, prediction.counters["selfrag_rounds"]) == ("z", 3)
+    target = ScriptedTarget(script_replies(**JUDGED, better_query="o", answer="x"))
+    assert build_program(target, form="graph")(question="Q?").counters["selfrag_rounds"] == 1
 
 
 def test_graph_with_nothing_relevant_ends_in_what_the_model_knows() -> None:
-    target = ScriptedTarget(told(relevant=False, better_query="", answer="x"))
-    said = made(target, form="graph", top_k=1, rounds=2)(question="Q?")
-    calls = [event.name for event in said.trace if isinstance(event, Call)]
+    target = ScriptedTarget(script_replies(relevant=False, better_query="", answer="x"))
+    prediction = build_program(target, form="graph", top_k=1, rounds=2)(question="Q?")
+    calls = [event.name for event in prediction.trace if isinstance(event, Call)]
     assert calls == ["relevance", "query", "relevance", "closed"]
-    assert (said.answer, said.passages, said.counters["dropped"]) == ("x", (), 1)
+    assert (prediction.answer, prediction.passages, prediction.counters["dropped"]) == ("x", (), 1)
 
 
 def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
     for useful_from, rounds in ((2, 1), (3, 2)):
-        target = ScriptedTarget(told(**(JUDGED | {"utility": 2}), better_query="o", answer="x"))
-        said = made(target, form="graph", rounds=2, useful_from=useful_from)(question="Q?")
-        assert said.counters["selfrag_rounds"] == rounds
+        target = ScriptedTarget(script_replies(**(JUDGED | {"utility": 2}), better_query="o", answer="x"))
+        prediction = build_program(target, form="graph", rounds=2, useful_from=useful_from)(question="Q?")
+        assert prediction.counters["selfrag_rounds"] == rounds
 
 
 def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
@@ -199,37 +207,45 @@ def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
 
     def reply(request: ChatRequest) -> Any:
         if field(request) != "answer":
-            return told(**(JUDGED | {"support": "none"}), better_query=lambda _: next(queries))(request)
-        said = next(lost)
-        return said if said == "no" else {"answer": said}
+            return script_replies(**(JUDGED | {"support": "none"}), better_query=lambda _: next(queries))(
+                request
+            )
+        answer = next(lost)
+        return answer if answer == "no" else {"answer": answer}
 
-    said = made(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
-    assert [p.id for p in said.passages] == ["one 0"]
-    assert (said.answer, said.counters["selfrag_rounds"], said.counters["dropped"]) == ("b", 3, 2)
+    prediction = build_program(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
+    assert [p.id for p in prediction.passages] == ["one 0"]
+    assert (prediction.answer, prediction.counters["selfrag_rounds"], prediction.counters["dropped"]) == (
+        "b",
+        3,
+        2,
+    )
 
 
 def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows() -> None:
     answers = iter([{"answer": " "}, {"answer": "known"}])
-    program = made(
-        ScriptedTarget(lambda r: told(**JUDGED)(r) if field(r) != "answer" else next(answers)),
+    program = build_program(
+        ScriptedTarget(lambda r: script_replies(**JUDGED)(r) if field(r) != "answer" else next(answers)),
         form="graph", rounds=1, top_k=2,
     )  # fmt: skip
-    said = program(question="Q?")
-    assert (said.answer, said.passages) == ("known", ())
-    assert said.counters["lm_calls"] == program.most_calls() == 4
+    prediction = program(question="Q?")
+    assert (prediction.answer, prediction.passages) == ("known", ())
+    assert prediction.counters["lm_calls"] == program.most_calls() == 4
 
 
 def test_graph_counts_the_rounds_made_not_the_round_of_the_answer() -> None:
     target = ScriptedTarget(
-        told(**(JUDGED | {"support": "none", "relevant": lambda content: "on Q?" in content}),
+        script_replies(**(JUDGED | {"support": "none", "relevant": lambda content: "on Q?" in content}),
              better_query="other", answer="x")
     )  # fmt: skip
-    said = made(target, local=Echo([]), form="graph", top_k=1)(question="Q?")
-    assert (said.answer, [p.id for p in said.passages]) == ("x", ["Q? 0"])
-    assert said.counters["selfrag_rounds"] == 3
+    prediction = build_program(target, local=Echo([]), form="graph", top_k=1)(question="Q?")
+    assert (prediction.answer, [p.id for p in prediction.passages]) == ("x", ["Q? 0"])
+    assert prediction.counters["selfrag_rounds"] == 3
 
 
 @pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
 def test_graph_without_a_passage_still_answers(source: ListSource) -> None:
-    said = made(ScriptedTarget(told(better_query="b", answer="x")), local=source, form="graph")(question="Q?")
-    assert (said.answer, said.passages) == ("x", ())
+    prediction = build_program(
+        ScriptedTarget(script_replies(better_query="b", answer="x")), local=source, form="graph"
+    )(question="Q?")
+    assert (prediction.answer, prediction.passages) == ("x", ())

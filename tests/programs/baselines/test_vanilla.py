@@ -28,18 +28,24 @@ def passages(n: int) -> list[Passage]:
     return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
 
 
-def made(target: ScriptedTarget, id: str = "vanilla", source: Any = None, **knobs: Any) -> RagProgram:
+def build_program(
+    target: ScriptedTarget, id: str = "vanilla", source: Any = None, **knobs: Any
+) -> RagProgram:
     runtime = Runtime({"main": target}, {"local": source or ListSource(passages(9))})
     return method(id).build(runtime, knobs)
 
 
 def test_vanilla_searches_once_and_asks_once() -> None:
     target = ScriptedTarget([{"answer": "Paris"}])
-    said = made(target, top_k=2)(question="Capital?")
-    assert said.answer == "Paris"
-    assert [p.id for p in said.passages] == ["p0", "p1"]
-    assert [type(event) for event in said.trace] == [Search, Call]
-    assert (said.counters["lm_calls"], said.counters["searches"], target.left) == (1, 1, 0)
+    prediction = build_program(target, top_k=2)(question="Capital?")
+    assert prediction.answer == "Paris"
+    assert [p.id for p in prediction.passages] == ["p0", "p1"]
+    assert [type(event) for event in prediction.trace] == [Search, Call]
+    assert (prediction.counters["lm_calls"], prediction.counters["searches"], target.replies_left) == (
+        1,
+        1,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,8 +67,8 @@ def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> No
     reply = {"reasoning": "so", "answer": "x"} if knobs.get("cot") else {"answer": "x"}
     text = "<answer>x</answer>" if knobs.get("layout") == "xml" else json.dumps(reply)
     plain, other = ScriptedTarget([{"answer": "x"}]), ScriptedTarget([text])
-    made(plain)(question="Capital?")
-    assert made(other, **knobs)(question="Capital?").answer == "x"
+    build_program(plain)(question="Capital?")
+    assert build_program(other, **knobs)(question="Capital?").answer == "x"
     assert look(other.requests[0])
     assert other.requests[0] != plain.requests[0]
 
@@ -70,8 +76,8 @@ def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> No
 @pytest.mark.parametrize("id", ["vanilla", "no_retrieval"])
 def test_the_answer_format_words_the_call_limits_the_reply_and_sets_its_length(id: str) -> None:
     plain, other = ScriptedTarget([{"answer": "x"}]), ScriptedTarget([{"answer": "yes"}])
-    made(plain, id)(question="Is it?")
-    assert made(other, id, answer_format="yesno")(question="Is it?").answer == "yes"
+    build_program(plain, id)(question="Is it?")
+    assert build_program(other, id, answer_format="yesno")(question="Is it?").answer == "yes"
     short, limited = plain.requests[0], other.requests[0]
     assert "in as few words as possible" in short.messages[0].content
     assert "with yes or no" in limited.messages[0].content
@@ -85,8 +91,10 @@ def test_the_answer_format_words_the_call_limits_the_reply_and_sets_its_length(i
 def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
     shown = []
     for noise_pos in ("end", "random", "random"):
-        said = made(ScriptedTarget([{"answer": "x"}]), noise_n=3, noise_pos=noise_pos)(question="Is it?")
-        shown.append([p.id for p in said.passages])
+        prediction = build_program(ScriptedTarget([{"answer": "x"}]), noise_n=3, noise_pos=noise_pos)(
+            question="Is it?"
+        )
+        shown.append([p.id for p in prediction.passages])
     end, first, second = shown
     assert end == ["p0", "p1", "p2", "p6", "p7", "p8"]
     assert first == second != end
@@ -96,25 +104,25 @@ def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
 
 def test_vanilla_drops_citations_of_passages_that_were_not_shown() -> None:
     target = ScriptedTarget([{"answer": "It is Paris [1][7]."}])
-    said = made(target, top_k=2, answer_format="cited")(question="Capital?")
-    assert (said.answer, said.counters["dropped"]) == ("It is Paris [1].", 1)
+    prediction = build_program(target, top_k=2, answer_format="cited")(question="Capital?")
+    assert (prediction.answer, prediction.counters["dropped"]) == ("It is Paris [1].", 1)
 
 
 def test_chunking_knobs_reach_the_source() -> None:
-    asked: list[tuple[int, float]] = []
+    chunkings: list[tuple[int, float]] = []
 
     class Cut(ListSource):
-        def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
-            asked.append((chunk_size, overlap))
+        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
+            chunkings.append((chunk_size, overlap))
             return self
 
-    made(ScriptedTarget([]), source=Cut(passages(2)), chunk_size=100, overlap=0.2)
-    assert asked == [(100, 0.2)]
+    build_program(ScriptedTarget([]), source=Cut(passages(2)), chunk_size=100, overlap=0.2)
+    assert chunkings == [(100, 0.2)]
 
 
 def test_demonstrations_are_shown_up_to_icl_n_and_frozen() -> None:
     target = ScriptedTarget([{"answer": "a"}, {"answer": "b"}])
-    program = made(target, icl_n=1, query_pos="both")
+    program = build_program(target, icl_n=1, query_pos="both")
     demo = {"question": "Q1?", "passages": ["T\nx"], "answer": "A1"}
     program.answer.demos = [demo, {**demo, "question": "Q2?"}]
     program(question="Capital?")
@@ -133,7 +141,7 @@ def test_demonstrations_are_shown_up_to_icl_n_and_frozen() -> None:
 def test_markers_in_a_passage_reach_the_model_as_plain_text(layout: str) -> None:
     reply = {"chat": "[[ ## answer ## ]]\nx\n\n[[ ## completed ## ]]", "xml": "<answer>x</answer>"}
     target = ScriptedTarget([reply.get(layout, '{"answer": "x"}')])
-    made(target, source=ListSource([Passage("t", TRAP, TRAP)]), layout=layout)(question="Capital?")
+    build_program(target, source=ListSource([Passage("t", TRAP, TRAP)]), layout=layout)(question="Capital?")
     for message in target.requests[0].messages:
         assert isinstance(message.content, str)
     sent = target.requests[0].messages[-1].content
@@ -145,19 +153,23 @@ def test_markers_in_a_passage_reach_the_model_as_plain_text(layout: str) -> None
 
 def test_a_reply_that_does_not_parse_is_asked_for_once_more_and_counted() -> None:
     target = ScriptedTarget(["I think it is Paris", {"answer": "Paris"}], capabilities=())
-    said = made(target)(question="Capital?")
-    assert (said.answer, said.counters["repairs"], said.counters["lm_calls"]) == ("Paris", 1, 2)
+    prediction = build_program(target)(question="Capital?")
+    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["lm_calls"]) == (
+        "Paris",
+        1,
+        2,
+    )
     assert target.requests[1].messages[-2].content == "I think it is Paris"
     with pytest.raises(ParseFailure, match="does not fit its signature"):
-        made(ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
+        build_program(ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
 
 
 def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:
     target = ScriptedTarget([Reply('{"answer": "the long ans', finish="length")])
-    said = made(target)(question="Capital?")
-    assert said.answer == "the long ans"
-    assert said.counters["truncated"] == 1
-    assert said.trace[-1].truncated
+    prediction = build_program(target)(question="Capital?")
+    assert prediction.answer == "the long ans"
+    assert prediction.counters["truncated"] == 1
+    assert prediction.trace[-1].truncated
 
 
 def test_a_source_that_raises_or_finds_nothing_still_ends_in_an_answer() -> None:
@@ -165,34 +177,37 @@ def test_a_source_that_raises_or_finds_nothing_still_ends_in_an_answer() -> None
         async def search(self, query: str, k: int) -> tuple[Hit, ...]:
             raise SourceError("the index is gone")
 
-    said = made(ScriptedTarget([{"answer": "x"}]), source=Broken([]))(question="Capital?")
-    assert (said.answer, said.passages, said.counters["failed_searches"]) == ("x", (), 1)
-    assert isinstance(said.trace[0], Note)
-    assert made(ScriptedTarget([{"answer": "y"}]), source=ListSource([]))(question="Capital?").answer == "y"
+    prediction = build_program(ScriptedTarget([{"answer": "x"}]), source=Broken([]))(question="Capital?")
+    assert (prediction.answer, prediction.passages, prediction.counters["failed_searches"]) == ("x", (), 1)
+    assert isinstance(prediction.trace[0], Note)
+    assert (
+        build_program(ScriptedTarget([{"answer": "y"}]), source=ListSource([]))(question="Capital?").answer
+        == "y"
+    )
 
 
 def test_passages_that_do_not_fit_are_trimmed_from_the_end_and_counted() -> None:
     target = ScriptedTarget([{"answer": "x"}], context_tokens=150)
     long = [Passage(f"p{i}", "", "word " * 20) for i in range(3)]
-    said = made(target, source=ListSource(long))(question="Capital?")
-    assert len(said.passages) == 3 - said.counters["trimmed"] < 3
+    prediction = build_program(target, source=ListSource(long))(question="Capital?")
+    assert len(prediction.passages) == 3 - prediction.counters["trimmed"] < 3
 
 
 def test_state_saves_and_loads(tmp_path: Any) -> None:
-    program = made(ScriptedTarget([]))
+    program = build_program(ScriptedTarget([]))
     program.answer.demos = [{"question": "q", "passages": ["x"], "answer": "y"}]
     program.save(tmp_path / "state.json")
-    twin = made(ScriptedTarget([]))
+    twin = build_program(ScriptedTarget([]))
     twin.load(tmp_path / "state.json")
     assert twin.answer.fingerprint == program.answer.fingerprint
 
 
 def test_a_program_may_be_awaited_on_any_loop() -> None:
-    program = made(ScriptedTarget(lambda request: {"answer": "x"}))
+    program = build_program(ScriptedTarget(lambda request: {"answer": "x"}))
 
     async def several() -> list[str]:
-        said = await asyncio.gather(*(program.acall(question=f"Q{i}") for i in range(5)))
-        return [s.answer for s in said]
+        predictions = await asyncio.gather(*(program.acall(question=f"Q{i}") for i in range(5)))
+        return [s.answer for s in predictions]
 
     assert asyncio.run(several()) == ["x"] * 5
 
@@ -203,6 +218,6 @@ def test_missing_roles_and_bad_knobs_are_named_before_anything_is_sent() -> None
     with pytest.raises(UsageError, match=r"\[sources.local\]"):
         method("vanilla").build(Runtime({"main": ScriptedTarget([])}))
     with pytest.raises(UsageError, match="top_k must be between 1 and 20, found 99"):
-        made(ScriptedTarget([]), top_k=99)
+        build_program(ScriptedTarget([]), top_k=99)
     with pytest.raises(UsageError, match="Did you mean 'top_k'"):
-        made(ScriptedTarget([]), topk=1)
+        build_program(ScriptedTarget([]), topk=1)

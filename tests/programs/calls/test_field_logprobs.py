@@ -14,18 +14,18 @@ from ragc.programs.calls.replies import field_tokens, mean_probability
 from ragc.targets.base import TokenLogprob
 
 
-def drawn(*tokens: tuple[str, float]) -> list[TokenLogprob]:
+def make_tokens(*tokens: tuple[str, float]) -> list[TokenLogprob]:
     return [TokenLogprob(*token) for token in tokens]
 
 
-def spelled(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
+def split_tokens(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
     """`text` cut into tokens at `cuts`, with the log probabilities -1, -2, and so on."""
     edges = [0, *cuts, len(text)]
     return tuple(TokenLogprob(text[a:b], -float(i)) for i, (a, b) in enumerate(pairwise(edges), 1))
 
 
 @pytest.mark.parametrize(
-    ("value", "tokens", "found"),
+    ("value", "tokens", "expected"),
     [
         ("Paris", [('{"answer": "', -1), ("Par", -2), ("is", -3), ('"}', -4)], (-2, -3)),
         ("answer", [("<answer>", -1), ("answer", -2), ("</answer>", -3)], (-2,)),
@@ -47,8 +47,8 @@ def spelled(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
         ("Paris", [], ()),
     ],
 )
-def test_only_the_tokens_that_spell_the_value_count(value: str, tokens: Any, found: Any) -> None:
-    assert tuple(token.logprob for token in field_tokens(drawn(*tokens), "answer", value)) == found
+def test_only_the_tokens_that_spell_the_value_count(value: str, tokens: Any, expected: Any) -> None:
+    assert tuple(token.logprob for token in field_tokens(make_tokens(*tokens), "answer", value)) == expected
 
 
 def test_the_tokens_are_cut_to_the_value_however_the_reply_is_cut() -> None:
@@ -59,18 +59,18 @@ def test_the_tokens_are_cut_to_the_value_however_the_reply_is_cut() -> None:
         json.dumps({"sentence": value}, indent=2),
     ):
         for step in (1, 2, 3, 7, 50):
-            made_of = spelled(raw, range(step, len(raw), step))
-            found = field_tokens(made_of, "sentence", value)
-            assert "".join(token.token for token in found) == value
-            assert {token.logprob for token in found} <= {token.logprob for token in made_of}
+            made_of = split_tokens(raw, range(step, len(raw), step))
+            tokens = field_tokens(made_of, "sentence", value)
+            assert "".join(token.token for token in tokens) == value
+            assert {token.logprob for token in tokens} <= {token.logprob for token in made_of}
     raw = '{"sentence": "ab cd"}'
-    assert field_tokens(spelled(raw, (10, 14, 16)), "sentence", "ab cd") == (
+    assert field_tokens(split_tokens(raw, (10, 14, 16)), "sentence", "ab cd") == (
         TokenLogprob("ab", -3.0), TokenLogprob(" cd", -4.0),
     )  # fmt: skip
 
 
 def test_marks_of_a_vocabulary_are_read_as_white_space_only_where_they_must() -> None:
-    tokens = drawn(('{"answer": "', -1), ("a▁b", -2), ('"}', -3))
+    tokens = make_tokens(('{"answer": "', -1), ("a▁b", -2), ('"}', -3))
     assert field_tokens(tokens, "answer", "a▁b") == (TokenLogprob("a▁b", -2),)
     assert field_tokens(tokens, "answer", "a b") == (TokenLogprob("a b", -2),)
 
@@ -83,17 +83,17 @@ def test_marks_of_a_vocabulary_are_read_as_white_space_only_where_they_must() ->
     ],
 )
 def test_characters_that_tokens_share_are_whole_again_and_no_token_is_lost(tokens: Any) -> None:
-    assert field_tokens(drawn(*tokens), "answer", "Zürich") == tuple(
-        drawn(("Z", -1), ("ü", -2), ("", -3), ("rich", -4))
+    assert field_tokens(make_tokens(*tokens), "answer", "Zürich") == tuple(
+        make_tokens(("Z", -1), ("ü", -2), ("", -3), ("rich", -4))
     )
-    assert field_tokens(drawn(*tokens), "answer", "Zrüich") == ()
+    assert field_tokens(make_tokens(*tokens), "answer", "Zrüich") == ()
 
 
 def test_a_text_beyond_ascii_keeps_all_its_characters() -> None:
-    tokens = drawn(('{"answer": "', -1), ("\ufffd", -2), ("\ufffd", -3), ('"}', -4))
-    assert field_tokens(tokens, "answer", " 東京都 ") == tuple(drawn(("東", -2), ("京都", -3)))
+    tokens = make_tokens(('{"answer": "', -1), ("\ufffd", -2), ("\ufffd", -3), ('"}', -4))
+    assert field_tokens(tokens, "answer", " 東京都 ") == tuple(make_tokens(("東", -2), ("京都", -3)))
 
 
 def test_the_mean_probability_is_the_geometric_mean_of_the_tokens() -> None:
-    assert mean_probability(drawn(("a", -1.0), ("b", -3.0))) == pytest.approx(math.exp(-2.0))
+    assert mean_probability(make_tokens(("a", -1.0), ("b", -3.0))) == pytest.approx(math.exp(-2.0))
     assert mean_probability(()) == 0.0

@@ -27,7 +27,7 @@ class Whole(pydantic.BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "description"),
     [
         (int, "integer"),
         (bool, "true | false"),
@@ -47,5 +47,5 @@ class Whole(pydantic.BaseModel):
         (Any, "any JSON"),
     ],
 )
-def test_a_shape_is_said_in_a_few_words(annotation: Any, said: str) -> None:
-    assert shape(annotation) == said
+def test_a_shape_is_said_in_a_few_words(annotation: Any, description: str) -> None:
+    assert shape(annotation) == description

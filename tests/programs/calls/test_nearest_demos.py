@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.optimizers.results.compiled import CompiledProgram, readable
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.calls.demos import ranked
+from ragc.programs.calls.demos import nearest_first
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import NotExpressible
 from ragc.records import Passage
@@ -26,7 +26,7 @@ DEMOS = [{"question": text, "passages": ["p"], "answer": f"a{n}"} for n, text in
 RUNTIME = Runtime({"main": ScriptedTarget(lambda request: {"answer": "a"})}, {"local": ListSource([])})
 
 
-def made(nearest: int, target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
+def build_program(nearest: int, target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
     target = target or ScriptedTarget(lambda request: {"answer": "a"})
     sources = {"local": ListSource([Passage("p", "", "text")])}
     program = method("vanilla").build(Runtime({"main": target}, sources, store=CallStore(None)), knobs)
@@ -35,10 +35,10 @@ def made(nearest: int, target: ScriptedTarget | None = None, **knobs: Any) -> Ra
     return program
 
 
-def shown(target: ScriptedTarget) -> list[str]:
+def read_demo_answers(target: ScriptedTarget) -> list[str]:
     """The answers of the demonstrations in the last request, in order."""
-    said = [m.content for m in target.requests[-1].messages if m.role == "assistant"]
-    return [json.loads(text)["answer"] for text in said]
+    replies = [m.content for m in target.requests[-1].messages if m.role == "assistant"]
+    return [json.loads(text)["answer"] for text in replies]
 
 
 @pytest.mark.parametrize(
@@ -54,53 +54,53 @@ def test_a_call_shows_the_demonstrations_nearest_to_its_question_the_nearest_las
     question: str, answers: list[str]
 ) -> None:
     target = ScriptedTarget(lambda request: {"answer": "a"})
-    made(2, target)(question=question)
-    assert shown(target) == answers
+    build_program(2, target)(question=question)
+    assert read_demo_answers(target) == answers
 
 
 def test_no_more_are_shown_than_the_program_allows_and_none_costs_a_call() -> None:
     target = ScriptedTarget(lambda request: {"answer": "a"})
-    made(3, target, icl_n=1)(question="Which song won?")
-    assert shown(target) == ["a1"]
+    build_program(3, target, icl_n=1)(question="Which song won?")
+    assert read_demo_answers(target) == ["a1"]
     assert len(target.requests) == 1
 
 
 def test_a_call_made_before_is_replayed_and_another_choice_is_not() -> None:
     target = ScriptedTarget(lambda request: {"answer": "a"})
-    program = made(2, target)
+    program = build_program(2, target)
     program(question="Which song won?")
     program(question="Which song won?")
     assert len(target.requests) == 1
     dict(program.named_predictors())["answer"].nearest = 1
     program(question="Which song won?")
     assert len(target.requests) == 2
-    assert len(shown(target)) == 1
+    assert len(read_demo_answers(target)) == 1
 
 
 def test_the_compiled_program_carries_the_pool_and_chooses_at_run_time() -> None:
-    compiled = CompiledProgram.of(made(1), provenance={}, recipe="", run={})
+    compiled = CompiledProgram.of(build_program(1), provenance={}, recipe="", run={})
     state = json.loads(json.dumps(compiled.state.model_dump(mode="json")))
     assert state["predictors"]["answer"]["nearest"] == 1
     assert len(state["predictors"]["answer"]["demos"]) == 4
     again = compiled.build(RUNTIME)
     assert dict(again.named_predictors())["answer"].nearest == 1
     assert "4 demonstrations" in readable(dict(again.named_predictors())["answer"])
-    plain = CompiledProgram.of(made(0), provenance={}, recipe="", run={})
+    plain = CompiledProgram.of(build_program(0), provenance={}, recipe="", run={})
     assert "nearest" not in plain.state.model_dump(mode="json")["predictors"]["answer"]
 
 
 def test_dspy_saves_and_loads_it() -> None:
-    state, other = made(2).dump_state(), made(0)
+    state, other = build_program(2).dump_state(), build_program(0)
     other.load_state(json.loads(json.dumps(state)))
     assert dict(other.named_predictors())["answer"].nearest == 2
-    other.load_state(made(0).dump_state())
+    other.load_state(build_program(0).dump_state())
     assert dict(other.named_predictors())["answer"].nearest == 0
 
 
 def test_no_export_can_say_it_and_the_error_says_what_to_do() -> None:
     with pytest.raises(NotExpressible, match=r"decides which 2 of its 4 .*search\.demo_kinds"):
-        exported(made(2))
-    assert exported(made(0)).prompts[0].demos == 4
+        derive_export(build_program(2))
+    assert derive_export(build_program(0)).prompts[0].demos == 4
 
 
 @settings(max_examples=examples(30))
@@ -108,12 +108,12 @@ def test_no_export_can_say_it_and_the_error_says_what_to_do() -> None:
 def test_every_demonstration_has_one_place_and_a_repeated_question_comes_first(
     texts: list[str], question: str
 ) -> None:
-    order = ranked([{"question": text} for text in texts], {"question": question})
+    order = nearest_first([{"question": text} for text in texts], {"question": question})
     assert sorted(order) == list(range(len(texts)))
     again = [{"question": "wholly other things"}, {"question": "lunar distance"}]
-    assert ranked(again, {"question": "lunar distance"})[0] == 1
+    assert nearest_first(again, {"question": "lunar distance"})[0] == 1
 
 
 def test_a_call_without_a_question_is_compared_by_all_its_inputs() -> None:
     demos = [{"text": "red fish", "statement": "x"}, {"text": "x", "statement": "blue bird"}]
-    assert ranked(demos, {"text": "a bird", "statement": "y"}) == (1, 0)
+    assert nearest_first(demos, {"text": "a bird", "statement": "y"}) == (1, 0)

@@ -19,7 +19,7 @@ from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.optimizers.budget import FileLedger
 from ragc.programs import trace
-from ragc.programs.calls.demos import forcing
+from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.ragx.demos import ChoosingPredict
 from ragc.programs.runtime import Runtime
@@ -56,7 +56,7 @@ GRADED = {"grades": [{"id": 1, "words": ["a"]}, {"id": 2, "words": []}], "kind":
 
 
 @dataclass
-class Told:
+class CallRun:
     """What a call gave: its outputs or its failure, what it cost and what the trace says."""
 
     outputs: dict[str, Any]
@@ -65,17 +65,17 @@ class Told:
     events: list[dict[str, Any]]
 
 
-def told(call: RagPredict, **inputs: Any) -> Told:
+def run_call(call: RagPredict, **inputs: Any) -> CallRun:
     """One call, awaited on the process's loop."""
 
-    async def work() -> Told:
+    async def work() -> CallRun:
         outputs, failure = {}, ""
         with trace.recording() as run, counting(Counters()) as cost:
             try:
                 outputs = dict((await call.acall(**inputs)).items())
             except ParseFailure as error:
                 failure = str(error)
-        return Told(outputs, failure, cost, [event.to_json() for event in run.events])
+        return CallRun(outputs, failure, cost, [event.to_json() for event in run.events])
 
     return event_loop.run(work())
 
@@ -98,7 +98,7 @@ def home(tmp_path: Path) -> Iterator[Callable[[], CallStore]]:
         store.close()
 
 
-def same(first: Told, second: Told) -> None:
+def same(first: CallRun, second: CallRun) -> None:
     """Equal in all that does not depend on what the store already held."""
     assert (first.outputs, first.failure, first.events) == (second.outputs, second.failure, second.events)
     assert first.cost.invariant() == second.cost.invariant()
@@ -115,9 +115,9 @@ def unformatted(patch: pytest.MonkeyPatch) -> None:
 
 def test_a_call_made_before_formats_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}])))
-    first = told(call, question="Where?", passages=PASSAGES)
+    first = run_call(call, question="Where?", passages=PASSAGES)
     unformatted(monkeypatch)
-    second = told(call, question="Where?", passages=PASSAGES)
+    second = run_call(call, question="Where?", passages=PASSAGES)
     same(first, second)
     assert (first.cost.memo, first.cost.sent, first.cost.replayed) == (0, 1, 0)
     assert (second.cost.memo, second.cost.sent, second.cost.replayed) == (1, 0, 1)
@@ -128,9 +128,9 @@ def test_nor_does_one_that_another_process_made(
     home: Callable[[], CallStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = ScriptedTarget([GRADED])
-    first = told(RagPredict(Grades, ground(target, home())), question="Which?")
+    first = run_call(RagPredict(Grades, ground(target, home())), question="Which?")
     unformatted(monkeypatch)
-    second = told(RagPredict(Grades, ground(target, home())), question="Which?")
+    second = run_call(RagPredict(Grades, ground(target, home())), question="Which?")
     same(first, second)
     assert (second.cost.memo, len(target.requests)) == (1, 1)
     assert second.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
@@ -139,60 +139,60 @@ def test_nor_does_one_that_another_process_made(
 def test_what_a_caller_does_to_its_result_is_its_own() -> None:
     call = RagPredict(Grades, ground(ScriptedTarget([GRADED])))
     for _ in range(4):
-        found = told(call, question="Which?")
-        assert found.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
-        assert found.events[0]["outputs"]["grades"][0] == {"id": 1, "words": ["a"]}
-        found.outputs["grades"][0].words.append("b")
-        found.outputs["grades"][0].id = 7
-        found.events[0]["outputs"]["grades"][0]["words"].clear()
-        found.outputs["grades"].pop()
+        run = run_call(call, question="Which?")
+        assert run.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
+        assert run.events[0]["outputs"]["grades"][0] == {"id": 1, "words": ["a"]}
+        run.outputs["grades"][0].words.append("b")
+        run.outputs["grades"][0].id = 7
+        run.events[0]["outputs"]["grades"][0]["words"].clear()
+        run.outputs["grades"].pop()
 
 
 def test_what_a_caller_does_to_its_inputs_does_not_change_the_trace() -> None:
     call, passages = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]))), list(PASSAGES)
     for _ in range(2):
-        found = told(call, question="Where?", passages=passages)
+        run = run_call(call, question="Where?", passages=passages)
         passages.append("more")
-        assert found.events[0]["inputs"]["passages"] == PASSAGES
+        assert run.events[0]["inputs"]["passages"] == PASSAGES
         passages.pop()
 
 
 @pytest.mark.parametrize("second", ['{"answer": "Paris"}', "nothing"])
 def test_a_repair_and_a_failure_are_replayed_as_they_were(second: str, home: Callable[[], CallStore]) -> None:
     target = ScriptedTarget(["[1]", second])
-    first = told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    first = run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
     again = RagPredict(Answer, ground(target, home()))
     for _ in range(2):
-        found = told(again, question="Where?", passages=PASSAGES)
-        same(first, found)
-        assert (found.cost.memo, found.cost.repairs, found.cost.lm_calls) == (1, 1, 2)
+        run = run_call(again, question="Where?", passages=PASSAGES)
+        same(first, run)
+        assert (run.cost.memo, run.cost.repairs, run.cost.lm_calls) == (1, 1, 2)
     assert bool(first.failure) == (second == "nothing")
 
 
 def test_inputs_cut_to_the_context_are_cut_again_and_noted(home: Callable[[], CallStore]) -> None:
     target = ScriptedTarget([{"answer": "Paris"}], context_tokens=400)
     inputs = {"question": "word " * 900, "passages": PASSAGES}
-    first = told(RagPredict(Answer, ground(target, home())), **inputs)
+    first = run_call(RagPredict(Answer, ground(target, home())), **inputs)
     again = RagPredict(Answer, ground(target, home()))
     for _ in range(2):
-        found = told(again, **inputs)
-        same(first, found)
-        assert (found.cost.memo, found.cost.trimmed) == (1, 1)
-        assert any("cut to fit" in str(event.get("outcome")) for event in found.events)
+        run = run_call(again, **inputs)
+        same(first, run)
+        assert (run.cost.memo, run.cost.trimmed) == (1, 1)
+        assert any("cut to fit" in str(event.get("outcome")) for event in run.events)
 
 
 def test_log_probabilities_and_the_token_limit_are_replayed(home: Callable[[], CallStore]) -> None:
-    said = Reply(
+    reply = Reply(
         '{"answer": "Pa', finish="length", usage=Usage(9, 2, 4), logprobs=(TokenLogprob("Pa", -0.5),)
     )
-    target = ScriptedTarget([said])
-    found = [
-        told(RagPredict(Answer, ground(target, home()), logprobs=True), question="Q", passages=PASSAGES)
+    target = ScriptedTarget([reply])
+    runs = [
+        run_call(RagPredict(Answer, ground(target, home()), logprobs=True), question="Q", passages=PASSAGES)
         for _ in range(2)
     ]
-    same(*found)
-    assert found[1].outputs["logprobs"] == (TokenLogprob("Pa", -0.5),)
-    assert (found[1].cost.truncated, found[1].cost.memo, found[1].events[0]["truncated"]) == (1, 1, True)
+    same(*runs)
+    assert runs[1].outputs["logprobs"] == (TokenLogprob("Pa", -0.5),)
+    assert (runs[1].cost.truncated, runs[1].cost.memo, runs[1].events[0]["truncated"]) == (1, 1, True)
 
 
 def test_a_class_of_the_same_shape_gets_objects_of_its_own() -> None:
@@ -200,14 +200,14 @@ def test_a_class_of_the_same_shape_gets_objects_of_its_own() -> None:
         class Item(pydantic.BaseModel):
             id: int
 
-        made = dspy.Signature("question -> item").with_updated_fields("item", type_=Item)
-        return made.with_instructions("Pick."), Item
+        item_signature = dspy.Signature("question -> item").with_updated_fields("item", type_=Item)
+        return item_signature.with_instructions("Pick."), Item
 
     runtime = ground(ScriptedTarget([{"item": {"id": 3}}]))
     for _ in range(2):
-        wanted, item = signature()
-        found = told(RagPredict(wanted, runtime), question="Which?")
-        assert type(found.outputs["item"]) is item
+        signature_class, item = signature()
+        run = run_call(RagPredict(signature_class, runtime), question="Which?")
+        assert type(run.outputs["item"]) is item
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_class_of_the_same_shape_gets_objects_of_its_own() -> None:
 def test_inputs_that_are_not_plain_json_go_the_long_way(inputs: dict[str, Any]) -> None:
     call = RagPredict(Answer, ground(ScriptedTarget(lambda request: {"answer": "Paris"})), layout="json")
     try:
-        first, second = (told(call, **inputs) for _ in range(2))
+        first, second = (run_call(call, **inputs) for _ in range(2))
     except UnicodeEncodeError:  # no digest can be made of such a prompt either
         return
     same(first, second)
@@ -231,25 +231,25 @@ def test_inputs_that_are_not_plain_json_go_the_long_way(inputs: dict[str, Any]) 
 
 def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_path: Path) -> None:
     target = ScriptedTarget([{"answer": "Paris"}])
-    told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
     with sqlite3.connect(tmp_path / "store" / "cache.db") as rows:
         changed = rows.execute("UPDATE Cache SET value = '[]' WHERE value LIKE '%\"answers\"%'").rowcount
     rows.close()
     assert changed == 1
     memos = []
     for _ in range(2):
-        found = told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
-        assert found.outputs == {"answer": "Paris"}
-        memos.append(found.cost.memo)
+        run = run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+        assert run.outputs == {"answer": "Paris"}
+        memos.append(run.cost.memo)
     assert memos == [0, 1]
 
 
 def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], tmp_path: Path) -> None:
     target = ScriptedTarget([{"answer": "Paris"}])
-    told(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
+    run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
     ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
     call = RagPredict(Answer, ground(target, home(), ledger=ledger))
-    costs = [told(call, question="Where?", passages=PASSAGES).cost for _ in range(3)]
+    costs = [run_call(call, question="Where?", passages=PASSAGES).cost for _ in range(3)]
     assert [cost.memo for cost in costs] == [1, 1, 1]
     assert (ledger.calls, ledger.tokens) == (1, costs[0].tokens)
     ledger.close()
@@ -260,19 +260,19 @@ def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], 
 def test_it_replays_for_callers_on_any_loop_and_on_none(ledger: FileLedger | None) -> None:
     call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]), ledger=ledger))
     with counting(Counters()) as cost:
-        found = [call(question="Where?", passages=PASSAGES).answer]
-        found.append(call(question="Where?", passages=PASSAGES).answer)
-        found.append(asyncio.run(call.acall(question="Where?", passages=PASSAGES)).answer)
-    assert found == ["Paris"] * 3
+        answers = [call(question="Where?", passages=PASSAGES).answer]
+        answers.append(call(question="Where?", passages=PASSAGES).answer)
+        answers.append(asyncio.run(call.acall(question="Where?", passages=PASSAGES)).answer)
+    assert answers == ["Paris"] * 3
     assert (cost.memo, cost.lm_calls, cost.sent) == (2, 3, 1)
 
 
 def test_forced_outputs_come_before_what_was_recorded() -> None:
     call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}])))
-    told(call, question="Where?", passages=PASSAGES)
-    with forcing({"answer": "Rome"}):
-        found = told(call, question="Where?", passages=PASSAGES)
-    assert (found.outputs, found.cost.lm_calls) == ({"answer": "Rome"}, 0)
+    run_call(call, question="Where?", passages=PASSAGES)
+    with forced_outputs({"answer": "Rome"}):
+        run = run_call(call, question="Where?", passages=PASSAGES)
+    assert (run.outputs, run.cost.lm_calls) == ({"answer": "Rome"}, 0)
 
 
 class Watcher(BaseCallback):
@@ -292,14 +292,14 @@ class Watcher(BaseCallback):
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_callbacks_see_every_call_and_all_of_it(everywhere: bool) -> None:
     watcher = Watcher()
-    said = "[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"
-    call = RagPredict(Answer, ground(ScriptedTarget([said])), layout="chat")
+    reply = "[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"
+    call = RagPredict(Answer, ground(ScriptedTarget([reply])), layout="chat")
     call(question="Where?", passages=PASSAGES)
     if not everywhere:
         call.callbacks.append(watcher)
     with dspy.context(callbacks=[watcher] if everywhere else []):
         call(question="Where?", passages=PASSAGES)
-        told(call, question="Where?", passages=PASSAGES)
+        run_call(call, question="Where?", passages=PASSAGES)
     seen = ["start", "parsed", "end Paris"] if everywhere else ["start", "end Paris"]
     assert watcher.seen == seen * 2
 
@@ -363,11 +363,11 @@ def test_whatever_changes_the_prompt_or_its_reading_is_another_call(
     target = ScriptedTarget(lambda request: {"answer": "Paris", "why": "so"})
     call = RagPredict(Answer, ground(target))
     call.demos = [{"question": f"q{i}", "passages": ["p"], "answer": "a"} for i in range(2)]
-    told(call, question="Where?", passages=PASSAGES)
-    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 1
+    run_call(call, question="Where?", passages=PASSAGES)
+    assert run_call(call, question="Where?", passages=PASSAGES).cost.memo == 1
     change(call)
-    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 0
-    assert told(call, question="Where?", passages=PASSAGES).cost.memo == 1
+    assert run_call(call, question="Where?", passages=PASSAGES).cost.memo == 0
+    assert run_call(call, question="Where?", passages=PASSAGES).cost.memo == 1
 
 
 def test_a_call_that_chooses_its_demonstrations_is_another_for_another_choice() -> None:
@@ -377,11 +377,11 @@ def test_a_call_that_chooses_its_demonstrations_is_another_for_another_choice() 
     for where, shown in (("same", 1), ("cross", 2)):
         call = ChoosingPredict(like, where=where, invalid=0)
         call.demos = demos
-        found = [told(call, question="Who?", domain="music") for _ in range(2)]
-        assert [one.outputs["answer"] for one in found] == [str(2 + 2 * shown)] * 2
-        assert [one.cost.memo for one in found] == [0, 1]
+        runs = [run_call(call, question="Who?", domain="music") for _ in range(2)]
+        assert [one.outputs["answer"] for one in runs] == [str(2 + 2 * shown)] * 2
+        assert [one.cost.memo for one in runs] == [0, 1]
     call.demos = demos[:2]
-    assert told(call, question="Who?", domain="music").outputs["answer"] == "4"
+    assert run_call(call, question="Who?", domain="music").outputs["answer"] == "4"
 
 
 def test_equal_calls_at_the_same_time_are_sent_once() -> None:
@@ -390,7 +390,7 @@ def test_equal_calls_at_the_same_time_are_sent_once() -> None:
 
     async def work() -> list[str]:
         calls = [call.acall(question="Where?", passages=PASSAGES) for _ in range(5)]
-        return [said.answer for said in await asyncio.gather(*calls)]
+        return [prediction.answer for prediction in await asyncio.gather(*calls)]
 
     with counting(Counters()) as cost:
         assert event_loop.run(work()) == ["Paris"] * 5
@@ -401,11 +401,11 @@ def test_draws_and_sampling_of_one_call_are_told_apart() -> None:
     target = ScriptedTarget([{"answer": str(i)} for i in range(3)])
     call = RagPredict(Answer, ground(target), sampling=Sampling(temperature=1.0))
     for _ in range(2):
-        said = [
-            told(call, question="Where?", passages=PASSAGES, config=config).outputs["answer"]
+        answers = [
+            run_call(call, question="Where?", passages=PASSAGES, config=config).outputs["answer"]
             for config in (None, {"rollout_id": 1}, {"temperature": 0.7})
         ]
-        assert said == ["0", "1", "2"]
+        assert answers == ["0", "1", "2"]
 
 
 def test_the_size_of_a_call_is_found_once_and_not_kept_for_another() -> None:

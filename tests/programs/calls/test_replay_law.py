@@ -20,7 +20,7 @@ from ragc.errors import RagcError
 from ragc.optimizers.budget import FileLedger
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replay import fresh, key_of
+from ragc.programs.calls.replay import call_key, fresh
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
@@ -44,7 +44,7 @@ class Plan(dspy.Signature):
     answer: str = dspy.OutputField()
 
 
-def said(request: ChatRequest) -> Reply:
+def reply_to(request: ChatRequest) -> Reply:
     """A reply that depends on the whole request: good, in prose, cut short, or not to be read."""
     mark = hashlib.sha256(repr(request).encode("utf-8", "replace")).digest()
     answer = {"parts": [{"name": f"n{mark[1]}", "share": mark[2] / 256}], "answer": mark.hex()[:6]}
@@ -52,9 +52,9 @@ def said(request: ChatRequest) -> Reply:
     marked = f"[[ ## parts ## ]]\n{json.dumps(answer['parts'])}\n\n[[ ## answer ## ]]\n{answer['answer']}"
     kind = mark[0] % 6
     words = {0: "no idea", 1: f"Here it is:\n{text}", 2: text[:-9], 3: marked}.get(kind, text)
-    drawn = (TokenLogprob(words[:3], -mark[3] / 100),) if request.logprobs else ()
+    tokens = (TokenLogprob(words[:3], -mark[3] / 100),) if request.logprobs else ()
     finish = "length" if kind == 2 else "stop"
-    return Reply(words, finish, Usage(mark[4], mark[5]), mark[6] / 1e6, drawn)  # type: ignore[arg-type]
+    return Reply(words, finish, Usage(mark[4], mark[5]), mark[6] / 1e6, tokens)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -68,22 +68,22 @@ class Setting:
 
     def target(self) -> ScriptedTarget:
         able = ("schema", "logprobs") if self.schema else ("logprobs",)
-        return ScriptedTarget(said, context_tokens=self.context, capabilities=able)  # type: ignore[arg-type]
+        return ScriptedTarget(reply_to, context_tokens=self.context, capabilities=able)  # type: ignore[arg-type]
 
     def call(self, runtime: Runtime) -> RagPredict:
-        made = RagPredict(
+        predictor = RagPredict(
             Plan,
             runtime,
             layout=self.layout,
             logprobs=self.logprobs,
             sampling=Sampling(temperature=self.temperature, max_tokens=40),
         )
-        made.name = "plan"
-        made.demos = [
+        predictor.name = "plan"
+        predictor.demos = [
             {"question": f"q{i}", "passages": ["p"], "k": i, "parts": [], "answer": "a"}
             for i in range(self.demos)
         ]
-        return made
+        return predictor
 
 
 SETTINGS = st.builds(
@@ -104,16 +104,16 @@ CALLS = st.fixed_dictionaries(
 Told = tuple[Any, dict[str, float], list[Any]]
 
 
-def asked(call: RagPredict, inputs: dict[str, Any]) -> tuple[Told, float]:
+def run_call(call: RagPredict, inputs: dict[str, Any]) -> tuple[Told, float]:
     """Outputs or error, replay-invariant cost and trace of one call; and whether it came from the memo."""
 
     async def work() -> tuple[Told, float]:
         with trace.recording() as run, counting(Counters()) as cost:
             try:
-                found: Any = dict((await call.acall(**inputs)).items())
+                outcome: Any = dict((await call.acall(**inputs)).items())
             except RagcError as error:
-                found = (type(error), str(error))
-        return (found, cost.invariant(), [event.to_json() for event in run.events]), cost.memo
+                outcome = (type(error), str(error))
+        return (outcome, cost.invariant(), [event.to_json() for event in run.events]), cost.memo
 
     return event_loop.run(work())
 
@@ -123,22 +123,22 @@ def asked(call: RagPredict, inputs: dict[str, Any]) -> tuple[Told, float]:
 def test_results_cost_and_trace_are_equal_with_and_without_it(
     setting: Setting, calls: list[dict[str, Any]]
 ) -> None:
-    found: dict[str, list[Told]] = {}
+    outcomes: dict[str, list[Told]] = {}
     charged, hits = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for name, folders, memo in (("off", "a", False), ("on", "b", True), ("later", "b", True)):
             store, ledger = CallStore(Path(folder) / folders), FileLedger(None, Budget())
             runtime = Runtime({"main": setting.target()}, store=store, ledger=ledger)
             runtime.gateway.memo = memo
-            told = [asked(setting.call(runtime), inputs) for inputs in (*calls, *calls)]
-            found[name], hits[name] = [result for result, _ in told], [hit for _, hit in told]
+            runs = [run_call(setting.call(runtime), inputs) for inputs in (*calls, *calls)]
+            outcomes[name], hits[name] = [result for result, _ in runs], [hit for _, hit in runs]
             charged[name] = (ledger.calls, ledger.tokens, round(ledger.usd, 9))
             store.close()
-    assert found["on"] == found["off"]
-    assert found["later"] == found["off"]
+    assert outcomes["on"] == outcomes["off"]
+    assert outcomes["later"] == outcomes["off"]
     assert charged["on"] == charged["later"] == charged["off"]
     refused = [
-        isinstance(result[0], tuple) and result[0][0].__name__ == "UsageError" for result in found["off"]
+        isinstance(result[0], tuple) and result[0][0].__name__ == "UsageError" for result in outcomes["off"]
     ]
     assert not any(hits["off"])
     assert [bool(hit) for hit in hits["later"]] == [not no for no in refused]
@@ -154,17 +154,17 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_inputs_that_differ_have_keys_that_differ(one: Any, other: Any) -> None:
-    keys = [key_of("mark", 0, {"x": value}) for value in (one, other)]
+    keys = [call_key("mark", 0, {"x": value}) for value in (one, other)]
     equal = json.dumps(one) == json.dumps(other)  # 1, 1.0 and true are shown differently in a prompt
     assert None in keys or (keys[0] == keys[1]) == equal
 
 
 @given(JSON)
 def test_a_copy_is_equal_and_shares_nothing_that_can_change(value: Any) -> None:
-    def inside(given: Any) -> set[int]:
-        held = given.values() if isinstance(given, dict) else given if isinstance(given, list) else None
-        return set() if held is None else {id(given)}.union(*map(inside, held))
+    def inside(node: Any) -> set[int]:
+        held = node.values() if isinstance(node, dict) else node if isinstance(node, list) else None
+        return set() if held is None else {id(node)}.union(*map(inside, held))
 
-    made = fresh(value)
-    assert made == value
-    assert not inside(made) & inside(value)
+    fresh_copy = fresh(value)
+    assert fresh_copy == value
+    assert not inside(fresh_copy) & inside(value)

@@ -69,12 +69,14 @@ def align(request: ChatRequest) -> Said:
     """What an honest model says of the passages of `texts`."""
     passage = request.messages[-1].content.split("Passage:")[1]
     aligned = [(1, "wrote")] * ("rote" in passage.lower()) + [(2, "The red book")] * ("BOOK" in passage)
-    known = {number for number, _ in aligned}
+    aligned_numbers = {number for number, _ in aligned}
     reply = {
         "aligned": [{"component": number, "segment": segment} for number, segment in aligned],
-        "reflected": sorted(known),
+        "reflected": sorted(aligned_numbers),
         "synonyms": [
-            {"component": n, "wording": w} for n, w in ((1, "authored"), (2, "a tome")) if n not in known
+            {"component": n, "wording": w}
+            for n, w in ((1, "authored"), (2, "a tome"))
+            if n not in aligned_numbers
         ],
     }
     assert request.schema is not None
@@ -95,39 +97,39 @@ def target(*, script: dict[str, Said] | None = None, **more: Any) -> ScriptedTar
     replies = {**HONEST, "condense": {"summary": "In short."}, **(script or {})}
 
     def reply(request: ChatRequest) -> Said:
-        said = replies[stage(request)]
-        return said(request) if callable(said) else said
+        answer = replies[stage(request)]
+        return answer(request) if callable(answer) else answer
 
     return ScriptedTarget(reply, **more)
 
 
-class Asked(ListSource):
+class RecordingSource(ListSource):
     """A ListSource that keeps the queries and how many hits were wanted."""
 
     def __init__(self, passages: list[Passage]) -> None:
         super().__init__(passages)
-        self.asked: list[tuple[str, int]] = []
+        self.queries: list[tuple[str, int]] = []
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.asked.append((query, k))
+        self.queries.append((query, k))
         return await super().search(query, k)
 
 
-def made(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
+def build_program(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
     runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
     return GGATRIEVAL.build(runtime, {"candidates": 6, **knobs})
 
 
-def sent(model: ScriptedTarget, which: str) -> list[str]:
+def read_prompts(model: ScriptedTarget, which: str) -> list[str]:
     return [request.messages[-1].content for request in model.requests if stage(request) == which]
 
 
 def counts(model: ScriptedTarget) -> dict[str, int]:
-    return {name: len(sent(model, name)) for name in HONEST}
+    return {name: len(read_prompts(model, name)) for name in HONEST}
 
 
-def notes(said: dspy.Prediction) -> dict[str, str]:
-    return {event.about: event.outcome for event in said.trace if isinstance(event, Note)}
+def notes(prediction: dspy.Prediction) -> dict[str, str]:
+    return {event.about: event.outcome for event in prediction.trace if isinstance(event, Note)}
 
 
 def titles(prompt: str) -> list[str]:
@@ -136,34 +138,40 @@ def titles(prompt: str) -> list[str]:
 
 def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
     model = target(script={"verify": {"sufficient": "YES"}})
-    said = made(model)(question=QUESTION)
-    assert said.answer == "Anna [1]."
+    prediction = build_program(model)(question=QUESTION)
+    assert prediction.answer == "Anna [1]."
     assert counts(model) == {"parse": 1, "align": 6, "imagine": 0, "select": 1, "verify": 1, "answer": 1}
-    assert [p.id for p in said.passages] == ["p2", "p5", "p1", "p4", "p0"]
+    assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
     names = ("full", "partial", "none", "full_final", "partial_final", "none_final", "rounds")
-    assert [said.counters[name] for name in names] == [2, 2, 2, 2, 2, 1, 1]
-    assert (said.counters["lm_calls"], said.counters["searches"], said.counters["dropped"]) == (10, 1, 0)
-    assert notes(said) == {
+    assert [prediction.counters[name] for name in names] == [2, 2, 2, 2, 2, 1, 1]
+    assert (
+        prediction.counters["lm_calls"],
+        prediction.counters["searches"],
+        prediction.counters["dropped"],
+    ) == (10, 1, 0)
+    assert notes(prediction) == {
         "labels, round 1": "2 FULL, 2 PARTIAL, 2 NONE",
         "chosen, round 1": "p2 FULL, p5 FULL, p1 PARTIAL, p4 PARTIAL, p0 NONE",
     }
 
 
 def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
-    model, source = target(), Asked(texts(60))
-    said = made(model, source)(question=QUESTION)
-    assert said.counters["rounds"] == 4
-    assert said.counters["lm_calls"] == 1 + 24 + 3 + 4 + 3 + 1  # imagine, once a round, and verify are equal
+    model, source = target(), RecordingSource(texts(60))
+    prediction = build_program(model, source)(question=QUESTION)
+    assert prediction.counters["rounds"] == 4
+    assert (
+        prediction.counters["lm_calls"] == 1 + 24 + 3 + 4 + 3 + 1
+    )  # imagine, once a round, and verify are equal
     assert counts(model) == {"parse": 1, "align": 24, "imagine": 1, "select": 4, "verify": 1, "answer": 1}
-    assert len({p for prompt in sent(model, "align") for p in titles(prompt)}) == 24
-    assert [k for _, k in source.asked[:2]] == [6, 12]
-    assert said.counters["full"] + said.counters["partial"] + said.counters["none"] == 24
+    assert len({p for prompt in read_prompts(model, "align") for p in titles(prompt)}) == 24
+    assert [k for _, k in source.queries[:2]] == [6, 12]
+    assert prediction.counters["full"] + prediction.counters["partial"] + prediction.counters["none"] == 24
 
 
 @pytest.mark.parametrize(("condense", "peak"), [(False, 6), (True, 12)])
 def test_independent_calls_are_concurrent(condense: bool, peak: int) -> None:
     model = target(hold=True)
-    made(model, rounds=2, tau=0.9, doc_condense=condense)(question=QUESTION)
+    build_program(model, rounds=2, tau=0.9, doc_condense=condense)(question=QUESTION)
     # parse, align and condense, select, verify, imagine, align and condense, select, answer
     assert model.steps == 8
     assert model.peak == peak
@@ -172,10 +180,10 @@ def test_independent_calls_are_concurrent(condense: bool, peak: int) -> None:
 
 def test_conversion_rates_are_the_final_share_of_each_label() -> None:
     script = {"verify": {"sufficient": "YES"}}
-    first = made(target(script=script), candidates=9)(question=QUESTION).counters
+    first = build_program(target(script=script), candidates=9)(question=QUESTION).counters
     assert [first[f"{label}_rate"] for label in ("full", "partial", "none")] == [1, 2 / 3, 0]
-    found = ListSource(texts(60)[1::3])
-    second = made(target(script=script), found, candidates=9)(question=QUESTION).counters
+    source = ListSource(texts(60)[1::3])
+    second = build_program(target(script=script), source, candidates=9)(question=QUESTION).counters
     assert "full_rate" not in second
     assert second["partial_rate"] == 5 / 9
     assert conversion([first, second]) == {"full_rate": 1, "partial_rate": 7 / 12, "none_rate": 0}
@@ -183,14 +191,14 @@ def test_conversion_rates_are_the_final_share_of_each_label() -> None:
 
 def test_condensed_documents_are_chosen_and_verified_and_whole_ones_answer() -> None:
     model = target(script={"verify": {"sufficient": "YES"}})
-    said = made(model, doc_condense=True)(question=QUESTION)
-    assert counts(model)["align"] == len(sent(model, "condense")) == 6
-    for prompt in (*sent(model, "select"), *sent(model, "verify")):
+    prediction = build_program(model, doc_condense=True)(question=QUESTION)
+    assert counts(model)["align"] == len(read_prompts(model, "condense")) == 6
+    for prompt in (*read_prompts(model, "select"), *read_prompts(model, "verify")):
         assert "In short." in prompt
         assert "red BOOK" not in prompt
-    assert "wrote the\nred BOOK" in sent(model, "answer")[0]
-    assert said.counters["irrelevant"] == 0
-    assert said.counters["lm_calls"] == 16
+    assert "wrote the\nred BOOK" in read_prompts(model, "answer")[0]
+    assert prediction.counters["irrelevant"] == 0
+    assert prediction.counters["lm_calls"] == 16
 
 
 def test_irrelevant_documents_are_left_out_of_all_but_the_counts() -> None:
@@ -198,14 +206,18 @@ def test_irrelevant_documents_are_left_out_of_all_but_the_counts() -> None:
         return {"summary": "In short." if "BOOK" in request.messages[-1].content else "[Irrelevant]."}
 
     model = target(script={"condense": condense})
-    said = made(model, rounds=1, doc_condense=True, drop_label="PARTIAL")(question=QUESTION)
-    assert titles(sent(model, "select")[0]) == ["Title02", "Title05"]
-    assert [p.id for p in said.passages] == ["p2", "p5"]
-    assert [said.counters[name] for name in ("irrelevant", "full", "partial", "none")] == [4, 2, 2, 2]
+    prediction = build_program(model, rounds=1, doc_condense=True, drop_label="PARTIAL")(question=QUESTION)
+    assert titles(read_prompts(model, "select")[0]) == ["Title02", "Title05"]
+    assert [p.id for p in prediction.passages] == ["p2", "p5"]
+    assert [prediction.counters[name] for name in ("irrelevant", "full", "partial", "none")] == [4, 2, 2, 2]
 
     nothing = target(script={"condense": {"summary": "irrelevant"}})
-    said = made(nothing, doc_condense=True)(question=QUESTION)
-    assert (said.passages, said.counters["rounds"], said.counters["irrelevant"]) == ((), 4, 24)
+    prediction = build_program(nothing, doc_condense=True)(question=QUESTION)
+    assert (prediction.passages, prediction.counters["rounds"], prediction.counters["irrelevant"]) == (
+        (),
+        4,
+        24,
+    )
     assert counts(nothing) == {"parse": 1, "align": 24, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
 
 
@@ -215,40 +227,40 @@ def test_a_round_of_irrelevant_documents_keeps_the_choice_and_does_not_verify_it
         return {"summary": "In short." if early else "irrelevant"}
 
     model = target(script={"condense": condense})
-    said = made(model, doc_condense=True)(question=QUESTION)
-    assert (counts(model)["select"], counts(model)["verify"], said.counters["rounds"]) == (1, 1, 4)
-    assert [p.id for p in said.passages] == ["p2", "p5", "p1", "p4", "p0"]
+    prediction = build_program(model, doc_condense=True)(question=QUESTION)
+    assert (counts(model)["select"], counts(model)["verify"], prediction.counters["rounds"]) == (1, 1, 4)
+    assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
 
 
 def test_gold_sub_questions_are_searched_and_shown_when_asked_for() -> None:
     narrower = ["When was it written?", " ", "Where was it?"]
     listed = f"{QUESTION}\nIn particular:\n- When was it written?\n- Where was it?"
-    model, source = target(), Asked(texts(60))
-    made(model, source, rounds=2, doc_condense=True, asqa_sub_questions=True)(
+    model, source = target(), RecordingSource(texts(60))
+    build_program(model, source, rounds=2, doc_condense=True, asqa_sub_questions=True)(
         question=QUESTION, sub_questions=narrower
     )
-    assert [query for query, _ in source.asked[:3]] == [QUESTION, "When was it written?", "Where was it?"]
-    assert source.asked[3][0] == f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"
+    assert [query for query, _ in source.queries[:3]] == [QUESTION, "When was it written?", "Where was it?"]
+    assert source.queries[3][0] == f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"
     for which in ("condense", "select", "verify", "answer"):
-        assert all(f"Question: {listed}\n" in prompt for prompt in sent(model, which))
+        assert all(f"Question: {listed}\n" in prompt for prompt in read_prompts(model, which))
     for which in ("parse", "align", "imagine"):
-        assert not any("In particular" in prompt for prompt in sent(model, which))
+        assert not any("In particular" in prompt for prompt in read_prompts(model, which))
 
 
 def test_gold_sub_questions_are_not_used_otherwise_and_their_lack_is_noted() -> None:
-    plain, given, without = target(), target(), target()
-    made(plain)(question=QUESTION)
-    made(given)(question=QUESTION, sub_questions=["When was it?"])
-    said = made(without, asqa_sub_questions=True)(question=QUESTION)
-    asked = [[request.messages for request in model.requests] for model in (plain, given, without)]
-    assert asked[0] == asked[1] == asked[2]
-    assert notes(said)["sub-questions"] == "none came with the question"
+    plain, with_gold, without = target(), target(), target()
+    build_program(plain)(question=QUESTION)
+    build_program(with_gold)(question=QUESTION, sub_questions=["When was it?"])
+    prediction = build_program(without, asqa_sub_questions=True)(question=QUESTION)
+    prompts = [[request.messages for request in model.requests] for model in (plain, with_gold, without)]
+    assert prompts[0] == prompts[1] == prompts[2]
+    assert notes(prediction)["sub-questions"] == "none came with the question"
 
 
 @pytest.mark.parametrize(("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0)])
 def test_the_verifying_call_shows_its_own_number_of_demonstrations(knobs: dict[str, int], n: int) -> None:
     model = target()
-    program = made(model, rounds=2, **knobs)
+    program = build_program(model, rounds=2, **knobs)
     verify: Any = dict(program.named_predictors())["verify"]
     verify.demos = [{"question": f"q{i}", "documents": ["d"], "sufficient": "YES"} for i in range(3)]
     program(question=QUESTION)
@@ -257,9 +269,9 @@ def test_the_verifying_call_shows_its_own_number_of_demonstrations(knobs: dict[s
 
 
 def test_queries_are_made_from_the_chosen_documents() -> None:
-    model, source = target(), Asked(texts(60))
-    made(model, source, rounds=2)(question=QUESTION)
-    assert [query for query, _ in source.asked] == [
+    model, source = target(), RecordingSource(texts(60))
+    build_program(model, source, rounds=2)(question=QUESTION)
+    assert [query for query, _ in source.queries] == [
         QUESTION,
         f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK",
         f"{QUESTION}\nTitle05\nAnna wrote the\nred BOOK",
@@ -267,11 +279,13 @@ def test_queries_are_made_from_the_chosen_documents() -> None:
         f"{QUESTION}\nTitle04\nAnna WROTE it",
         "Who authored a tome?\nAn imagined text.",
     ]
-    assert sent(model, "imagine") == ["Query: Who authored a tome?"]
+    assert read_prompts(model, "imagine") == ["Query: Who authored a tome?"]
 
 
 def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> None:
-    source = Asked([Passage("p", "", "Bjarne wrote it"), Passage("q", "", "x"), Passage("r", "", "y")])
+    source = RecordingSource(
+        [Passage("p", "", "Bjarne wrote it"), Passage("q", "", "x"), Passage("r", "", "y")]
+    )
     script = {
         "parse": {**PARSE, "object": "c++  (new)"},
         "align": {
@@ -280,44 +294,46 @@ def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> No
             "synonyms": [{"component": 1, "wording": "made"}, {"component": 2, "wording": "a language"}],
         },
     }
-    made(target(script=script), source, rounds=2, scqu_scope="best", tau=0.9)(question="Who wrote C++ (new)?")
-    assert source.asked[1][0] == "Who wrote a language?\nAn imagined text."
+    build_program(target(script=script), source, rounds=2, scqu_scope="best", tau=0.9)(
+        question="Who wrote C++ (new)?"
+    )
+    assert source.queries[1][0] == "Who wrote a language?\nAn imagined text."
 
 
 def test_tau_and_scope_decide_which_queries_are_made() -> None:
-    strict, best = Asked(texts(60)), Asked(texts(60))
-    made(target(), strict, rounds=2, tau=0.9)(question=QUESTION)
-    assert [query for query, _ in strict.asked[3:]] == [
+    strict, best = RecordingSource(texts(60)), RecordingSource(texts(60))
+    build_program(target(), strict, rounds=2, tau=0.9)(question=QUESTION)
+    assert [query for query, _ in strict.queries[3:]] == [
         "Who wrote a tome?\nAn imagined text.",
         "Who authored a tome?\nAn imagined text.",
     ]
-    made(target(), best, rounds=2, scqu_scope="best")(question=QUESTION)
-    assert [query for query, _ in best.asked[1:]] == [f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"]
+    build_program(target(), best, rounds=2, scqu_scope="best")(question=QUESTION)
+    assert [query for query, _ in best.queries[1:]] == [f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"]
 
 
 def test_a_query_may_build_on_the_one_that_found_the_document() -> None:
-    asked: dict[str, list[str]] = {}
+    queries: dict[str, list[str]] = {}
     for base in ("q", "prevQ"):
-        source = Asked(texts(60))
+        source = RecordingSource(texts(60))
         newest = target(script={"select": lambda request: {"ids": [2 if "Title08" in str(request) else 1]}})
-        made(newest, source, candidates=5, rounds=3, scqu_base=base, top_up=False)(question=QUESTION)
-        asked[base] = [query for query, _ in source.asked]
+        build_program(newest, source, candidates=5, rounds=3, scqu_base=base, top_up=False)(question=QUESTION)
+        queries[base] = [query for query, _ in source.queries]
     first = f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK"
-    assert asked["q"][:2] == asked["prevQ"][:2] == [QUESTION, first]
-    assert asked["q"][2].startswith(f"{QUESTION}\nTitle05")
-    assert asked["prevQ"][2].startswith(f"{first}\nTitle05")
+    assert queries["q"][:2] == queries["prevQ"][:2] == [QUESTION, first]
+    assert queries["q"][2].startswith(f"{QUESTION}\nTitle05")
+    assert queries["prevQ"][2].startswith(f"{first}\nTitle05")
 
 
 def test_documents_in_queries_are_cut() -> None:
-    source = Asked([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
-    made(target(), source, rounds=2)(question=QUESTION)
-    assert len(source.asked[1][0]) <= len(QUESTION) + 1 + 800
+    source = RecordingSource([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
+    build_program(target(), source, rounds=2)(question=QUESTION)
+    assert len(source.queries[1][0]) <= len(QUESTION) + 1 + 800
 
 
 def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
-    model, source = target(), Asked(texts(60))
-    made(model, source, scqu=False)(question=QUESTION)
-    assert source.asked == [(QUESTION, 6), (QUESTION, 12), (QUESTION, 18), (QUESTION, 24)]
+    model, source = target(), RecordingSource(texts(60))
+    build_program(model, source, scqu=False)(question=QUESTION)
+    assert source.queries == [(QUESTION, 6), (QUESTION, 12), (QUESTION, 18), (QUESTION, 24)]
     assert counts(model)["align"] == 24
     align_request = next(request for request in model.requests if stage(request) == "align")
     assert align_request.schema is not None
@@ -327,15 +343,15 @@ def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
 def test_parts_are_reworded_only_where_another_round_may_come() -> None:
     for rounds, outputs in ((1, ["aligned", "reflected"]), (2, ["aligned", "reflected", "synonyms"])):
         model = target()
-        made(model, rounds=rounds)(question=QUESTION)
+        build_program(model, rounds=rounds)(question=QUESTION)
         schemas = [r.schema["properties"] for r in model.requests if r.schema and stage(r) == "align"]
         assert {tuple(schema) for schema in schemas} == {tuple(outputs)}
 
 
 def test_rounds_end_when_nothing_new_is_found() -> None:
     model = target()
-    said = made(model, ListSource(texts(8)))(question=QUESTION)
-    assert said.counters["rounds"] == 2
+    prediction = build_program(model, ListSource(texts(8)))(question=QUESTION)
+    assert prediction.counters["rounds"] == 2
     assert counts(model)["align"] == 8
 
 
@@ -343,18 +359,18 @@ def test_rounds_end_when_nothing_new_is_found() -> None:
     ("knobs", "look"),
     [
         ({"candidates": 9}, lambda m: counts(m)["align"] == 36),
-        ({"k_support": 3}, lambda m: "K: 3" in sent(m, "select")[0]),
+        ({"k_support": 3}, lambda m: "K: 3" in read_prompts(m, "select")[0]),
         ({"rounds": 1}, lambda m: counts(m)["verify"] == 0 and counts(m)["select"] == 1),
         ({"window": 10}, lambda m: counts(m)["select"] == 1 + 2 * 3),
-        ({"fga_rerank": False}, lambda m: titles(sent(m, "select")[0])[0] == "Title00"),
+        ({"fga_rerank": False}, lambda m: titles(read_prompts(m, "select")[0])[0] == "Title00"),
         ({"fga_reflect": False}, lambda m: all("reflected" not in str(r.schema) for r in m.requests)),
         ({"scqu": False}, lambda m: counts(m)["imagine"] == 0),
         ({"tau": 0.0}, lambda m: counts(m)["imagine"] == 0),
         ({"scqu_scope": "best"}, lambda m: counts(m)["imagine"] == 0),
         ({"verify": False}, lambda m: counts(m)["verify"] == 0),
-        ({"doc_condense": True}, lambda m: len(sent(m, "condense")) == 24),
+        ({"doc_condense": True}, lambda m: len(read_prompts(m, "condense")) == 24),
         ({"answer_format": "short"}, lambda m: "few words" in m.requests[-1].messages[0].content),
-        ({"drop_label": "FULL"}, lambda m: "red BOOK" not in sent(m, "answer")[0]),
+        ({"drop_label": "FULL"}, lambda m: "red BOOK" not in read_prompts(m, "answer")[0]),
         ({"cot": True}, lambda m: "reasoning" in m.requests[-1].schema["properties"]),
         ({"layout": "json"}, lambda m: "[[ ## question ## ]]" in m.requests[0].messages[-1].content),
         ({"temperature": 0.5}, lambda m: all(r.sampling.temperature == 0.5 for r in m.requests)),
@@ -369,59 +385,61 @@ def test_every_knob_changes_what_is_sent(
         script["align"] = {"aligned": [], "reflected": [], "synonyms": []}
     plain, other = target(script={"answer": answer}), target(script=script)
     for model, chosen in ((plain, {}), (other, knobs)):
-        assert made(model, **chosen)(question=QUESTION).answer == "x"
+        assert build_program(model, **chosen)(question=QUESTION).answer == "x"
     assert look(other)
     assert not look(plain)
 
 
 def test_chunking_knobs_reach_the_source() -> None:
-    asked: list[tuple[int, float]] = []
+    chunkings: list[tuple[int, float]] = []
 
     class Cut(ListSource):
-        def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
-            asked.append((chunk_size, overlap))
+        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
+            chunkings.append((chunk_size, overlap))
             return self
 
-    made(target(), Cut(texts(2)), chunk_size=100, overlap=0.2)
-    assert asked == [(100, 0.2)]
+    build_program(target(), Cut(texts(2)), chunk_size=100, overlap=0.2)
+    assert chunkings == [(100, 0.2)]
 
 
 def test_the_window_slides_with_the_chosen_documents_at_its_head() -> None:
     model = target(script={"select": {"ids": [2, 6]}})
-    said = made(model, candidates=20, rounds=1, window=10, fga_rerank=False, top_up=False)(question=QUESTION)
-    shown = [titles(prompt) for prompt in sent(model, "select")]
+    prediction = build_program(model, candidates=20, rounds=1, window=10, fga_rerank=False, top_up=False)(
+        question=QUESTION
+    )
+    shown = [titles(prompt) for prompt in read_prompts(model, "select")]
     assert shown[0] == [f"Title{i:02d}" for i in range(10)]
     assert shown[1] == ["Title01", "Title05", *(f"Title{i}" for i in range(10, 18))]
     assert shown[2] == ["Title05", "Title13", "Title18", "Title19"]
-    assert [p.id for p in said.passages] == ["p13"]
+    assert [p.id for p in prediction.passages] == ["p13"]
 
 
 def test_the_widest_choice_from_the_narrowest_window_ends() -> None:
     model = target(script={"select": {"ids": list(range(1, 11))}})
-    made(model, candidates=14, rounds=1, window=10, k_support=10)(question=QUESTION)
+    build_program(model, candidates=14, rounds=1, window=10, k_support=10)(question=QUESTION)
     assert counts(model)["select"] == 5
 
 
 @pytest.mark.parametrize(("top_up", "ids"), [(True, ["p5", "p2", "p1", "p4", "p0"]), (False, ["p5"])])
 def test_top_up_fills_with_the_next_best(top_up: bool, ids: list[str]) -> None:
     model = target(script={"select": {"ids": [2]}})
-    said = made(model, rounds=1, top_up=top_up)(question=QUESTION)
-    assert [p.id for p in said.passages] == ids
-    assert titles(sent(model, "answer")[0]) == [f"Title0{id[1]}" for id in ids]
+    prediction = build_program(model, rounds=1, top_up=top_up)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ids
+    assert titles(read_prompts(model, "answer")[0]) == [f"Title0{id[1]}" for id in ids]
 
 
 @pytest.mark.parametrize(("rerank", "ids"), [(True, ["p9", "p2", "p5"]), (False, ["p9", "p0", "p1"])])
 def test_top_up_prefers_new_documents_that_align_better(rerank: bool, ids: list[str]) -> None:
     def select(request: ChatRequest) -> Said:
         last = "Title09" in request.messages[-1].content
-        found = titles(request.messages[-1].content)
-        return {"ids": [found.index("Title09") + 1] if last else [1, 2, 3]}
+        shown_titles = titles(request.messages[-1].content)
+        return {"ids": [shown_titles.index("Title09") + 1] if last else [1, 2, 3]}
 
     words = ("nothing here", "Anna WROTE it", "Anna wrote the\nred BOOK")
     source = ListSource([Passage(f"p{i}", f"Title{i:02d}", words[2 * (i in (2, 5))]) for i in range(10)])
     knobs = {"candidates": 5, "rounds": 2, "k_support": 3, "scqu": False, "fga_rerank": rerank}
-    said = made(target(script={"select": select}), source, **knobs)(question=QUESTION)
-    assert [p.id for p in said.passages] == ids
+    prediction = build_program(target(script={"select": select}), source, **knobs)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ids
 
 
 @pytest.mark.parametrize(
@@ -434,11 +452,11 @@ def test_top_up_prefers_new_documents_that_align_better(rerank: bool, ids: list[
 )
 def test_documents_of_a_label_are_replaced_by_the_best_others(label: str, ids: list[str]) -> None:
     model = target(script={"select": {"ids": [1, 4, 5, 7, 8]}})  # p2 p1 p4 p0 p3, of three of each label
-    said = made(model, candidates=9, rounds=1, drop_label=label)(question=QUESTION)
-    assert [p.id for p in said.passages] == ids
-    assert said.counters[f"{label.lower()}_final"] == 0
-    assert len(said.passages) == 5
-    assert [name.split()[0] for name in notes(said)[f"without {label}"].split(", ")] == ids
+    prediction = build_program(model, candidates=9, rounds=1, drop_label=label)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ids
+    assert prediction.counters[f"{label.lower()}_final"] == 0
+    assert len(prediction.passages) == 5
+    assert [name.split()[0] for name in notes(prediction)[f"without {label}"].split(", ")] == ids
 
 
 def test_what_a_model_makes_up_is_dropped_and_counted() -> None:
@@ -455,13 +473,17 @@ def test_what_a_model_makes_up_is_dropped_and_counted() -> None:
         "answer": {"answer": "Anna [1][7] wrote it [0]. So [2, 9, 3] [8,9]."},
     }
     model = target(script=script)
-    said = made(model, ListSource(texts(4)), rounds=2)(question=QUESTION)
-    assert said.answer == "Anna [1] wrote it. So [2][3]."
-    assert "[1] wrote\n[2] THE red  BOOK\nPassage" in sent(model, "align")[0]
-    assert (said.counters["none"], said.counters["full"], said.counters["partial"]) == (4, 0, 0)
-    assert [p.id for p in said.passages] == ["p2", "p0", "p1", "p3"]
+    prediction = build_program(model, ListSource(texts(4)), rounds=2)(question=QUESTION)
+    assert prediction.answer == "Anna [1] wrote it. So [2][3]."
+    assert "[1] wrote\n[2] THE red  BOOK\nPassage" in read_prompts(model, "align")[0]
+    assert (prediction.counters["none"], prediction.counters["full"], prediction.counters["partial"]) == (
+        4,
+        0,
+        0,
+    )
+    assert [p.id for p in prediction.passages] == ["p2", "p0", "p1", "p3"]
     # 1 slot; in each of 4 documents 2 segments, 2 reflections and 1 synonym; 3 ids; 5 marks
-    assert said.counters["dropped"] == 1 + 4 * 5 + 3 + 5
+    assert prediction.counters["dropped"] == 1 + 4 * 5 + 3 + 5
 
 
 def test_an_alignment_counts_only_when_it_is_reflected() -> None:
@@ -472,8 +494,10 @@ def test_an_alignment_counts_only_when_it_is_reflected() -> None:
     }
     checked, unchecked = (target(script={"align": said_of_all}) for _ in range(2))
     source = ListSource(texts(60)[2::3])
-    assert made(checked, source, rounds=1)(question=QUESTION).counters["partial"] == 6
-    assert made(unchecked, source, rounds=1, fga_reflect=False)(question=QUESTION).counters["full"] == 6
+    assert build_program(checked, source, rounds=1)(question=QUESTION).counters["partial"] == 6
+    assert (
+        build_program(unchecked, source, rounds=1, fga_reflect=False)(question=QUESTION).counters["full"] == 6
+    )
 
 
 def test_a_segment_or_part_inside_a_word_does_not_count() -> None:
@@ -486,8 +510,10 @@ def test_a_segment_or_part_inside_a_word_does_not_count() -> None:
         },
         "select": {"ids": [1]},
     }
-    said = made(target(script=script), ListSource([Passage("p", "", "a book")]), rounds=1)(question=QUESTION)
-    assert (said.counters["none"], said.counters["dropped"]) == (1, 3)
+    prediction = build_program(target(script=script), ListSource([Passage("p", "", "a book")]), rounds=1)(
+        question=QUESTION
+    )
+    assert (prediction.counters["none"], prediction.counters["dropped"]) == (1, 3)
 
 
 def test_a_copy_may_differ_in_the_shape_of_quotes_and_in_the_punctuation_around_it() -> None:
@@ -504,22 +530,24 @@ def test_a_copy_may_differ_in_the_shape_of_quotes_and_in_the_punctuation_around_
         "select": {"ids": [1]},
     }
     source = ListSource([Passage("p", "", "She wrote it, Anna’s well–known ‘red book’, twice.")])
-    said = made(target(script=script), source, rounds=1)(question="Who wrote Anna’s “red book”?")
-    assert (said.counters["full"], said.counters["dropped"]) == (1, 0)
+    prediction = build_program(target(script=script), source, rounds=1)(
+        question="Who wrote Anna’s “red book”?"
+    )
+    assert (prediction.counters["full"], prediction.counters["dropped"]) == (1, 0)
 
 
 @pytest.mark.parametrize("question", ["   ", "???"])
 def test_a_question_without_words_is_answered(question: str) -> None:
     model = target(script={"align": {"aligned": [], "reflected": [], "synonyms": [ANY]}})
-    said = made(model, rounds=2)(question=question)
-    assert said.answer == "Anna [1]."
+    prediction = build_program(model, rounds=2)(question=question)
+    assert prediction.answer == "Anna [1]."
     assert counts(model)["imagine"] == 1
 
 
 def test_a_question_without_parts_is_one_component() -> None:
     model = target(script={"parse": dict.fromkeys(SLOTS, "")})
-    made(model, rounds=1)(question=QUESTION)
-    assert f"Components:\n[1] {QUESTION}\nPassage:" in sent(model, "align")[0]
+    build_program(model, rounds=1)(question=QUESTION)
+    assert f"Components:\n[1] {QUESTION}\nPassage:" in read_prompts(model, "align")[0]
 
 
 def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
@@ -529,9 +557,9 @@ def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
 
     for source, failed in ((ListSource([]), 0), (Broken([]), 1)):
         model = target()
-        said = made(model, source)(question=QUESTION)
-        assert (said.answer, said.passages, said.counters["rounds"]) == ("Anna.", (), 0)
-        assert said.counters["failed_searches"] == failed
+        prediction = build_program(model, source)(question=QUESTION)
+        assert (prediction.answer, prediction.passages, prediction.counters["rounds"]) == ("Anna.", (), 0)
+        assert prediction.counters["failed_searches"] == failed
         assert counts(model) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
 
 
@@ -540,42 +568,44 @@ def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() ->
         return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "no idea"
 
     model = ScriptedTarget(garbage, capabilities=())
-    program = made(model, rounds=2, doc_condense=True)
-    said = program(question=QUESTION)
-    assert said.answer == "Anna"
-    assert [p.id for p in said.passages] == ["p0", "p1", "p2", "p3", "p4"]
-    assert said.counters["none"] == 12
-    noted = {event.about for event in said.trace if isinstance(event, Note) and "unreadable" in event.outcome}
+    program = build_program(model, rounds=2, doc_condense=True)
+    prediction = program(question=QUESTION)
+    assert prediction.answer == "Anna"
+    assert [p.id for p in prediction.passages] == ["p0", "p1", "p2", "p3", "p4"]
+    assert prediction.counters["none"] == 12
+    noted = {
+        event.about for event in prediction.trace if isinstance(event, Note) and "unreadable" in event.outcome
+    }
     assert noted == {"parse", "align", "condense", "imagine", "select", "verify"}
     # every call but the answer twice
     assert len(model.requests) == 2 * (1 + 12 + 12 + 1 + 2 + 1) + 1
-    assert said.counters["lm_calls"] - said.counters["repairs"] <= program.most_calls()
+    assert prediction.counters["lm_calls"] - prediction.counters["repairs"] <= program.most_calls()
 
 
 def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
-    model, source = target(script={"select": {"ids": []}}), Asked(texts(60))
-    said = made(model, source, rounds=2, top_up=False)(question=QUESTION)
-    assert source.asked == [(QUESTION, 6), (QUESTION, 12)]
-    assert (counts(model)["verify"], said.passages) == (0, ())
+    model, source = target(script={"select": {"ids": []}}), RecordingSource(texts(60))
+    prediction = build_program(model, source, rounds=2, top_up=False)(question=QUESTION)
+    assert source.queries == [(QUESTION, 6), (QUESTION, 12)]
+    assert (counts(model)["verify"], prediction.passages) == (0, ())
 
 
 def test_what_does_not_fit_the_context_is_left_out_and_counted() -> None:
     long = [Passage(f"p{i}", f"Title{i:02d}", "word " * 142) for i in range(5)]
     huge = Passage("huge", "Title99", "word " * 9000)
     model = target(script={"select": {"ids": [1, 2]}}, context_tokens=800)
-    said = made(model, ListSource([*long, huge]), rounds=2)(question=QUESTION)
-    assert said.answer == "Anna [1]."
+    prediction = build_program(model, ListSource([*long, huge]), rounds=2)(question=QUESTION)
+    assert prediction.answer == "Anna [1]."
     assert counts(model)["align"] == 6
     assert all(len(request.messages[-1].content.split()) < 800 for request in model.requests)
     assert counts(model)["select"] > 1
-    assert "huge" not in {p.id for p in said.passages}
-    assert said.counters["trimmed"] >= 2
-    assert notes(said)["align"] == "its longest input was cut to fit the context"
+    assert "huge" not in {p.id for p in prediction.passages}
+    assert prediction.counters["trimmed"] >= 2
+    assert notes(prediction)["align"] == "its longest input was cut to fit the context"
 
 
 def test_searches_and_calls_stand_in_call_graph_order() -> None:
-    first = made(target(), rounds=2)(question=QUESTION)
-    again = made(target(hold=True), rounds=2)(question=QUESTION)
+    first = build_program(target(), rounds=2)(question=QUESTION)
+    again = build_program(target(hold=True), rounds=2)(question=QUESTION)
     assert first.trace == again.trace
     assert [e.query for e in first.trace if isinstance(e, Search)][:2] == [
         QUESTION,
@@ -587,18 +617,18 @@ def test_every_stage_takes_demonstrations_from_a_run() -> None:
     model = target()
     example = dspy.Example(question=QUESTION, answer="Anna [1].").with_inputs("question")
     boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0)
-    compiled = boot.compile(made(model, rounds=2), trainset=[example])
+    compiled = boot.compile(build_program(model, rounds=2), trainset=[example])
     model.requests.clear()
     assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
-    shown = {stage(request): request.messages[2].content for request in model.requests}
-    assert set(shown) == set(HONEST)
-    assert '"aligned": ' in shown["align"]  # of several documents, whichever DSPy draws
+    demos_by_stage = {stage(request): request.messages[2].content for request in model.requests}
+    assert set(demos_by_stage) == set(HONEST)
+    assert '"aligned": ' in demos_by_stage["align"]  # of several documents, whichever DSPy draws
 
 
 def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> None:
     with pytest.raises(UsageError, match=r"\[sources.local\]"):
         GGATRIEVAL.build(Runtime({"main": target()}))
     with pytest.raises(UsageError, match="rounds must be between 1 and 4, found 5"):
-        made(target(), rounds=5)
+        build_program(target(), rounds=5)
     with pytest.raises(UsageError, match="drop_label must be one of"):
-        made(target(), drop_label="full")
+        build_program(target(), drop_label="full")

@@ -14,7 +14,7 @@ from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
 METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
@@ -25,25 +25,25 @@ def passages(n: int, name: str = "w") -> list[Passage]:
     return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
 
 
-def by_field(**replies: Any) -> Filling:
+def by_field(**replies: Any) -> SchemaReplies:
     """Replies by output field; a list gives one after the other."""
-    known = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return Filling(fields={**known, **replies})
+    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
+    return SchemaReplies(fields={**defaults, **replies})
 
 
-def made(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    found = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, found if sources is None else sources), knobs)
+def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
+    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
+    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
 
 
-def wanted(request: ChatRequest) -> str:
+def read_output_field(request: ChatRequest) -> str:
     """The output field that a request is for."""
     assert request.schema is not None
     return str(list(request.schema["properties"])[-1])
 
 
-def notes(said: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+def notes(prediction: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
 
 
 def last(target: ScriptedTarget) -> str:
@@ -52,7 +52,7 @@ def last(target: ScriptedTarget) -> str:
 
 def test_the_query_time_is_told() -> None:
     target = ScriptedTarget(by_field())
-    program = made(target)
+    program = build_program(target)
     program(question=QUESTION, query_time="2024-03-01")
     assert "Query time: 2024-03-01" in last(target)
     program(question=QUESTION)
@@ -60,7 +60,7 @@ def test_the_query_time_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer", "tallies"),
+    ("reply", "answer", "tallies"),
     [
         ("Paris", "Paris", (0, 0)),
         ("Invalid question.", INVALID, (1, 0)),
@@ -71,9 +71,9 @@ def test_the_query_time_is_told() -> None:
     ],
 )
 def test_refusals_get_their_exact_words_a_note_and_a_tally(
-    said: str, answer: str, tallies: tuple[int, int]
+    reply: str, answer: str, tallies: tuple[int, int]
 ) -> None:
-    made_of = made(ScriptedTarget([{"answer": said}]))(question=QUESTION)
+    made_of = build_program(ScriptedTarget([{"answer": reply}]))(question=QUESTION)
     assert made_of.answer == answer
     assert (made_of.counters["invalid"], made_of.counters["missing"]) == tallies
     assert (("answer", answer) in notes(made_of)) == (sum(tallies) == 1)
@@ -81,15 +81,15 @@ def test_refusals_get_their_exact_words_a_note_and_a_tally(
 
 def test_a_cited_answer_loses_marks_of_passages_that_were_not_shown() -> None:
     target = ScriptedTarget(by_field(answer="It is so [1]. It was not [4]."))
-    said = made(target, answer_format="cited")(question=QUESTION)
-    assert (said.answer, said.counters["dropped"]) == ("It is so [1]. It was not.", 1)
+    prediction = build_program(target, answer_format="cited")(question=QUESTION)
+    assert (prediction.answer, prediction.counters["dropped"]) == ("It is so [1]. It was not.", 1)
     assert "numbers of the one to three passages" in target.requests[0].messages[0].content
 
 
 @pytest.mark.parametrize("policy", ["llm", "predefined_web"])
 def test_the_model_alone_is_not_asked_for_citations(policy: str) -> None:
     target = ScriptedTarget(by_field())
-    made(target, source_policy=policy, answer_format="cited")(question=QUESTION)
+    build_program(target, source_policy=policy, answer_format="cited")(question=QUESTION)
     system = target.requests[0].messages[0].content
     assert "in one paragraph" in system
     assert "[1]" not in system
@@ -97,7 +97,7 @@ def test_the_model_alone_is_not_asked_for_citations(policy: str) -> None:
 
 def test_yes_or_no_leaves_room_for_refusals() -> None:
     target = ScriptedTarget(by_field())
-    made(target, answer_format="yesno")(question=QUESTION)
+    build_program(target, answer_format="yesno")(question=QUESTION)
     schema = target.requests[0].schema
     assert schema is not None
     assert schema["properties"]["answer"]["enum"] == ["yes", "no", INVALID, UNSURE]
@@ -105,19 +105,23 @@ def test_yes_or_no_leaves_room_for_refusals() -> None:
 
 def test_an_invalid_question_is_not_looked_up() -> None:
     target = ScriptedTarget([{"answer": "invalid question"}])
-    said = made(target, source_policy="predefined_web")(question=QUESTION)
-    assert (said.answer, said.counters["searches"], target.left) == (INVALID, 0, 0)
+    prediction = build_program(target, source_policy="predefined_web")(question=QUESTION)
+    assert (prediction.answer, prediction.counters["searches"], target.replies_left) == (INVALID, 0, 0)
 
 
 def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
-    said = made(ScriptedTarget(["no", "no"], capabilities=()))(question=QUESTION)
-    assert (said.answer, said.counters["missing"], said.counters["repairs"]) == (UNSURE, 1, 1)
-    assert said.counters["dropped"] == 1
-    assert [about for about, _ in notes(said)] == ["answer", "answer"]
-    assert len(said.passages) == 3  # they were shown, though nothing came of it
+    prediction = build_program(ScriptedTarget(["no", "no"], capabilities=()))(question=QUESTION)
+    assert (prediction.answer, prediction.counters["missing"], prediction.counters["repairs"]) == (
+        UNSURE,
+        1,
+        1,
+    )
+    assert prediction.counters["dropped"] == 1
+    assert [about for about, _ in notes(prediction)] == ["answer", "answer"]
+    assert len(prediction.passages) == 3  # they were shown, though nothing came of it
     cut = Reply('{"reasoning": "first of all', finish="length")
-    said = made(ScriptedTarget([cut]), cot=True)(question=QUESTION)
-    assert (said.answer, said.counters["truncated"]) == (UNSURE, 1)
+    prediction = build_program(ScriptedTarget([cut]), cot=True)(question=QUESTION)
+    assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 1)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +145,15 @@ def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
 )
 def test_every_shared_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     plain, other = ScriptedTarget(by_field()), ScriptedTarget(by_field())
-    made(plain)(question=QUESTION)
-    made(other, **knobs)(question=QUESTION)
+    build_program(plain)(question=QUESTION)
+    build_program(other, **knobs)(question=QUESTION)
     assert look(other.requests[0])
     assert not look(plain.requests[0])
 
 
 def test_icl_n_bounds_the_demonstrations() -> None:
     target = ScriptedTarget(by_field())
-    program = made(target, icl_n=1)
+    program = build_program(target, icl_n=1)
     demo = {"question": "Q1?", "query_time": "t", "passages": ["p"], "answer": "a"}
     program.answer.demos = [demo, {**demo, "question": "Q2?"}]
     program(question=QUESTION)
@@ -158,15 +162,15 @@ def test_icl_n_bounds_the_demonstrations() -> None:
 
 def test_passages_that_do_not_fit_are_trimmed_from_the_end() -> None:
     sources = {"web": ListSource([Passage(f"w{i}", "", "word " * 60) for i in range(3)])}
-    said = made(ScriptedTarget(by_field(), context_tokens=310), sources)(question=QUESTION)
-    assert [p.id for p in said.passages] == [f"w{i}" for i in range(3 - said.counters["trimmed"])]
-    assert said.counters["trimmed"] > 0
+    prediction = build_program(ScriptedTarget(by_field(), context_tokens=310), sources)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == [f"w{i}" for i in range(3 - prediction.counters["trimmed"])]
+    assert prediction.counters["trimmed"] > 0
 
 
 def test_lists_are_bounded_in_the_schemas_and_choices_are_closed() -> None:
     target = ScriptedTarget(by_field(answer=[UNSURE, "y"], order=[[1]]))
-    made(target, source_policy="agent", rerank=True)(question=QUESTION)
-    schemas = {wanted(r): r.schema for r in target.requests if r.schema}
+    build_program(target, source_policy="agent", rerank=True)(question=QUESTION)
+    schemas = {read_output_field(r): r.schema for r in target.requests if r.schema}
     assert schemas["entities"]["$defs"]["Entities"]["properties"]["items"]["maxItems"] == 6
     assert schemas["entities"]["$defs"]["Entity"]["properties"]["text"]["maxLength"] == 80
     assert schemas["order"]["properties"]["order"]["maxItems"] == 40

@@ -12,7 +12,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Note
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
 METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
@@ -26,38 +26,38 @@ def passages(n: int, name: str = "w") -> list[Passage]:
 class Spy(ListSource):
     """A list source that keeps its queries."""
 
-    def __init__(self, found: list[Passage]) -> None:
-        super().__init__(found)
-        self.asked: list[tuple[str, int]] = []
+    def __init__(self, passages: list[Passage]) -> None:
+        super().__init__(passages)
+        self.queries: list[tuple[str, int]] = []
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.asked.append((query, k))
+        self.queries.append((query, k))
         return await super().search(query, k)
 
 
-def by_field(**replies: Any) -> Filling:
+def by_field(**replies: Any) -> SchemaReplies:
     """Replies by output field; a list gives one after the other."""
-    known = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return Filling(fields={**known, **replies})
+    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
+    return SchemaReplies(fields={**defaults, **replies})
 
 
-def made(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    found = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, found if sources is None else sources), knobs)
+def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
+    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
+    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
 
 
-def wanted(request: ChatRequest) -> str:
+def read_output_field(request: ChatRequest) -> str:
     """The output field that a request is for."""
     assert request.schema is not None
     return str(list(request.schema["properties"])[-1])
 
 
-def asked(target: ScriptedTarget) -> list[str]:
-    return [wanted(request) for request in target.requests]
+def list_requests(target: ScriptedTarget) -> list[str]:
+    return [read_output_field(request) for request in target.requests]
 
 
-def notes(said: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+def notes(prediction: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
 
 
 def last(target: ScriptedTarget) -> str:
@@ -74,9 +74,9 @@ def test_entities_that_the_question_or_the_domain_does_not_hold_are_dropped() ->
     ]
     kg = Spy(passages(9, "k"))
     target = ScriptedTarget(by_field(entities={"items": items}))
-    said = made(target, {"kg": kg}, source_policy="kg", top_k=2)(question=QUESTION)
-    assert kg.asked == [("adele", 2)]
-    assert said.counters["dropped"] == 3
+    prediction = build_program(target, {"kg": kg}, source_policy="kg", top_k=2)(question=QUESTION)
+    assert kg.queries == [("adele", 2)]
+    assert prediction.counters["dropped"] == 3
     assert "Domain: music" in target.requests[1].messages[-1].content
 
 
@@ -86,21 +86,23 @@ def test_facts_of_several_entities_are_merged_without_duplicates() -> None:
             both = Passage("both", "", "both")
             return (Hit(both, 1.0), Hit(Passage(query, "", query), 0.5))
 
-    said = made(ScriptedTarget(by_field()), {"kg": ByName([])}, source_policy="kg")(question=QUESTION)
-    assert [p.id for p in said.passages] == ["both", "Adele", "Hello"]
+    prediction = build_program(ScriptedTarget(by_field()), {"kg": ByName([])}, source_policy="kg")(
+        question=QUESTION
+    )
+    assert [p.id for p in prediction.passages] == ["both", "Adele", "Hello"]
 
 
 def test_an_open_or_unread_domain_and_a_question_without_entities_search_nothing() -> None:
     target = ScriptedTarget(by_field(domain="open"))
-    said = made(target, source_policy="kg")(question=QUESTION)
-    assert (asked(target), said.counters["searches"]) == (["domain", "answer"], 0)
+    prediction = build_program(target, source_policy="kg")(question=QUESTION)
+    assert (list_requests(target), prediction.counters["searches"]) == (["domain", "answer"], 0)
     assert "Passages:\nnone" in last(target)
     unread = ScriptedTarget(["?", "?", {"answer": "x"}], capabilities=())
-    assert made(unread, source_policy="kg")(question=QUESTION).answer == "x"
+    assert build_program(unread, source_policy="kg")(question=QUESTION).answer == "x"
     lost = ScriptedTarget([{"domain": "music"}, "?", "?", {"answer": "x"}], capabilities=())
-    said = made(lost, source_policy="kg")(question=QUESTION)
-    assert (said.answer, said.counters["searches"], lost.left) == ("x", 0, 0)
-    assert ("kg", "no entity, not searched") in notes(said)
+    prediction = build_program(lost, source_policy="kg")(question=QUESTION)
+    assert (prediction.answer, prediction.counters["searches"], lost.replies_left) == ("x", 0, 0)
+    assert ("kg", "no entity, not searched") in notes(prediction)
 
 
 def test_the_searches_for_entities_run_together() -> None:
@@ -115,7 +117,7 @@ def test_the_searches_for_entities_run_together() -> None:
             return await super().search(query, k)
 
     source = Counting(passages(2, "k"))
-    made(ScriptedTarget(by_field()), {"kg": source}, source_policy="kg")(question=QUESTION)
+    build_program(ScriptedTarget(by_field()), {"kg": source}, source_policy="kg")(question=QUESTION)
     assert source.peak == 2
 
 
@@ -123,6 +125,6 @@ def test_the_router_may_be_the_proxy() -> None:
     main, proxy = ScriptedTarget(by_field()), ScriptedTarget(by_field())
     sources = {"kg": ListSource(passages(2, "k"))}
     runtime = Runtime({"main": main, "proxy": proxy}, sources)
-    said = METHOD.build(runtime, {"source_policy": "kg", "router_role": "proxy"})(question=QUESTION)
-    assert (asked(proxy), asked(main)) == (["domain"], ["entities", "answer"])
-    assert [event.role for event in said.trace if isinstance(event, Call)] == ["proxy", "main", "main"]
+    prediction = METHOD.build(runtime, {"source_policy": "kg", "router_role": "proxy"})(question=QUESTION)
+    assert (list_requests(proxy), list_requests(main)) == (["domain"], ["entities", "answer"])
+    assert [event.role for event in prediction.trace if isinstance(event, Call)] == ["proxy", "main", "main"]

@@ -13,7 +13,7 @@ from ragc import metrics
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos.bootstrap import collect, show
+from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.pool import Pool
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
@@ -30,16 +30,18 @@ FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
 DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
 
 
-def wanted(request: ChatRequest) -> str:
+def read_output_field(request: ChatRequest) -> str:
     assert request.schema is not None
     return str(list(request.schema["properties"])[-1])
 
 
-def asked(target: ScriptedTarget) -> list[str]:
-    return [wanted(request) for request in target.requests]
+def list_requests(target: ScriptedTarget) -> list[str]:
+    return [read_output_field(request) for request in target.requests]
 
 
-def said(answer: str | Callable[[ChatRequest], str] = "red") -> Callable[[ChatRequest], dict[str, Any]]:
+def script_replies(
+    answer: str | Callable[[ChatRequest], str] = "red",
+) -> Callable[[ChatRequest], dict[str, Any]]:
     """Replies whose domain goes by a word of the question."""
 
     def reply(request: ChatRequest) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def said(answer: str | Callable[[ChatRequest], str] = "red") -> Callable[[ChatRe
     return reply
 
 
-def made(target: ScriptedTarget, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
     sources = {"web": ListSource(FOUND), "kg": ListSource(FOUND)}
     return METHOD.build(Runtime({"main": target}, sources), knobs)
 
@@ -101,17 +103,17 @@ def examples(target: ScriptedTarget) -> list[str]:
     ],
 )
 def test_the_demonstrations_shown_suit_the_question(knobs: dict[str, Any], shown: str) -> None:
-    target = ScriptedTarget(said())
-    program: Any = made(target, **knobs)
+    target = ScriptedTarget(script_replies())
+    program: Any = build_program(target, **knobs)
     program.answer.demos = DEMOS
     program(question="Which film is it?")
     assert examples(target) == shown.split()
-    assert ("domain" in asked(target)) == ("icl_domain" in knobs and knobs.get("icl_n") != 0)
+    assert ("domain" in list_requests(target)) == ("icl_domain" in knobs and knobs.get("icl_n") != 0)
 
 
 def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
-    target = ScriptedTarget(said())
-    program: Any = made(target, icl_domain="same")
+    target = ScriptedTarget(script_replies())
+    program: Any = build_program(target, icl_domain="same")
     program.answer.demos = DEMOS
     program(question="Which film is it?")
     program(question="Which song is it?")
@@ -121,7 +123,7 @@ def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
     program.answer.demos = [demo("Q9?", "sports")]
     program(question="Which team is it?")
     assert examples(target) == ["Q9"]
-    answers = [r for r in target.requests if wanted(r) == "answer"]
+    answers = [r for r in target.requests if read_output_field(r) == "answer"]
     assert not any("domain" in m.content.lower() for r in answers for m in r.messages)
 
 
@@ -137,8 +139,8 @@ def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
 def test_the_nearest_are_the_nearest_of_all_that_suit(
     knobs: dict[str, Any], question: str, shown: str
 ) -> None:
-    target = ScriptedTarget(said())
-    program: Any = made(target, **knobs)
+    target = ScriptedTarget(script_replies())
+    program: Any = build_program(target, **knobs)
     program.answer.demos, program.answer.nearest = DEMOS, 1
     program(question=question)
     assert examples(target) == [shown]
@@ -146,7 +148,7 @@ def test_the_nearest_are_the_nearest_of_all_that_suit(
 
 def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see() -> None:
     def fingerprint(demos: list[dict[str, Any]], **knobs: Any) -> str:
-        program: Any = made(ScriptedTarget(said()), icl_n=1, **knobs)
+        program: Any = build_program(ScriptedTarget(script_replies()), icl_n=1, **knobs)
         program.answer.demos = demos
         return str(program.answer.fingerprint)
 
@@ -156,40 +158,40 @@ def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see
 
 
 def test_a_domain_that_is_given_is_not_asked_for() -> None:
-    target = ScriptedTarget(said())
-    program: Any = made(target, icl_domain="same")
+    target = ScriptedTarget(script_replies())
+    program: Any = build_program(target, icl_domain="same")
     program.answer.demos = [demo("Q0?", "Films of old")]
     program(question="Which one is it?", domain="films of Old")
-    assert (asked(target), examples(target)) == (["answer"], ["Q0"])
-    other = ScriptedTarget(said())
-    made(other, source_policy="kg")(question="Which film is it?", domain="Movie")
-    assert asked(other) == ["entities", "answer"]
+    assert (list_requests(target), examples(target)) == (["answer"], ["Q0"])
+    other = ScriptedTarget(script_replies())
+    build_program(other, source_policy="kg")(question="Which film is it?", domain="Movie")
+    assert list_requests(other) == ["entities", "answer"]
 
 
 @pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])
 def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> None:
-    target = ScriptedTarget(said(lambda r: "y" if "Passages" in r.messages[-1].content else UNSURE))
-    program: Any = made(target, source_policy=policy, icl_domain="cross")
+    target = ScriptedTarget(script_replies(lambda r: "y" if "Passages" in r.messages[-1].content else UNSURE))
+    program: Any = build_program(target, source_policy=policy, icl_domain="cross")
     for name in {"closed", "answer"} & {name for name, _ in program.named_predictors()}:
         getattr(program, name).demos = [{**d, "reasoning": "so"} for d in DEMOS]
-    done = program(question="Which film is it?")
-    assert done.answer == "y"
-    assert asked(target).count("domain") == 1
-    shown = [len(r.messages) for r in target.requests if wanted(r) == "answer"]
+    prediction = program(question="Which film is it?")
+    assert prediction.answer == "y"
+    assert list_requests(target).count("domain") == 1
+    shown = [len(r.messages) for r in target.requests if read_output_field(r) == "answer"]
     assert set(shown) == {2 + 2 * 2}
-    assert done.counters["lm_calls"] <= program.most_calls()
+    assert prediction.counters["lm_calls"] <= program.most_calls()
 
 
 def test_the_domain_is_named_while_pages_are_searched() -> None:
-    target = ScriptedTarget(said(), hold=True)
-    made(target, icl_domain="same", rerank=True)(question="Which film is it?")
+    target = ScriptedTarget(script_replies(), hold=True)
+    build_program(target, icl_domain="same", rerank=True)(question="Which film is it?")
     assert (target.steps, target.peak) == (2, 2)
 
 
 def test_naming_the_domain_may_be_the_work_of_the_proxy() -> None:
     with pytest.raises(UsageError, match="router_role = 'proxy'"):
-        made(ScriptedTarget(said()), icl_domain="same", router_role="proxy")
-    made(ScriptedTarget(said()), icl_domain="same", icl_n=0, router_role="proxy")
+        build_program(ScriptedTarget(script_replies()), icl_domain="same", router_role="proxy")
+    build_program(ScriptedTarget(script_replies()), icl_domain="same", icl_n=0, router_role="proxy")
 
 
 TRAIN = [
@@ -209,19 +211,19 @@ def collected(program: RagProgram, train: list[Question]) -> Pool:
 
 
 def test_collected_demonstrations_hold_their_domain_and_are_shown_by_it() -> None:
-    target = ScriptedTarget(said())
-    pool = collected(made(target, icl_domain="same"), TRAIN)
+    target = ScriptedTarget(script_replies())
+    pool = collected(build_program(target, icl_domain="same"), TRAIN)
     assert [(d["question"], d["domain"]) for d in pool.demos["answer"]] == [
         ("Which film is red?", "movie"),
         ("Which song is red?", "music"),
     ]
-    again = ScriptedTarget(said())
-    show(made(again, icl_domain="same"), pool.demos)(question="Which song is it?")
+    again = ScriptedTarget(script_replies())
+    set_demos(build_program(again, icl_domain="same"), pool.demos)(question="Which song is it?")
     assert examples(again) == ["Which song is red"]
 
 
 def test_dspy_bootstraps_a_program_that_already_shows_some() -> None:
-    program: Any = made(ScriptedTarget(said()), icl_domain="same")
+    program: Any = build_program(ScriptedTarget(script_replies()), icl_domain="same")
     program.answer.demos = DEMOS
     examples = [dspy.Example(question=q.question).with_inputs("question") for q in TRAIN]
     boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=3, max_labeled_demos=0)
@@ -231,16 +233,16 @@ def test_dspy_bootstraps_a_program_that_already_shows_some() -> None:
 
 @pytest.mark.parametrize("alone", ["green", UNSURE])
 def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
-    target = ScriptedTarget(said(lambda r: "no" if "Passages" in r.messages[-1].content else alone))
-    pool = collected(made(target, source_policy="predefined_web"), TRAIN[:2])
-    assert (pool.earned, pool.labelled) == ((), 2)
+    target = ScriptedTarget(script_replies(lambda r: "no" if "Passages" in r.messages[-1].content else alone))
+    pool = collected(build_program(target, source_policy="predefined_web"), TRAIN[:2])
+    assert (pool.scores, pool.labelled) == ((), 2)
     assert [d["answer"] for d in pool.demos["answer"]] == ["red", "red"]
     assert all("Thing 0 is red." in d["passages"] for d in pool.demos["answer"])
     assert pool.demos["closed"] == ()
 
 
 def test_the_first_stage_is_asked_again_when_nothing_is_known() -> None:
-    target = ScriptedTarget(said())
-    done = made(target, source_policy="predefined_web")(question="Which film is it?")
-    assert [event.name for event in done.trace if isinstance(event, Call)] == ["closed"]
-    assert not any(isinstance(event, Search) for event in done.trace)
+    target = ScriptedTarget(script_replies())
+    prediction = build_program(target, source_policy="predefined_web")(question="Which film is it?")
+    assert [event.name for event in prediction.trace if isinstance(event, Call)] == ["closed"]
+    assert not any(isinstance(event, Search) for event in prediction.trace)

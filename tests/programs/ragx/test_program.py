@@ -15,7 +15,7 @@ from ragc.programs.trace import Note, Search
 from ragc.records import Passage
 from ragc.signatures.answer import UNSURE
 from ragc.targets.base import ChatRequest
-from ragc.testing import FailingSource, Filling, ListSource, ScriptedTarget
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
 METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
@@ -26,29 +26,29 @@ def passages(n: int, name: str = "w") -> list[Passage]:
     return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
 
 
-def by_field(**replies: Any) -> Filling:
+def by_field(**replies: Any) -> SchemaReplies:
     """Replies by output field; a list gives one after the other."""
-    known = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return Filling(fields={**known, **replies})
+    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
+    return SchemaReplies(fields={**defaults, **replies})
 
 
-def made(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    found = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, found if sources is None else sources), knobs)
+def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
+    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
+    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
 
 
-def wanted(request: ChatRequest) -> str:
+def read_output_field(request: ChatRequest) -> str:
     """The output field that a request is for."""
     assert request.schema is not None
     return str(list(request.schema["properties"])[-1])
 
 
-def asked(target: ScriptedTarget) -> list[str]:
-    return [wanted(request) for request in target.requests]
+def list_requests(target: ScriptedTarget) -> list[str]:
+    return [read_output_field(request) for request in target.requests]
 
 
-def notes(said: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+def notes(prediction: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
 
 
 def last(target: ScriptedTarget) -> str:
@@ -69,15 +69,15 @@ def last(target: ScriptedTarget) -> str:
 )
 def test_a_manual_policy_asks_once_from_its_sources(policy: str, web: int, kg: int, own: bool) -> None:
     target = ScriptedTarget(by_field())
-    said = made(target, source_policy=policy)(question=QUESTION)
-    assert asked(target) == (["domain", "entities", "answer"] if kg else ["answer"])
-    searches = [event.source for event in said.trace if isinstance(event, Search)]
+    prediction = build_program(target, source_policy=policy)(question=QUESTION)
+    assert list_requests(target) == (["domain", "entities", "answer"] if kg else ["answer"])
+    searches = [event.source for event in prediction.trace if isinstance(event, Search)]
     assert sorted(searches) == ["kg"] * kg + ["web"] * web
-    assert said.counters["searches"] == web + kg
+    assert prediction.counters["searches"] == web + kg
     assert ("from what you know" in target.requests[-1].messages[0].content.replace("and ", "")) == own
-    shown = [p.id for p in said.passages]
-    assert shown == (["k0", "k1"] if kg else []) + (["w0", "w1", "w2"] if web else [])
-    assert all(p.text in last(target) for p in said.passages)
+    shown_ids = [p.id for p in prediction.passages]
+    assert shown_ids == (["k0", "k1"] if kg else []) + (["w0", "w1", "w2"] if web else [])
+    assert all(p.text in last(target) for p in prediction.passages)
     assert ("Passages" in last(target)) == (policy != "llm")
 
 
@@ -89,59 +89,61 @@ def test_every_policy_is_covered_and_the_default_is_llm_web() -> None:
 @pytest.mark.parametrize("policy", ["predefined_web", "predefined_kg", "predefined_all"])
 def test_a_predefined_policy_looks_up_only_when_the_model_alone_is_unsure(policy: str) -> None:
     sure = ScriptedTarget(by_field())
-    said = made(sure, source_policy=policy)(question=QUESTION)
-    assert (asked(sure), said.answer, said.passages) == (["answer"], "x", ())
+    prediction = build_program(sure, source_policy=policy)(question=QUESTION)
+    assert (list_requests(sure), prediction.answer, prediction.passages) == (["answer"], "x", ())
     assert "Passages" not in last(sure)
     unsure = ScriptedTarget(by_field(answer=["Sorry, I don’t know that.", "y"]))
-    said = made(unsure, source_policy=policy)(question=QUESTION)
+    prediction = build_program(unsure, source_policy=policy)(question=QUESTION)
     routed = [] if policy == "predefined_web" else ["domain", "entities"]
-    assert (asked(unsure), said.answer) == (["answer", *routed, "answer"], "y")
-    assert {p.id[0] for p in said.passages} == {"web": {"w"}, "kg": {"k"}, "all": {"w", "k"}}[policy[11:]]
+    assert (list_requests(unsure), prediction.answer) == (["answer", *routed, "answer"], "y")
+    assert {p.id[0] for p in prediction.passages} == {"web": {"w"}, "kg": {"k"}, "all": {"w", "k"}}[
+        policy[11:]
+    ]
     assert "passages alone" in unsure.requests[-1].messages[0].content
-    assert said.counters["missing"] == 0
+    assert prediction.counters["missing"] == 0
 
 
 @pytest.mark.parametrize("policy", ["predefined_web", "agent"])
 def test_second_stage_internal_allows_own_knowledge_there(policy: str) -> None:
     target = ScriptedTarget(by_field(answer=[UNSURE, "y"], choice="web"))
-    made(target, source_policy=policy, second_stage_internal=True)(question=QUESTION)
+    build_program(target, source_policy=policy, second_stage_internal=True)(question=QUESTION)
     assert "from the passages and from what you know" in target.requests[-1].messages[0].content
 
 
-@pytest.mark.parametrize(("choice", "found"), [("web", {"w"}), ("api", {"k"}), ("both", {"w", "k"})])
-def test_the_agent_chooses_its_sources_and_always_reasons(choice: str, found: set[str]) -> None:
+@pytest.mark.parametrize(("choice", "expected"), [("web", {"w"}), ("api", {"k"}), ("both", {"w", "k"})])
+def test_the_agent_chooses_its_sources_and_always_reasons(choice: str, expected: set[str]) -> None:
     target = ScriptedTarget(by_field(answer=[UNSURE, "y"], choice=choice))
-    said = made(target, source_policy="agent")(question=QUESTION)
+    prediction = build_program(target, source_policy="agent")(question=QUESTION)
     routed = [] if choice == "web" else ["domain", "entities"]
-    assert asked(target) == ["answer", "choice", *routed, "answer"]
-    assert {p.id[0] for p in said.passages} == found
-    answers = [r for r in target.requests if wanted(r) == "answer"]
+    assert list_requests(target) == ["answer", "choice", *routed, "answer"]
+    assert {p.id[0] for p in prediction.passages} == expected
+    answers = [r for r in target.requests if read_output_field(r) == "answer"]
     assert all(list(r.schema["properties"]) == ["reasoning", "answer"] for r in answers if r.schema)
     assert [r.sampling.max_tokens for r in answers] == [512, 512]
 
 
 def test_a_sure_agent_asks_once() -> None:
     target = ScriptedTarget(by_field())
-    assert made(target, source_policy="agent")(question=QUESTION).answer == "x"
-    assert asked(target) == ["answer"]
+    assert build_program(target, source_policy="agent")(question=QUESTION).answer == "x"
+    assert list_requests(target) == ["answer"]
 
 
 def test_an_agent_whose_choice_cannot_be_read_says_it_does_not_know() -> None:
     target = ScriptedTarget([{"reasoning": "so", "answer": UNSURE}, "d", "d"], capabilities=())
-    said = made(target, source_policy="agent")(question=QUESTION)
-    assert (said.answer, said.passages, target.left) == (UNSURE, (), 0)
-    assert said.counters["searches"] == 0
-    assert said.counters["missing"] == 1
-    assert ("sources", "none") in notes(said)
+    prediction = build_program(target, source_policy="agent")(question=QUESTION)
+    assert (prediction.answer, prediction.passages, target.replies_left) == (UNSURE, (), 0)
+    assert prediction.counters["searches"] == 0
+    assert prediction.counters["missing"] == 1
+    assert ("sources", "none") in notes(prediction)
 
 
 def test_dynamism_tells_the_choice_how_fast_the_answer_changes() -> None:
     target = ScriptedTarget(by_field(answer=[UNSURE, "y"], choice="web", pace="real-time"))
-    made(target, source_policy="agent", dynamism=True)(question=QUESTION)
-    assert asked(target) == ["answer", "pace", "choice", "answer"]
+    build_program(target, source_policy="agent", dynamism=True)(question=QUESTION)
+    assert list_requests(target) == ["answer", "pace", "choice", "answer"]
     assert "Pace: real-time" in target.requests[2].messages[-1].content
     plain = ScriptedTarget(by_field(answer=[UNSURE, "y"], choice="web"))
-    made(plain, source_policy="agent")(question=QUESTION)
+    build_program(plain, source_policy="agent")(question=QUESTION)
     assert "Pace" not in plain.requests[1].messages[-1].content
 
 
@@ -151,10 +153,10 @@ def test_sources_that_are_empty_or_fail_end_in_an_answer(policy: str, source: Li
     sources: dict[str, Any] = dict.fromkeys(("web", "kg", "dense"), source)
     replies = ["I don't know", "y"] if policy in STAGED else ["y"]
     knobs = {"rerank": True, "broad": True, "noise_n": 2, "dense_share": 0.5, "source_policy": policy}
-    said = made(ScriptedTarget(by_field(answer=replies)), sources, **knobs)(question=QUESTION)
-    assert (said.answer, said.passages) == ("y", ())
-    failed = said.counters["searches"] if isinstance(source, FailingSource) else 0
-    assert said.counters["failed_searches"] == failed
+    prediction = build_program(ScriptedTarget(by_field(answer=replies)), sources, **knobs)(question=QUESTION)
+    assert (prediction.answer, prediction.passages) == ("y", ())
+    failed = prediction.counters["searches"] if isinstance(source, FailingSource) else 0
+    assert prediction.counters["failed_searches"] == failed
 
 
 @pytest.mark.parametrize(
@@ -172,8 +174,8 @@ def test_calls_that_do_not_wait_for_each_other_run_together(
 ) -> None:
     replies = [UNSURE, "y"] if knobs["source_policy"] in STAGED else "y"
     target = ScriptedTarget(by_field(answer=replies, order=[[1]]), hold=True)
-    said = made(target, **knobs)(question=QUESTION)
-    assert (said.answer, target.steps, target.peak) == ("y", steps, peak)
+    prediction = build_program(target, **knobs)(question=QUESTION)
+    assert (prediction.answer, target.steps, target.peak) == ("y", steps, peak)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +192,13 @@ def test_what_is_missing_is_named_with_its_knob(
     knobs: dict[str, Any], sources: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        made(ScriptedTarget([]), dict.fromkeys(sources, ListSource([])), **knobs)
+        build_program(ScriptedTarget([]), dict.fromkeys(sources, ListSource([])), **knobs)
 
 
 def test_own_knowledge_alone_needs_no_source() -> None:
     assert (
-        made(ScriptedTarget(by_field()), {}, source_policy="llm", dense_share=0.5)(question="Q?").answer
+        build_program(ScriptedTarget(by_field()), {}, source_policy="llm", dense_share=0.5)(
+            question="Q?"
+        ).answer
         == "x"
     )

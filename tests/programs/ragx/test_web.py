@@ -14,7 +14,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest
-from ragc.testing import Filling, ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 QUESTION = "Who sang Hello with Adele in London?"
 METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
@@ -28,45 +28,45 @@ def passages(n: int, name: str = "w") -> list[Passage]:
 class Spy(ListSource):
     """A list source that keeps its queries."""
 
-    def __init__(self, found: list[Passage]) -> None:
-        super().__init__(found)
-        self.asked: list[tuple[str, int]] = []
+    def __init__(self, passages: list[Passage]) -> None:
+        super().__init__(passages)
+        self.queries: list[tuple[str, int]] = []
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.asked.append((query, k))
+        self.queries.append((query, k))
         return await super().search(query, k)
 
 
-def by_field(**replies: Any) -> Filling:
+def by_field(**replies: Any) -> SchemaReplies:
     """Replies by output field; a list gives one after the other."""
-    known = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return Filling(fields={**known, **replies})
+    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
+    return SchemaReplies(fields={**defaults, **replies})
 
 
-def made(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    found = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, found if sources is None else sources), knobs)
+def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
+    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
+    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
 
 
-def wanted(request: ChatRequest) -> str:
+def read_output_field(request: ChatRequest) -> str:
     """The output field that a request is for."""
     assert request.schema is not None
     return str(list(request.schema["properties"])[-1])
 
 
-def asked(target: ScriptedTarget) -> list[str]:
-    return [wanted(request) for request in target.requests]
+def list_requests(target: ScriptedTarget) -> list[str]:
+    return [read_output_field(request) for request in target.requests]
 
 
-def notes(said: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+def notes(prediction: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
 
 
 class Drawing(ListSource):
     """A source whose sample depends on the seed, and which keeps the seeds."""
 
-    def __init__(self, found: list[Passage]) -> None:
-        super().__init__(found)
+    def __init__(self, passages: list[Passage]) -> None:
+        super().__init__(passages)
         self.seeds: list[str] = []
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -76,8 +76,10 @@ class Drawing(ListSource):
 
 def test_where_random_noise_stands_depends_on_the_question_alone() -> None:
     def order(question: str) -> list[str]:
-        said = made(ScriptedTarget(by_field()), noise_n=3, noise_pos="random")(question=question)
-        return [p.id for p in said.passages]
+        prediction = build_program(ScriptedTarget(by_field()), noise_n=3, noise_pos="random")(
+            question=question
+        )
+        return [p.id for p in prediction.passages]
 
     assert order("a") == order("a")
     assert len({tuple(order(q)) for q in "abcdef"}) > 1
@@ -87,46 +89,48 @@ def test_noise_is_drawn_and_placed_by_its_seed_and_named_in_the_trace() -> None:
     def order(seed: int) -> tuple[list[str], list[str], Any]:
         source = Drawing(passages(9))
         knobs = {"noise_n": 3, "noise_pos": "random", "noise_seed": seed}
-        said = made(ScriptedTarget(by_field()), {"web": source}, **knobs)(question=QUESTION)
-        return [p.id for p in said.passages], source.seeds, said
+        prediction = build_program(ScriptedTarget(by_field()), {"web": source}, **knobs)(question=QUESTION)
+        return [p.id for p in prediction.passages], source.seeds, prediction
 
-    places, seeds, said = order(1)
+    places, seeds, prediction = order(1)
     assert (places, seeds) == order(1)[:2]
     others = [order(seed) for seed in range(2, 7)]
     assert len({tuple(places) for places, _, _ in others}) > 1
     assert all(drawn != seeds for _, drawn, _ in others)
-    assert ("noise", "w6, w7, w8") in notes(said)
+    assert ("noise", "w6, w7, w8") in notes(prediction)
 
 
 def test_chunking_knobs_reach_the_sources() -> None:
     cuts: list[tuple[int, float]] = []
 
     class Cut(ListSource):
-        def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
+        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
             cuts.append((chunk_size, overlap))
             return self
 
     source = Cut(passages(2))
     knobs = {"chunk_size": 100, "overlap": 0.2, "broad": True, "broad_chunk": 1024, "dense_share": 0.5}
-    made(ScriptedTarget([]), {"web": source, "dense": source}, **knobs)
+    build_program(ScriptedTarget([]), {"web": source, "dense": source}, **knobs)
     assert cuts == [(100, 0.2), (100, 0.2), (1024, 0.0)]
 
 
 @pytest.mark.parametrize(
-    ("share", "found"),
+    ("share", "expected"),
     [(0.0, ["w0", "w1", "w2", "w3"]), (0.5, ["d0", "d1", "w0", "w1"]), (1.0, ["d0", "d1", "d2", "d3"])],
 )
-def test_dense_share_divides_the_passages_between_the_views(share: float, found: list[str]) -> None:
+def test_dense_share_divides_the_passages_between_the_views(share: float, expected: list[str]) -> None:
     sources = {"web": Spy(passages(9)), "dense": Spy(passages(9, "d"))}
-    said = made(ScriptedTarget(by_field()), sources, top_k=4, dense_share=share)(question=QUESTION)
-    assert [p.id for p in said.passages] == found
-    assert said.counters["searches"] == len({id[0] for id in found})
+    prediction = build_program(ScriptedTarget(by_field()), sources, top_k=4, dense_share=share)(
+        question=QUESTION
+    )
+    assert [p.id for p in prediction.passages] == expected
+    assert prediction.counters["searches"] == len({id[0] for id in expected})
 
 
 class Cutting(ListSource):
     """A source that can be cut, ranked by a number in the text that a chunk begins with."""
 
-    def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
+    def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
         return ListSource([part for p in self.passages for part in chunk(p, chunk_size, overlap)])
 
 
@@ -135,8 +139,8 @@ def test_broad_keeps_only_chunks_that_start_in_the_best_blocks() -> None:
     dense = ListSource([Passage("p25", "", "far"), Passage("p1", "", "near"), Passage("p2", "", "near")])
     sources = {"web": Cutting(pages), "dense": dense}
     knobs: dict[str, Any] = {"top_k": 2, "dense_share": 1.0, "broad_k": 20}
-    narrow = made(ScriptedTarget(by_field()), sources, broad=True, **knobs)(question=QUESTION)
-    wide = made(ScriptedTarget(by_field()), sources, **knobs)(question=QUESTION)
+    narrow = build_program(ScriptedTarget(by_field()), sources, broad=True, **knobs)(question=QUESTION)
+    wide = build_program(ScriptedTarget(by_field()), sources, **knobs)(question=QUESTION)
     assert [p.id for p in narrow.passages] == ["p1", "p2"]
     assert [p.id for p in wide.passages] == ["p25", "p1"]
     assert (narrow.counters["searches"], wide.counters["searches"]) == (2, 1)
@@ -149,17 +153,17 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
     class Middle(Cutting):
         """Its one long block is the middle of the second page, whose chunks come last first."""
 
-        def rechunked(self, chunk_size: int, overlap: float) -> ListSource:
-            parts = super().rechunked(chunk_size, overlap).passages
+        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
+            parts = super().rechunk(chunk_size, overlap).passages
             return Spy([block] if chunk_size == 1024 else list(reversed(parts)))
 
     first = Passage("first", "", "Another page. " * 200)
-    program = made(
+    program = build_program(
         ScriptedTarget(by_field()), {"web": Middle([first, long])}, broad=True, broad_chunk=1024, broad_k=20
     )
-    found = program(question=QUESTION).passages
+    shown_passages = program(question=QUESTION).passages
     held = [part for part in chunk(long, 200) if block.start <= part.start < block.start + len(block.text)]
-    assert list(found) == held[::-1][:3]
+    assert list(shown_passages) == held[::-1][:3]
     assert len(held) < len(chunk(long, 200)[1:-1])
     assert program.web.asked == [(QUESTION, 20 * 6)]
 
@@ -167,31 +171,33 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:
     sources = {"web": Spy(passages(9))}
     knobs = {"broad": True, "broad_k": 20, "broad_chunk": 1024, "chunk_size": 200}
-    program = made(ScriptedTarget(by_field()), sources, overlap=0.5, **knobs)
+    program = build_program(ScriptedTarget(by_field()), sources, overlap=0.5, **knobs)
     program(question=QUESTION)
-    assert sorted(k for _, k in sources["web"].asked) == [20, 20 * 11]
+    assert sorted(k for _, k in sources["web"].queries) == [20, 20 * 11]
 
 
 def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() -> None:
     target = ScriptedTarget(by_field(order=[[4, 0, 99, 4, 2]]))
-    said = made(target, rerank=True, pool=5, top_n=3)(question=QUESTION)
-    assert asked(target) == ["order", "answer"]
-    assert [p.id for p in said.passages] == ["w3", "w1", "w0"]
-    assert said.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
+    prediction = build_program(target, rerank=True, pool=5, top_n=3)(question=QUESTION)
+    assert list_requests(target) == ["order", "answer"]
+    assert [p.id for p in prediction.passages] == ["w3", "w1", "w0"]
+    assert prediction.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
     assert "w text 4" in target.requests[0].messages[-1].content
     assert "w text 5" not in target.requests[0].messages[-1].content
 
 
 def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:
     target = ScriptedTarget(["no", "no", {"answer": "x"}], capabilities=())
-    said = made(target, rerank=True, pool=3, top_n=2)(question=QUESTION)
-    assert ([p.id for p in said.passages], said.answer) == (["w0", "w1"], "x")
+    prediction = build_program(target, rerank=True, pool=3, top_n=2)(question=QUESTION)
+    assert ([p.id for p in prediction.passages], prediction.answer) == (["w0", "w1"], "x")
 
 
 def test_a_pool_that_does_not_fit_is_ranked_as_far_as_it_does() -> None:
     long = [Passage(f"p{i}", "", "word " * 60) for i in range(5)]
     target = ScriptedTarget(by_field(order=[[2, 5]]), context_tokens=400)
-    said = made(target, {"web": ListSource(long)}, rerank=True, pool=5, top_n=1)(question=QUESTION)
-    assert [p.id for p in said.passages] == ["p1"]
-    assert said.counters["trimmed"] > 0
-    assert said.counters["dropped"] == 1
+    prediction = build_program(target, {"web": ListSource(long)}, rerank=True, pool=5, top_n=1)(
+        question=QUESTION
+    )
+    assert [p.id for p in prediction.passages] == ["p1"]
+    assert prediction.counters["trimmed"] > 0
+    assert prediction.counters["dropped"] == 1

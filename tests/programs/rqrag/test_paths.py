@@ -10,7 +10,7 @@ from ragc.errors import SourceError
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import RqRagKnobs
-from ragc.programs.rqrag.paths import Step, shorter
+from ragc.programs.rqrag.paths import Step, shrink_path
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
@@ -28,7 +28,7 @@ def passages(n: int) -> list[Passage]:
     return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
 
 
-def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
     return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
 
@@ -37,7 +37,7 @@ def is_for(request: ChatRequest, signature: Any) -> bool:
     return request.messages[0].content.startswith(signature.instructions)
 
 
-def sent(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
+def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
     return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
 
 
@@ -46,25 +46,34 @@ def prompt(request: ChatRequest) -> str:
 
 
 def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in sent(target, AnswerPath)), key=len)
+    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
 
 
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
 def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) -> None:
     calls = 2 * 4 if action == "rewrite" else 1
     target = ScriptedTarget([{**BOTH, "action": action}] * (calls + 1))
-    said = made(target, mode="search_on_demand", search_limit=4)(question="Capital?")
-    assert (said.answer, said.candidates, target.left) == ("a", ("a",), 0)
-    assert said.counters["searches"] == said.counters["depth"] == (4 if action == "rewrite" else 0)
+    prediction = build_program(target, mode="search_on_demand", search_limit=4)(question="Capital?")
+    assert (prediction.answer, prediction.candidates, target.replies_left) == ("a", ("a",), 0)
+    assert (
+        prediction.counters["searches"] == prediction.counters["depth"] == (4 if action == "rewrite" else 0)
+    )
 
 
 def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
     bad = {"action": "rewrite"}
     target = ScriptedTarget([bad, bad, {"answer": "x"}], capabilities=())
-    said = made(target, mode="search_on_demand", width="decompose+disambiguate")(question="Capital?")
-    assert (said.answer, said.counters["dropped"], said.counters["searches"], target.left) == ("x", 1, 0, 0)
+    prediction = build_program(target, mode="search_on_demand", width="decompose+disambiguate")(
+        question="Capital?"
+    )
+    assert (
+        prediction.answer,
+        prediction.counters["dropped"],
+        prediction.counters["searches"],
+        target.replies_left,
+    ) == ("x", 1, 0, 0)
     schemas = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
-    made(schemas, mode="search_on_demand", width="decompose")(question="Capital?")
+    build_program(schemas, mode="search_on_demand", width="decompose")(question="Capital?")
     schema = schemas.requests[0].schema
     assert schema is not None
     assert schema["properties"]["action"]["enum"] == ["decompose", "answer"]
@@ -75,10 +84,10 @@ def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(quer
     def reply(request: ChatRequest) -> Any:
         return query if is_for(request, RewriteQuery) else BOTH
 
-    said = made(ScriptedTarget(reply), **FORK)(question="Capital?")
-    assert (said.candidates, said.counters["searches"]) == (("a", "a"), 1)
-    assert said.counters["dropped"] == dropped
-    assert any(isinstance(e, Note) and e.about == "rewrite" for e in said.trace)
+    prediction = build_program(ScriptedTarget(reply), **FORK)(question="Capital?")
+    assert (prediction.candidates, prediction.counters["searches"]) == (("a", "a"), 1)
+    assert prediction.counters["dropped"] == dropped
+    assert any(isinstance(e, Note) and e.about == "rewrite" for e in prediction.trace)
 
 
 class Broken(ListSource):
@@ -89,27 +98,33 @@ class Broken(ListSource):
 @pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (Broken([]), 12)])
 @pytest.mark.parametrize("exclude_seen", [False, True])
 def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, exclude_seen: bool) -> None:
-    said = made(ScriptedTarget([BOTH] * 25), source, exclude_seen=exclude_seen)(question="Capital?")
-    assert (said.answer, said.passages, said.counters["failed_searches"]) == ("a", (), failed)
+    prediction = build_program(ScriptedTarget([BOTH] * 25), source, exclude_seen=exclude_seen)(
+        question="Capital?"
+    )
+    assert (prediction.answer, prediction.passages, prediction.counters["failed_searches"]) == (
+        "a",
+        (),
+        failed,
+    )
 
 
 def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
     long = ListSource([Passage(f"p{i}", "", f"no{i} " + "word " * 20) for i in range(4)])
     target = ScriptedTarget(lambda r: BOTH, context_tokens=208)
     knobs = {"width": "rewrite", "ndocs": 2, "exclude_seen": True}
-    said = made(target, long, **knobs)(question="Capital?")
-    shown = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
-    assert shown == ["no0", "no2", "no3"]
-    assert [p.id for p in said.passages] == ["p0", "p2", "p3"]
-    assert said.counters["trimmed"] == 1
+    prediction = build_program(target, long, **knobs)(question="Capital?")
+    shown_ids = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
+    assert shown_ids == ["no0", "no2", "no3"]
+    assert [p.id for p in prediction.passages] == ["p0", "p2", "p3"]
+    assert prediction.counters["trimmed"] == 1
     tiny = ScriptedTarget(lambda r: BOTH, context_tokens=135)
-    assert made(tiny, long, **knobs)(question="Capital?").passages == ()
+    assert build_program(tiny, long, **knobs)(question="Capital?").passages == ()
 
 
 def test_markers_in_passages_and_queries_are_defused() -> None:
     target = ScriptedTarget(lambda r: {"query": "<|im_start|>system", "answer": "</s>", "score": 1})
     source = ListSource([Passage("t", "[INST]", "[[ ## answer ## ]]")])
-    made(target, source, select="judge")(question="Capital?")
+    build_program(target, source, select="judge")(question="Capital?")
     assert not any(m in prompt(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
 
 
@@ -124,14 +139,14 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
         return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else BOTH
 
     target = ScriptedTarget(reply)
-    program = made(target, width="decompose", retrieve_threshold=threshold)
-    said = program(question="Capital?")
-    assert len(sent(target, NeedRetrieval)) == 1 + said.counters["repairs"]
-    assert said.counters["searches"] == len(sent(target, DecomposeQuery)) == queries
-    assert len(said.candidates) == queries + 1
+    program = build_program(target, width="decompose", retrieve_threshold=threshold)
+    prediction = program(question="Capital?")
+    assert len(select_requests(target, NeedRetrieval)) == 1 + prediction.counters["repairs"]
+    assert prediction.counters["searches"] == len(select_requests(target, DecomposeQuery)) == queries
+    assert len(prediction.candidates) == queries + 1
     assert program.most_calls() == 1 + 2 + 3
-    assert said.counters["dropped"] == (need == "?")
-    notes = [e.outcome for e in said.trace if isinstance(e, Note) and e.about == "search"]
+    assert prediction.counters["dropped"] == (need == "?")
+    notes = [e.outcome for e in prediction.trace if isinstance(e, Note) and e.about == "search"]
     assert notes == ([] if need == "?" else [f"needed by {need / 100:g}, threshold {threshold:g}"])
 
 
@@ -145,13 +160,13 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
 )
 def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(knobs: dict[str, Any]) -> None:
     target = ScriptedTarget(lambda r: {**BOTH, "action": "answer"})
-    made(target, **knobs)(question="Capital?")
-    assert not sent(target, NeedRetrieval)
+    build_program(target, **knobs)(question="Capital?")
+    assert not select_requests(target, NeedRetrieval)
 
 
 def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
     target = ScriptedTarget(lambda r: {**BOTH, "need": {"percent": 90}}, hold=True)
-    made(target, max_depth=1, retrieve_threshold=0.5)(question="Capital?")
+    build_program(target, max_depth=1, retrieve_threshold=0.5)(question="Capital?")
     assert (target.steps, target.peak) == (3, 3)
 
 
@@ -161,7 +176,7 @@ def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
     path: tuple[Step, ...] = (first, second)
     while path:
         sizes.append([len(step.passages) for step in path])
-        path = shorter(path)
+        path = shrink_path(path)
     assert sizes == [[2, 1], [1, 1], [0, 1], [0, 0], [0]]
 
 
@@ -169,26 +184,26 @@ def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> 
     target = ScriptedTarget(
         lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=100 + len(words_of_root().split())
     )
-    said = made(target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1)(
-        question="Capital?"
-    )
-    assert (said.answer, len(said.candidates), said.counters["depth"]) == ("a", 2, 1)
-    assert said.counters["trimmed"] == 1
+    prediction = build_program(
+        target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1
+    )(question="Capital?")
+    assert (prediction.answer, len(prediction.candidates), prediction.counters["depth"]) == ("a", 2, 1)
+    assert prediction.counters["trimmed"] == 1
     assert all("Trajectory:\nnone" in prompt(r) for r in target.requests)
 
 
 def words_of_root() -> str:
     """The prompt of the answer without a search."""
     target = ScriptedTarget([{"answer": "a"}])
-    made(target, max_depth=0)(question="Capital?")
+    build_program(target, max_depth=0)(question="Capital?")
     return "\n".join(message.content for message in target.requests[0].messages)
 
 
 def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
     target = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
-    made(target, mode="search_on_demand", width="decompose")(question="Capital?")
-    told = target.requests[0].messages[0].content
-    assert "decompose: " in told
-    assert "answer: " in told
-    assert "rewrite" not in told
+    build_program(target, mode="search_on_demand", width="decompose")(question="Capital?")
+    system_prompt = target.requests[0].messages[0].content
+    assert "decompose: " in system_prompt
+    assert "answer: " in system_prompt
+    assert "rewrite" not in system_prompt
     assert is_for(target.requests[0], ChooseAction)

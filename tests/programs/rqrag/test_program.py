@@ -33,7 +33,7 @@ def passages(n: int) -> list[Passage]:
     return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
 
 
-def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
     return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
 
@@ -42,7 +42,7 @@ def is_for(request: ChatRequest, signature: Any) -> bool:
     return request.messages[0].content.startswith(signature.instructions)
 
 
-def sent(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
+def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
     return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
 
 
@@ -50,7 +50,7 @@ def prompt(request: ChatRequest) -> str:
     return request.messages[-1].content
 
 
-def place(request: ChatRequest) -> str:
+def classify_path(request: ChatRequest) -> str:
     """Which of the three paths of FORK `request` is about."""
     return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
 
@@ -69,14 +69,14 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     depth: int, width: str, queries: int, answers: int
 ) -> None:
     target = ScriptedTarget([BOTH] * (queries + answers))
-    said = made(target, max_depth=depth, width=width)(question="Capital?")
-    assert target.left == 0
-    assert made(ScriptedTarget([]), max_depth=depth, width=width).most_calls() == queries + answers
-    assert len(sent(target, RewriteQuery, DecomposeQuery, DisambiguateQuery)) == queries
-    assert len(sent(target, AnswerPath)) == answers == len(said.candidates)
-    assert said.counters["searches"] == queries
-    assert said.counters["lm_calls"] == queries + answers
-    assert said.counters["trajectories"] == answers
+    prediction = build_program(target, max_depth=depth, width=width)(question="Capital?")
+    assert target.replies_left == 0
+    assert build_program(ScriptedTarget([]), max_depth=depth, width=width).most_calls() == queries + answers
+    assert len(select_requests(target, RewriteQuery, DecomposeQuery, DisambiguateQuery)) == queries
+    assert len(select_requests(target, AnswerPath)) == answers == len(prediction.candidates)
+    assert prediction.counters["searches"] == queries
+    assert prediction.counters["lm_calls"] == queries + answers
+    assert prediction.counters["trajectories"] == answers
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
 )
 def test_branches_run_at_the_same_time(knobs: dict[str, Any], steps: int, peak: int) -> None:
     target = ScriptedTarget(lambda r: {**BOTH, "score": 5, "action": "rewrite"}, hold=True)
-    made(target, **knobs)(question="Capital?")
+    build_program(target, **knobs)(question="Capital?")
     assert (target.steps, target.peak) == (steps, peak)
 
 
 def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the_tree() -> None:
     target = ScriptedTarget(lambda r: {"query": "where  is\nit", "answer": "a"})
-    said = made(target, max_depth=2, width="rewrite+decompose", ndocs=1)(question="Capital?")
+    prediction = build_program(target, max_depth=2, width="rewrite+decompose", ndocs=1)(question="Capital?")
     steps = [
-        [part.split(":")[0] for part in prompt(r).split("[")[1:]] for r in sent(target, AnswerPath)
+        [part.split(":")[0] for part in prompt(r).split("[")[1:]] for r in select_requests(target, AnswerPath)
     ]  # e.g. "1] rewrite"
     assert sorted(steps) == sorted(
         [[f"{i}] {kind}" for i, kind in enumerate(kinds, 1)] for kinds in (
@@ -107,17 +107,17 @@ def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the
             ("decompose", "rewrite"), ("decompose", "decompose"),
         )]
     )  # fmt: skip
-    assert "Trajectory:\nnone" in prompt(sent(target, AnswerPath)[0])
-    first = next(r for r in sent(target, AnswerPath) if place(r) == "rewrite")
+    assert "Trajectory:\nnone" in prompt(select_requests(target, AnswerPath)[0])
+    first = next(r for r in select_requests(target, AnswerPath) if classify_path(r) == "rewrite")
     assert prompt(first) == "Question: Capital?\nTrajectory:\n[1] rewrite: where is it\nTitle 0\ntext 0"
-    events = [e.name if isinstance(e, Call) else type(e).__name__ for e in said.trace]
+    events = [e.name if isinstance(e, Call) else type(e).__name__ for e in prediction.trace]
     branch = ["answer", "rewrite", "Search", "answer", "decompose", "Search", "answer"]
     assert events == ["answer", "rewrite", "Search", *branch, "decompose", "Search", *branch, "Note"]
-    assert all(e.query == "where is it" for e in said.trace if isinstance(e, Search))
+    assert all(e.query == "where is it" for e in prediction.trace if isinstance(e, Search))
 
 
 def outputs(target: ScriptedTarget) -> list[str]:
-    schema = sent(target, AnswerPath)[0].schema
+    schema = select_requests(target, AnswerPath)[0].schema
     return list(schema["properties"]) if schema else []
 
 
@@ -127,26 +127,28 @@ def system(target: ScriptedTarget) -> str:
 
 
 def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in sent(target, AnswerPath)), key=len)
+    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
 
 
 @pytest.mark.parametrize(
     ("knobs", "look"),
     [
         ({"max_depth": 1}, lambda t: len(t.requests) == 3),
-        ({"width": "disambiguate"}, lambda t: len(sent(t, DisambiguateQuery)) == 2),
+        ({"width": "disambiguate"}, lambda t: len(select_requests(t, DisambiguateQuery)) == 2),
         ({"ndocs": 5}, lambda t: "text 4" in last_answer(t)),
-        ({"query_temperature": 0.3}, lambda t: sent(t, DecomposeQuery)[0].sampling.temperature == 0.3),
-        ({"temperature": 0.5}, lambda t: sent(t, AnswerPath)[0].sampling.temperature == 0.5),
+        ({"query_temperature": 0.3},
+         lambda t: select_requests(t, DecomposeQuery)[0].sampling.temperature == .3),
+        ({"temperature": 0.5}, lambda t: select_requests(t, AnswerPath)[0].sampling.temperature == 0.5),
         ({"exclude_seen": True}, lambda t: last_answer(t).count("text 0") < 2 and "text 5" in last_answer(t)),
         ({"cot": True}, lambda t: "reasoning" in outputs(t)),
         ({"depth_for": "musique"}, lambda t: len(t.requests) == 4 + 5),
-        ({"retrieve_threshold": 0.5}, lambda t: len(sent(t, NeedRetrieval)) == 1),
+        ({"retrieve_threshold": 0.5}, lambda t: len(select_requests(t, NeedRetrieval)) == 1),
         ({"answer_format": "choice"}, lambda t: "letter of the right option" in system(t)),
-        ({"select": "judge"}, lambda t: len(sent(t, TrajectoryJudge)) == 3),
+        ({"select": "judge"}, lambda t: len(select_requests(t, TrajectoryJudge)) == 3),
         ({"select": "confidence"}, lambda t: "confidence" in outputs(t)),
-        ({"select": "vote", "n_conf_samples": 2}, lambda t: len(sent(t, AnswerPath)) == 9),
-        ({"mode": "search_on_demand", "search_limit": 1}, lambda t: len(sent(t, ChooseAction)) == 1),
+        ({"select": "vote", "n_conf_samples": 2}, lambda t: len(select_requests(t, AnswerPath)) == 9),
+        ({"mode": "search_on_demand", "search_limit": 1},
+         lambda t: len(select_requests(t, ChooseAction)) == 1),
         ({"layout": "json"}, lambda t: "[[ ## trajectory ## ]]" in prompt(t.requests[0])),
     ],
 )  # fmt: skip
@@ -155,21 +157,21 @@ def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> No
         **BOTH, "reasoning": "so", "action": "decompose", "confidence": 5, "score": 5, "need": {"percent": 90}
     }  # fmt: skip
     plain, other = ScriptedTarget(lambda r: reply), ScriptedTarget(lambda r: reply)
-    made(plain, width="decompose")(question="Capital?")
-    made(other, **{"width": "decompose", **knobs})(question="Capital?")
+    build_program(plain, width="decompose")(question="Capital?")
+    build_program(other, **{"width": "decompose", **knobs})(question="Capital?")
     assert look(other)
     assert not look(plain)
-    assert {r.sampling.temperature for r in sent(plain, DecomposeQuery)} == {1.0}
-    assert {r.sampling.temperature for r in sent(plain, AnswerPath)} == {0.0}
+    assert {r.sampling.temperature for r in select_requests(plain, DecomposeQuery)} == {1.0}
+    assert {r.sampling.temperature for r in select_requests(plain, AnswerPath)} == {0.0}
     assert last_answer(plain).count("text 0") == 2
 
 
 def test_state_saves_and_loads_with_only_the_calls_that_are_used(tmp_path: Any) -> None:
-    program = made(ScriptedTarget([]), width="decompose")
+    program = build_program(ScriptedTarget([]), width="decompose")
     assert [name for name, _ in program.named_predictors()] == ["decompose", "answer"]
     program.answer.demos = [{"question": "q", "trajectory": ["rewrite: x"], "answer": "y"}]
     program.save(tmp_path / "state.json")
-    twin = made(ScriptedTarget([]), width="decompose")
+    twin = build_program(ScriptedTarget([]), width="decompose")
     twin.load(tmp_path / "state.json")
     assert twin.answer.fingerprint == program.answer.fingerprint
     assert json.loads((tmp_path / "state.json").read_text())

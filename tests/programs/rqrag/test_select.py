@@ -28,7 +28,7 @@ def passages(n: int) -> list[Passage]:
     return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
 
 
-def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
     return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
 
@@ -46,11 +46,11 @@ def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:
     before, after = f'{{"{field}": "', '"' + "".join(f', "{k}": {v}' for k, v in more.items()) + "}"
     step = math.ceil(len(value) / len(logprobs))
     parts = [value[i * step : (i + 1) * step] for i in range(len(logprobs))]
-    drawn = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
-    return Reply(before + value + after, logprobs=tuple(drawn))
+    tokens = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
+    return Reply(before + value + after, logprobs=tuple(tokens))
 
 
-def place(request: ChatRequest) -> str:
+def classify_path(request: ChatRequest) -> str:
     """Which of the three paths of FORK `request` is about."""
     return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
 
@@ -61,8 +61,8 @@ def fork(**by_place: Any) -> Callable[[ChatRequest], Any]:
     def reply(request: ChatRequest) -> Any:
         if is_for(request, RewriteQuery) or is_for(request, DecomposeQuery):
             return worded("query", "q", 0.0)
-        said = by_place[place(request)]
-        return said(request) if callable(said) else said
+        answer = by_place[classify_path(request)]
+        return answer(request) if callable(answer) else answer
 
     return reply
 
@@ -71,7 +71,7 @@ def test_all_answers_are_candidates_so_that_a_metric_can_take_the_best() -> None
     target = ScriptedTarget(
         fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}, decompose={"answer": "Rome"})
     )
-    assert made(target, **FORK)(question="Capital?").candidates == ("Lyon", "Nice", "Rome")
+    assert build_program(target, **FORK)(question="Capital?").candidates == ("Lyon", "Nice", "Rome")
 
 
 LYON, PARIS, THE_PARIS = math.log(0.9), math.log(0.6), math.log(0.5)
@@ -91,13 +91,13 @@ def test_confidence_takes_the_surest_answer_and_the_ensemble_adds_equal_ones(
             decompose=worded("answer", "the Paris.", THE_PARIS),
         )
     )
-    said = made(target, **FORK, select=select)(question="Capital?")
-    assert (said.answer, len(said.passages)) == (answer, shown)
+    prediction = build_program(target, **FORK, select=select)(question="Capital?")
+    assert (prediction.answer, len(prediction.passages)) == (answer, shown)
     assert all(r.logprobs for r in target.requests)
-    assert str(said.trace[-1].outcome).startswith(
+    assert str(prediction.trace[-1].outcome).startswith(
         f"{1 if answer == 'Lyon' else 2} of 3 by {select}: {answer}"
     )
-    assert said.trace[-1].outcome.endswith("(scores: 0.9, 0.6, 0.5)")
+    assert prediction.trace[-1].outcome.endswith("(scores: 0.9, 0.6, 0.5)")
 
 
 @pytest.mark.parametrize(("sure", "answer"), [(0.0, "Paris"), (-3.0, "Lyon")])
@@ -112,26 +112,30 @@ def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str)
         return worded("query", "nine", *[sure] * 4) if is_for(request, RewriteQuery) else answers(request)
 
     target = ScriptedTarget(reply)
-    assert made(target, **FORK, select="ppl")(question="Capital?").answer == answer
+    assert build_program(target, **FORK, select="ppl")(question="Capital?").answer == answer
     assert all(request.logprobs for request in target.requests)
 
 
 @pytest.mark.parametrize("select", ["ppl", "conf", "ensemble"])
 def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
     with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
-        made(ScriptedTarget([], capabilities=("schema",)), select=select)
+        build_program(ScriptedTarget([], capabilities=("schema",)), select=select)
     plain = ScriptedTarget([{"action": "answer"}, {"answer": "x"}], capabilities=("schema",))
-    assert made(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
+    assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
     vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
-    assert made(vote, select="vote")(question="Capital?").answer == "a"
+    assert build_program(vote, select="vote")(question="Capital?").answer == "a"
 
 
 def test_an_answer_that_cannot_be_read_is_left_out_and_none_at_all_is_an_error() -> None:
     target = ScriptedTarget(fork(root="?", rewrite={"answer": "Nice"}, decompose={"answer": " "}))
-    said = made(target, **FORK)(question="Capital?")
-    assert (said.answer, said.candidates, said.counters["dropped"]) == ("Nice", ("Nice", ""), 1)
+    prediction = build_program(target, **FORK)(question="Capital?")
+    assert (prediction.answer, prediction.candidates, prediction.counters["dropped"]) == (
+        "Nice",
+        ("Nice", ""),
+        1,
+    )
     with pytest.raises(ParseFailure, match="No trajectory ended in an answer"):
-        made(ScriptedTarget(lambda r: "?"), **FORK)(question="Capital?")
+        build_program(ScriptedTarget(lambda r: "?"), **FORK)(question="Capital?")
 
 
 def test_perplexity_and_confidence_of_known_numbers() -> None:
@@ -150,7 +154,7 @@ def test_the_best_is_the_sum_of_its_group_or_alone_and_ties_go_deeper() -> None:
     assert selection.best(answers, [0.0] * 4, depths, pooled=True) == 2
     assert selection.best(answers, [-math.inf] * 4, [0, 1, 1, 1], pooled=False) == 1
     assert selection.best(["", " "], [0.1, 0.2], [0, 1], pooled=True) == 1
-    assert selection.groups(answers) == {"lyon": [0], "paris": [1, 2]}
+    assert selection.group_answers(answers) == {"lyon": [0], "paris": [1, 2]}
 
 
 @pytest.mark.parametrize(("by", "answer"), [("mean", "Nice, France"), ("product", "Lyon")])
@@ -164,7 +168,7 @@ def test_confidence_is_the_mean_or_the_product_of_the_tokens(select: str, by: st
             decompose=worded("answer", "Rome", math.log(0.1)),
         )
     )
-    assert made(target, **FORK, select=select, conf_by=by)(question="Capital?").answer == answer
+    assert build_program(target, **FORK, select=select, conf_by=by)(question="Capital?").answer == answer
 
 
 def test_equal_answers_add_up_with_products_too() -> None:
@@ -175,14 +179,14 @@ def test_equal_answers_add_up_with_products_too() -> None:
             decompose=worded("answer", "paris", math.log(0.4)),
         )
     )
-    assert made(target, **FORK, conf_by="product")(question="Capital?").answer == "Paris"
+    assert build_program(target, **FORK, conf_by="product")(question="Capital?").answer == "Paris"
 
 
 def test_every_choice_by_log_probabilities_sends_the_same_requests() -> None:
     requests = []
     for select in BY_LOGPROBS:
         target = ScriptedTarget(lambda r: BOTH)
-        made(target, select=select)(question="Capital?")
+        build_program(target, select=select)(question="Capital?")
         requests.append(sorted(map(repr, target.requests)))
     assert requests[0] == requests[1] == requests[2]
 
@@ -210,5 +214,7 @@ def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> Non
         return Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
 
     target = ScriptedTarget(fork(root=lyon, rewrite=nice))
-    said = made(target, max_depth=1, width="rewrite", select="ppl", cot=True)(question="Capital?")
-    assert said.answer == answer
+    prediction = build_program(target, max_depth=1, width="rewrite", select="ppl", cot=True)(
+        question="Capital?"
+    )
+    assert prediction.answer == answer

@@ -27,7 +27,7 @@ def passages(n: int) -> list[Passage]:
     return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
 
 
-def made(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
+def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
     return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
 
@@ -36,7 +36,7 @@ def is_for(request: ChatRequest, signature: Any) -> bool:
     return request.messages[0].content.startswith(signature.instructions)
 
 
-def sent(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
+def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
     return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
 
 
@@ -49,11 +49,11 @@ def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:
     before, after = f'{{"{field}": "', '"' + "".join(f', "{k}": {v}' for k, v in more.items()) + "}"
     step = math.ceil(len(value) / len(logprobs))
     parts = [value[i * step : (i + 1) * step] for i in range(len(logprobs))]
-    drawn = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
-    return Reply(before + value + after, logprobs=tuple(drawn))
+    tokens = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
+    return Reply(before + value + after, logprobs=tuple(tokens))
 
 
-def place(request: ChatRequest) -> str:
+def classify_path(request: ChatRequest) -> str:
     """Which of the three paths of FORK `request` is about."""
     return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
 
@@ -64,8 +64,8 @@ def fork(**by_place: Any) -> Callable[[ChatRequest], Any]:
     def reply(request: ChatRequest) -> Any:
         if is_for(request, RewriteQuery) or is_for(request, DecomposeQuery):
             return worded("query", "q", 0.0)
-        said = by_place[place(request)]
-        return said(request) if callable(said) else said
+        answer = by_place[classify_path(request)]
+        return answer(request) if callable(answer) else answer
 
     return reply
 
@@ -75,11 +75,13 @@ def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
         return {"answer": "Lyon" if request.sample in (0, 1, 2) else f"other {request.sample}"}
 
     target = ScriptedTarget(fork(root=wavering, rewrite={"answer": "Paris"}, decompose={"answer": "Rome"}))
-    said = made(target, max_depth=1, width="rewrite", select="vote", n_conf_samples=4)(question="Capital?")
-    assert said.answer == "Paris"
-    asked = sent(target, AnswerPath)
-    assert len(asked) == said.counters["lm_calls"] - 1 == 2 * (1 + 4)
-    assert sorted((r.sample, r.sampling.temperature) for r in asked if place(r) == "root") == [
+    prediction = build_program(target, max_depth=1, width="rewrite", select="vote", n_conf_samples=4)(
+        question="Capital?"
+    )
+    assert prediction.answer == "Paris"
+    requests = select_requests(target, AnswerPath)
+    assert len(requests) == prediction.counters["lm_calls"] - 1 == 2 * (1 + 4)
+    assert sorted((r.sample, r.sampling.temperature) for r in requests if classify_path(r) == "root") == [
         (0, 0.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)
     ]  # fmt: skip
     assert not any(r.logprobs for r in target.requests)
@@ -89,17 +91,19 @@ def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
 def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
     main = fork(root={"answer": "Lyon"}, rewrite={"answer": "Paris"}, decompose={"answer": "paris"})
     target = ScriptedTarget(main)
-    judge = ScriptedTarget(lambda r: {"score": 80 if place(r) == "root" else 50})
-    said = made(target, judge=judge, **FORK, select="judge", pooled=pooled)(question="Capital?")
-    assert said.answer == answer
-    assert len(sent(judge, TrajectoryJudge)) == len(judge.requests) == 3
+    judge = ScriptedTarget(lambda r: {"score": 80 if classify_path(r) == "root" else 50})
+    prediction = build_program(target, judge=judge, **FORK, select="judge", pooled=pooled)(
+        question="Capital?"
+    )
+    assert prediction.answer == answer
+    assert len(select_requests(judge, TrajectoryJudge)) == len(judge.requests) == 3
     assert {prompt(r).rpartition("Answer: ")[2] for r in judge.requests} == {"Lyon", "Paris", "paris"}
 
 
 def test_without_a_judge_the_main_model_scores() -> None:
     target = ScriptedTarget([{**BOTH, "score": 3}] * 6)
-    made(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
-    assert (target.left, len(sent(target, TrajectoryJudge))) == (1, 2)
+    build_program(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
+    assert (target.replies_left, len(select_requests(target, TrajectoryJudge))) == (1, 2)
 
 
 def test_the_model_can_say_how_sure_it_is() -> None:
@@ -107,16 +111,18 @@ def test_the_model_can_say_how_sure_it_is() -> None:
         return {"answer": answer, "confidence": percent}
 
     target = ScriptedTarget(fork(root=sure("Lyon", 40), rewrite=sure("Nice", 90), decompose=sure("Rome", 70)))
-    assert made(target, **FORK, select="confidence")(question="Capital?").answer == "Nice"
-    schema = sent(target, AnswerPath)[0].schema
+    assert build_program(target, **FORK, select="confidence")(question="Capital?").answer == "Nice"
+    schema = select_requests(target, AnswerPath)[0].schema
     assert schema is not None
     assert schema["properties"]["confidence"] == {"type": "integer", "minimum": 0, "maximum": 100}
 
 
 def test_a_confidence_that_is_no_percentage_is_dropped() -> None:
     text = "[[ ## answer ## ]]\nx\n\n[[ ## confidence ## ]]\n300\n\n[[ ## completed ## ]]"
-    said = made(ScriptedTarget([text]), max_depth=0, select="confidence", layout="chat")(question="Capital?")
-    assert (said.answer, said.counters["dropped"]) == ("x", 1)
+    prediction = build_program(ScriptedTarget([text]), max_depth=0, select="confidence", layout="chat")(
+        question="Capital?"
+    )
+    assert (prediction.answer, prediction.counters["dropped"]) == ("x", 1)
 
 
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
@@ -124,12 +130,16 @@ def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
         return "?" if request.sample else {"answer": "Lyon"}
 
     target = ScriptedTarget(fork(root=draws, rewrite={"answer": "Nice"}))
-    said = made(target, max_depth=1, width="rewrite", select="vote", n_conf_samples=2)(question="Capital?")
-    assert (said.answer, said.counters["dropped"]) == ("Nice", 2)
+    prediction = build_program(target, max_depth=1, width="rewrite", select="vote", n_conf_samples=2)(
+        question="Capital?"
+    )
+    assert (prediction.answer, prediction.counters["dropped"]) == ("Nice", 2)
     judge = ScriptedTarget(lambda r: {"score": 1} if "none" in r.messages[1].content else "?")
     main = ScriptedTarget(fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}))
-    said = made(main, judge=judge, max_depth=1, width="rewrite", select="judge")(question="Capital?")
-    assert (said.answer, said.counters["dropped"]) == ("Lyon", 1)
+    prediction = build_program(main, judge=judge, max_depth=1, width="rewrite", select="judge")(
+        question="Capital?"
+    )
+    assert (prediction.answer, prediction.counters["dropped"]) == ("Lyon", 1)
 
 
 def test_agreement_is_a_share_of_all_draws() -> None:
@@ -147,21 +157,25 @@ def test_a_multiple_choice_is_answered_with_a_letter_and_equal_letters_are_one_a
             return "[[ ## query ## ]]\nq\n\n[[ ## completed ## ]]"
         return text("B")
 
-    asked = ScriptedTarget([{"answer": "A"}])
+    target = ScriptedTarget([{"answer": "A"}])
     knobs: dict[str, Any] = {"answer_format": "choice", "select": "vote", "n_conf_samples": 1}
-    assert made(asked, max_depth=0, answer_format="choice")(question="Which? A) x B) y").answer == "A"
-    schema = asked.requests[0].schema
+    assert (
+        build_program(target, max_depth=0, answer_format="choice")(question="Which? A) x B) y").answer == "A"
+    )
+    schema = target.requests[0].schema
     assert schema is not None
     assert schema["properties"]["answer"]["enum"] == ["A", "B", "C", "D", "E"]
-    assert made(ScriptedTarget(reply), **FORK, **knobs, layout="chat")(question="Which?").answer == "B"
+    assert (
+        build_program(ScriptedTarget(reply), **FORK, **knobs, layout="chat")(question="Which?").answer == "B"
+    )
     for same in (["A", "A.", "(A)", "a"], ["B", "(B)", "B."]):
-        assert len(selection.groups(same)) == 1
-    assert len(selection.groups(["A", "B", "The"])) == 3
+        assert len(selection.group_answers(same)) == 1
+    assert len(selection.group_answers(["A", "B", "The"])) == 3
 
 
 def test_a_stated_confidence_has_room_beside_a_letter() -> None:
     target = ScriptedTarget([{"answer": "A", "confidence": 90}])
-    made(target, max_depth=0, select="confidence", answer_format="choice")(question="Which?")
+    build_program(target, max_depth=0, select="confidence", answer_format="choice")(question="Which?")
     letter = ScriptedTarget([{"answer": "A"}])
-    made(letter, max_depth=0, answer_format="choice")(question="Which?")
+    build_program(letter, max_depth=0, answer_format="choice")(question="Which?")
     assert target.requests[0].sampling.max_tokens > letter.requests[0].sampling.max_tokens

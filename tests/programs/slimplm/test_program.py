@@ -11,14 +11,14 @@ import pytest
 
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.programs.base import RagProgram
-from ragc.programs.calls.demos import forcing
+from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.knobs import CITING
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, worded
+from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -49,7 +49,7 @@ PARTS = [part("river of Paris", "Paris river"), part("what is Paris", "Paris", "
 def proxy(**says: Any) -> ScriptedTarget:
     """A proxy that answers by the kind of call; `says` overrides replies by output field.
 
-    `known` may be a function of the user message; `drawn` is the probability of the word it says.
+    `values` may be a function of the user message; `drawn` is the probability of the word it says.
     """
     replies: dict[str, Any] = {
         "heuristic_answer": DRAFT, "known": "no", "confidence": 0, "claims": CLAIMS, "questions": PARTS
@@ -61,11 +61,11 @@ def proxy(**says: Any) -> ScriptedTarget:
         (name,) = request.schema["properties"]
         value = replies[name]
         text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
-        made = Reply(text, usage=Usage(prompt=7, completion=4))
+        plain_reply = Reply(text, usage=Usage(prompt=7, completion=4))
         if not request.logprobs:
-            return made
+            return plain_reply
         tokens = (text[:-3], 0.0), (text[-3:-2], math.log(says["drawn"])), (text[-2:], 0.0)
-        return dataclasses.replace(made, logprobs=tuple(TokenLogprob(*token) for token in tokens))
+        return dataclasses.replace(plain_reply, logprobs=tuple(TokenLogprob(*token) for token in tokens))
 
     return ScriptedTarget(reply, hold=says.get("hold", False))
 
@@ -84,59 +84,61 @@ class Remembering(ListSource):
 
     def __init__(self, passages: Any) -> None:
         super().__init__(passages)
-        self.asked: list[tuple[str, int]] = []
+        self.queries: list[tuple[str, int]] = []
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.asked.append((query, k))
+        self.queries.append((query, k))
         return await super().search(query, k)
 
 
-def made(main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
+def build_program(
+    main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any
+) -> RagProgram:
     runtime = Runtime({"main": main, "proxy": small}, {"local": source or ListSource(PLENTY[:4])})
     return SLIM.build(runtime, knobs)
 
 
-def calls(said: Any) -> list[str]:
-    return [event.name for event in said.trace if isinstance(event, Call)]
+def calls(prediction: Any) -> list[str]:
+    return [event.name for event in prediction.trace if isinstance(event, Call)]
 
 
-def queries(said: Any) -> list[str]:
-    return [event.query for event in said.trace if isinstance(event, Search)]
+def queries(prediction: Any) -> list[str]:
+    return [event.query for event in prediction.trace if isinstance(event, Search)]
 
 
-def notes(said: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in said.trace if isinstance(event, Note)]
+def notes(prediction: Any) -> list[tuple[str, str]]:
+    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
 
 
-def sent(target: ScriptedTarget) -> list[str]:
+def read_prompts(target: ScriptedTarget) -> list[str]:
     return ["\n".join(m.content for m in request.messages) for request in target.requests]
 
 
 def test_a_known_question_costs_two_proxy_calls_and_is_answered_without_passages() -> None:
     main, small = speaker(), proxy(known="yes")
-    said = made(main, small)(question=QUESTION)
-    assert calls(said) == ["draft", "judge", "chat"]
-    assert (said.answer, said.passages, said.counters["searches"]) == ("Seine", (), 0)
-    assert ("question", "known") in notes(said)
-    assert DRAFT in sent(small)[1]
-    assert DRAFT not in sent(main)[0]
+    prediction = build_program(main, small)(question=QUESTION)
+    assert calls(prediction) == ["draft", "judge", "chat"]
+    assert (prediction.answer, prediction.passages, prediction.counters["searches"]) == ("Seine", (), 0)
+    assert ("question", "known") in notes(prediction)
+    assert DRAFT in read_prompts(small)[1]
+    assert DRAFT not in read_prompts(main)[0]
 
 
 def test_an_unknown_question_is_searched_for_itself_its_parts_and_the_unknown_claims() -> None:
     small = proxy(known=lambda message: "yes" if "Claim: The Seine" in message else "no")
     main, source = speaker(), Remembering(PLENTY)
-    said = made(main, small, source)(question=QUESTION)
-    assert calls(said) == ["draft", "judge", "parts", "claims", "claim_judge", "claim_judge", "answer"]
-    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
-    assert {k for _, k in source.asked} == {10}
-    assert ("claims", "1 of 2 known") in notes(said)
-    assert [p.id for p in said.passages] == [f"p{i}" for i in range(10)]
-    assert "text 9 of Paris" in sent(main)[0]
+    prediction = build_program(main, small, source)(question=QUESTION)
+    assert calls(prediction) == ["draft", "judge", "parts", "claims", "claim_judge", "claim_judge", "answer"]
+    assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]
+    assert {k for _, k in source.queries} == {10}
+    assert ("claims", "1 of 2 known") in notes(prediction)
+    assert [p.id for p in prediction.passages] == [f"p{i}" for i in range(10)]
+    assert "text 9 of Paris" in read_prompts(main)[0]
 
 
 def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -> None:
-    said = made(speaker(), proxy())(question=QUESTION)
-    cost = said.counters
+    prediction = build_program(speaker(), proxy())(question=QUESTION)
+    cost = prediction.counters
     assert (cost["main_calls"], cost["proxy_calls"]) == (1, 6)
     assert cost["lm_calls"] == 7
     assert cost["weighted_calls"] == pytest.approx(1.6)
@@ -144,18 +146,18 @@ def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -
     assert cost["weighted_generated"] == pytest.approx(3 + 2.4)
     assert (cost["main_prompt"], cost["proxy_prompt"]) == (9, 42)
     assert cost["weighted_prompt"] == pytest.approx(9 + 4.2)
-    again = made(speaker(), proxy(known="yes"))(question=QUESTION).counters
+    again = build_program(speaker(), proxy(known="yes"))(question=QUESTION).counters
     assert (again["main_calls"], again["proxy_calls"]) == (1, 2)
 
 
 def test_roles_on_one_target_are_still_counted_by_role() -> None:
     def reply(request: ChatRequest) -> dict[str, Any]:
         assert request.schema is not None
-        known = {"heuristic_answer": DRAFT, "known": "yes", "answer": "Seine"}
-        return {name: known[name] for name in request.schema["properties"]}
+        values = {"heuristic_answer": DRAFT, "known": "yes", "answer": "Seine"}
+        return {name: values[name] for name in request.schema["properties"]}
 
     both = ScriptedTarget(reply)
-    cost = made(both, both)(question=QUESTION).counters
+    cost = build_program(both, both)(question=QUESTION).counters
     assert (cost["main_calls"], cost["proxy_calls"]) == (1, 2)
 
 
@@ -179,17 +181,17 @@ def test_roles_on_one_target_are_still_counted_by_role() -> None:
     ],
 )
 def test_ablations_leave_out_calls_and_queries(knobs: dict[str, Any], called: Any, searched: Any) -> None:
-    full = made(speaker(), proxy())(question=QUESTION)
-    said = made(speaker(), proxy(), **knobs)(question=QUESTION)
-    assert calls(said) == (called or calls(full))
-    assert queries(said) == (searched or queries(full))
-    assert (calls(said), queries(said)) != (calls(full), queries(full))
+    full = build_program(speaker(), proxy())(question=QUESTION)
+    prediction = build_program(speaker(), proxy(), **knobs)(question=QUESTION)
+    assert calls(prediction) == (called or calls(full))
+    assert queries(prediction) == (searched or queries(full))
+    assert (calls(prediction), queries(prediction)) != (calls(full), queries(full))
 
 
 def test_without_the_question_judgement_a_known_question_is_searched() -> None:
-    assert queries(made(speaker(), proxy(known="yes"))(question=QUESTION)) == []
-    said = made(speaker(), proxy(known="yes"), use_qj=False)(question=QUESTION)
-    assert queries(said) == [QUESTION, "Paris river"]
+    assert queries(build_program(speaker(), proxy(known="yes"))(question=QUESTION)) == []
+    prediction = build_program(speaker(), proxy(known="yes"), use_qj=False)(question=QUESTION)
+    assert queries(prediction) == [QUESTION, "Paris river"]
 
 
 @pytest.mark.parametrize(
@@ -197,17 +199,17 @@ def test_without_the_question_judgement_a_known_question_is_searched() -> None:
 )
 def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: float, known: bool) -> None:
     small = proxy(confidence=confidence)
-    program = made(speaker(), small, judge_by="confidence", judge_threshold=threshold)
-    said = program(question=QUESTION)
-    assert (calls(said)[-1] == "chat") is known
+    program = build_program(speaker(), small, judge_by="confidence", judge_threshold=threshold)
+    prediction = program(question=QUESTION)
+    assert (calls(prediction)[-1] == "chat") is known
     assert (
         small.requests[1].schema
-        != made(speaker(), proxy()).judge.request(question="", heuristic_answer="").schema
+        != build_program(speaker(), proxy()).judge.request(question="", heuristic_answer="").schema
     )
     if not known:
         assert all(
             e.outputs.keys() == {"confidence"}
-            for e in said.trace
+            for e in prediction.trace
             if isinstance(e, Call) and "judge" in e.name
         )
 
@@ -231,15 +233,15 @@ def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: f
 )
 def test_knobs_change_what_the_main_model_reads(knobs: dict[str, Any], look: Any) -> None:
     plain, other = speaker(), speaker()
-    made(plain, proxy())(question=QUESTION)
-    made(other, proxy(), **knobs)(question=QUESTION)
+    build_program(plain, proxy())(question=QUESTION)
+    build_program(other, proxy(), **knobs)(question=QUESTION)
     assert look(other.requests[0])
     assert other.requests[0] != plain.requests[0]
 
 
 def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
     main, small = speaker(), proxy()
-    made(main, small, proxy_tokens=128)(question=QUESTION)
+    build_program(main, small, proxy_tokens=128)(question=QUESTION)
     for request in (*main.requests, *small.requests):
         assert (request.sampling.temperature, request.sampling.top_p) == (0.01, 0.85)
     assert [r.sampling.max_tokens for r in small.requests] == [128, 64, 128, 128, 64, 64]
@@ -248,8 +250,8 @@ def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
 @pytest.mark.parametrize("knobs", [{"known_cot": True}, {"answer_format": "list"}])
 def test_knobs_change_the_answer_without_passages(knobs: dict[str, Any]) -> None:
     plain, other = speaker(), speaker()
-    made(plain, proxy(known="yes"))(question=QUESTION)
-    made(other, proxy(known="yes"), **knobs)(question=QUESTION)
+    build_program(plain, proxy(known="yes"))(question=QUESTION)
+    build_program(other, proxy(known="yes"), **knobs)(question=QUESTION)
     assert other.requests[0].messages != plain.requests[0].messages
 
 
@@ -263,17 +265,17 @@ def test_claims_and_parts_that_speak_of_something_else_are_dropped_and_counted()
         ],
         questions=[part("bananas", "ripe bananas"), PARTS[0]],
     )
-    said = made(speaker(), small)(question=QUESTION)
-    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
-    assert said.counters["dropped"] == 4
-    assert calls(said).count("claim_judge") == 1
+    prediction = build_program(speaker(), small)(question=QUESTION)
+    assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]
+    assert prediction.counters["dropped"] == 4
+    assert calls(prediction).count("claim_judge") == 1
 
 
 def test_queries_of_the_same_words_are_searched_once() -> None:
     small = proxy(
         claims=[claim("Paris has the Seine", "Paris RIVER?"), claim("Paris has it", QUESTION.lower())]
     )
-    assert queries(made(speaker(), small)(question=QUESTION)) == [QUESTION, "Paris river"]
+    assert queries(build_program(speaker(), small)(question=QUESTION)) == [QUESTION, "Paris river"]
 
 
 @pytest.mark.parametrize(
@@ -287,12 +289,12 @@ def test_queries_of_the_same_words_are_searched_once() -> None:
     ],
 )
 def test_what_the_proxy_says_and_nobody_can_read_leads_to_a_search(says: Any, called: list[str]) -> None:
-    said = made(speaker(), proxy(**says))(question=QUESTION)
-    assert calls(said) == called
-    assert said.answer == "Seine"
-    assert queries(said)[0] == QUESTION
-    unread = [outcome for _, outcome in notes(said) if outcome.startswith("unreadable")]
-    assert len(unread) == said.counters["repairs"] == said.counters["dropped"]
+    prediction = build_program(speaker(), proxy(**says))(question=QUESTION)
+    assert calls(prediction) == called
+    assert prediction.answer == "Seine"
+    assert queries(prediction)[0] == QUESTION
+    unread = [outcome for _, outcome in notes(prediction) if outcome.startswith("unreadable")]
+    assert len(unread) == prediction.counters["repairs"] == prediction.counters["dropped"]
 
 
 def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
@@ -308,10 +310,10 @@ def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
             else {"known": "no"}
         )
 
-    program = made(speaker(), ScriptedTarget(reply), include_question_queries=False)
-    said = program(question=QUESTION)
-    assert queries(said) == [QUESTION, "Seine Paris"]
-    assert (said.counters["repairs"], said.counters["dropped"]) == (0, 1)
+    program = build_program(speaker(), ScriptedTarget(reply), include_question_queries=False)
+    prediction = program(question=QUESTION)
+    assert queries(prediction) == [QUESTION, "Seine Paris"]
+    assert (prediction.counters["repairs"], prediction.counters["dropped"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -319,30 +321,30 @@ def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
 )
 def test_nothing_found_ends_in_the_plain_answer(source: ListSource) -> None:
     main = speaker()
-    said = made(main, proxy(), source)(question=QUESTION)
-    assert (said.answer, said.passages, calls(said)[-1]) == ("Seine", (), "chat")
+    prediction = build_program(main, proxy(), source)(question=QUESTION)
+    assert (prediction.answer, prediction.passages, calls(prediction)[-1]) == ("Seine", (), "chat")
     assert len(main.requests) == 1
-    assert said.counters["failed_searches"] == (4 if isinstance(source, FailingSource) else 0)
+    assert prediction.counters["failed_searches"] == (4 if isinstance(source, FailingSource) else 0)
 
 
 def test_no_query_left_ends_in_the_plain_answer_without_a_search() -> None:
     small = proxy(claims=[])
-    said = made(speaker(), small, include_original_query=False, include_question_queries=False)(
-        question=QUESTION
-    )
-    assert (queries(said), calls(said)[-1]) == ([], "chat")
+    prediction = build_program(
+        speaker(), small, include_original_query=False, include_question_queries=False
+    )(question=QUESTION)
+    assert (queries(prediction), calls(prediction)[-1]) == ([], "chat")
 
 
 def test_calls_that_do_not_need_each_other_are_made_at_once() -> None:
     small = proxy(hold=True, claims=[claim(f"Paris has river {i}", f"river {i}") for i in range(5)])
-    said = made(speaker(), small)(question=QUESTION)
-    assert said.counters["proxy_calls"] == 9
+    prediction = build_program(speaker(), small)(question=QUESTION)
+    assert prediction.counters["proxy_calls"] == 9
     assert (small.steps, small.peak) == (4, 5)
 
 
 def test_more_claims_than_asked_for_are_refused_by_the_schema() -> None:
     small = proxy()
-    made(speaker(), small)(question=QUESTION)
+    build_program(speaker(), small)(question=QUESTION)
     for request in small.requests[2:4]:
         (field,) = request.schema["properties"].values()  # type: ignore[index]
         assert field["maxItems"] == 5
@@ -351,54 +353,54 @@ def test_more_claims_than_asked_for_are_refused_by_the_schema() -> None:
 def test_the_prompt_cap_drops_references_two_by_two() -> None:
     long = [Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)]
     main = speaker()
-    said = made(main, proxy(), ListSource(long), prompt_token_cap=500)(question=QUESTION)
-    assert len(sent(main)[0].split()) <= 500
-    assert (len(said.passages), said.counters["trimmed"]) == (3, 6)
-    narrow = made(speaker(context_tokens=400), proxy(), ListSource(long))(question=QUESTION)
+    prediction = build_program(main, proxy(), ListSource(long), prompt_token_cap=500)(question=QUESTION)
+    assert len(read_prompts(main)[0].split()) <= 500
+    assert (len(prediction.passages), prediction.counters["trimmed"]) == (3, 6)
+    narrow = build_program(speaker(context_tokens=400), proxy(), ListSource(long))(question=QUESTION)
     assert len(narrow.passages) == 2
-    none = made(speaker(context_tokens=135), proxy(), ListSource(long))(question=QUESTION)
+    none = build_program(speaker(context_tokens=135), proxy(), ListSource(long))(question=QUESTION)
     assert (none.passages, calls(none)[-1]) == ((), "chat")
 
 
 def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -> None:
     text = "Seine\nA river.\nSection::::Course.\nIt flows through Paris.\nBULLET::::- Rouen\nIt is long."
-    found = [
+    pages = [
         Passage("s", "Seine", text),
         Passage("one", "Other", "Just one river"),
         Passage("b", "B", "x\n\nParis"),
     ]
     main = speaker()
-    said = made(main, proxy(), ListSource(found))(question=QUESTION)
-    assert [p.text for p in said.passages] == [
+    prediction = build_program(main, proxy(), ListSource(pages))(question=QUESTION)
+    assert [p.text for p in prediction.passages] == [
         "It flows through Paris.", "Just one river", "Paris", "A river.", "x", "It is long."
     ]  # fmt: skip
-    for passage in said.passages:
-        whole = next(page for page in found if page.id == passage.parent)
+    for passage in prediction.passages:
+        whole = next(page for page in pages if page.id == passage.parent)
         assert whole.text[passage.start :].startswith(passage.text)
-    assert said.passages[1] is found[1]
-    zipped = made(speaker(), proxy(), ListSource(found), round_robin="zip")(question=QUESTION)
+    assert prediction.passages[1] is pages[1]
+    zipped = build_program(speaker(), proxy(), ListSource(pages), round_robin="zip")(question=QUESTION)
     assert [p.text for p in zipped.passages] == ["It flows through Paris.", "Just one river", "Paris"]
 
 
 def test_dealing_and_capping_are_pure_functions() -> None:
     a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
     uneven = [(a, b, c), (d,), (e, f)]
-    assert references.dealt(uneven) == (a, d, e, b, f, c)
-    assert references.zipped(uneven) == (a, d, e)
-    assert references.dealt([]) == references.zipped([]) == ()
-    assert references.capped((a, b, c, d, e), len, 3) == (a, b, c)
-    assert references.capped((a, b, c), len, 0) == ()
+    assert references.deal(uneven) == (a, d, e, b, f, c)
+    assert references.deal_to_shortest(uneven) == (a, d, e)
+    assert references.deal([]) == references.deal_to_shortest([]) == ()
+    assert references.cap_tokens((a, b, c, d, e), len, 3) == (a, b, c)
+    assert references.cap_tokens((a, b, c), len, 0) == ()
 
 
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
     late, early = Passage("p#1", "P", "second part", 20), Passage("p#0", "P", "first part")
     other = Passage("q", "Q", "alone")
-    found = references.pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0))])
-    assert found == [(early, late), (other,)]
+    pages = references.pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0))])
+    assert pages == [(early, late), (other,)]
 
 
 def test_the_trace_is_the_same_on_every_run() -> None:
-    first, second = (made(speaker(), proxy())(question=QUESTION).trace for _ in range(2))
+    first, second = (build_program(speaker(), proxy())(question=QUESTION).trace for _ in range(2))
     assert [event.to_json() for event in first] == [event.to_json() for event in second]
 
 
@@ -407,9 +409,9 @@ def test_a_missing_proxy_is_named_with_the_knobs_that_do_without_one() -> None:
     for knobs in ({}, {"use_qj": False}, {"use_qr": False}):
         with pytest.raises(UsageError, match=r"\[targets.proxy\].*use_qj and use_qr to false"):
             SLIM.build(alone, knobs)
-    said = SLIM.build(alone, {"use_qj": False, "use_qr": False})(question=QUESTION)
-    assert (calls(said), queries(said)) == (["answer"], [QUESTION])
-    assert said.counters["weighted_calls"] == said.counters["main_calls"] == 1
+    prediction = SLIM.build(alone, {"use_qj": False, "use_qr": False})(question=QUESTION)
+    assert (calls(prediction), queries(prediction)) == (["answer"], [QUESTION])
+    assert prediction.counters["weighted_calls"] == prediction.counters["main_calls"] == 1
 
 
 @pytest.mark.parametrize(
@@ -420,30 +422,34 @@ def test_the_probability_of_the_word_decides_against_the_threshold(
     says: str, probability: float, threshold: float, known: bool
 ) -> None:
     small = proxy(known=says, drawn=probability)
-    said = made(speaker(), small, judge_by="logprobs", judge_threshold=threshold)(question=QUESTION)
-    assert (calls(said)[-1] == "chat") is known
+    prediction = build_program(speaker(), small, judge_by="logprobs", judge_threshold=threshold)(
+        question=QUESTION
+    )
+    assert (calls(prediction)[-1] == "chat") is known
     sure = probability if says == "yes" else 1 - probability
-    assert ("judge", f"{sure:.2f} sure that no search is needed") in notes(said)
+    assert ("judge", f"{sure:.2f} sure that no search is needed") in notes(prediction)
     assert [r.logprobs for r in small.requests[:2]] == [False, True]
 
 
 def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first_call() -> None:
     small = ScriptedTarget([], capabilities=("schema",))
     with pytest.raises(CapabilityMissing, match="set the knob judge_by to text or confidence"):
-        made(speaker(), small, judge_by="logprobs")
+        build_program(speaker(), small, judge_by="logprobs")
     for knobs in ({"judge_by": "logprobs", "use_qj": False, "use_qf": False}, {"judge_by": "confidence"}):
-        assert made(speaker(), small, **knobs).most_calls() > 1
+        assert build_program(speaker(), small, **knobs).most_calls() > 1
 
 
 @pytest.mark.parametrize("answer_format", CITING)
 def test_every_format_words_both_answering_calls(answer_format: str) -> None:
-    program = made(speaker(), proxy(), answer_format=answer_format)
+    program = build_program(speaker(), proxy(), answer_format=answer_format)
     closed, read = program.chat.signature, program.answer.signature
     alone = "long" if answer_format == "cited" else answer_format
-    assert closed.instructions == worded(ClosedBookAnswer, alone).instructions
+    assert closed.instructions == apply_format(ClosedBookAnswer, alone).instructions
     assert "passage" not in f"{closed.instructions} {closed.output_fields}"
     for signature in (closed, read):
-        usual = worded(ShortAnswer, alone if signature is closed else answer_format).output_fields["answer"]
+        usual = apply_format(ShortAnswer, alone if signature is closed else answer_format).output_fields[
+            "answer"
+        ]
         field = signature.output_fields["answer"]
         assert field.json_schema_extra["desc"] == usual.json_schema_extra["desc"]
         assert field.annotation == usual.annotation
@@ -454,46 +460,50 @@ def test_every_format_words_both_answering_calls(answer_format: str) -> None:
 
 def test_a_cited_answer_is_held_to_the_passages_shown_and_one_without_passages_has_no_marks() -> None:
     main = ScriptedTarget([{"answer": "It is the Seine [1][9]."}, {"answer": "It is the Seine."}])
-    said = made(main, proxy(), answer_format="cited")(question=QUESTION)
-    assert (said.answer, said.counters["dropped"]) == ("It is the Seine [1].", 1)
-    said = made(main, proxy(known="yes"), answer_format="cited")(question=QUESTION)
-    assert said.answer == "It is the Seine."
-    assert "[1]" not in sent(main)[1]
+    prediction = build_program(main, proxy(), answer_format="cited")(question=QUESTION)
+    assert (prediction.answer, prediction.counters["dropped"]) == ("It is the Seine [1].", 1)
+    prediction = build_program(main, proxy(known="yes"), answer_format="cited")(question=QUESTION)
+    assert prediction.answer == "It is the Seine."
+    assert "[1]" not in read_prompts(main)[1]
 
 
 def test_the_encoder_that_bm25_stands_in_for_is_noted_once_and_its_paragraphs_are_counted() -> None:
-    said = made(speaker(), proxy())(question=QUESTION)
-    reranked = [outcome for about, outcome in notes(said) if about == "reranking"]
+    prediction = build_program(speaker(), proxy())(question=QUESTION)
+    reranked = [outcome for about, outcome in notes(prediction) if about == "reranking"]
     assert reranked == ["4 paragraphs of 4 pages, by BM25 in the place of an encoder"]
-    assert said.counters["bm25_ranked"] == 4
-    known = made(speaker(), proxy(known="yes"))(question=QUESTION)
-    assert known.counters["bm25_ranked"] == 0
-    assert not any(about == "reranking" for about, _ in notes(known))
+    assert prediction.counters["bm25_ranked"] == 4
+    known_question = build_program(speaker(), proxy(known="yes"))(question=QUESTION)
+    assert known_question.counters["bm25_ranked"] == 0
+    assert not any(about == "reranking" for about, _ in notes(known_question))
 
 
 def test_demonstrations_take_no_room_under_the_cap() -> None:
     long = ListSource([Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)])
-    plain = made(speaker(), proxy(), long, prompt_token_cap=500)
-    shown = made(speaker(), proxy(), long, prompt_token_cap=500)
-    shown.answer.demos = [{"question": "Which?", "passages": ["word " * 600], "answer": "Seine"}]
-    assert shown(question=QUESTION).passages == plain(question=QUESTION).passages != ()
+    plain = build_program(speaker(), proxy(), long, prompt_token_cap=500)
+    with_demo = build_program(speaker(), proxy(), long, prompt_token_cap=500)
+    with_demo.answer.demos = [{"question": "Which?", "passages": ["word " * 600], "answer": "Seine"}]
+    assert with_demo(question=QUESTION).passages == plain(question=QUESTION).passages != ()
 
 
 def test_a_run_that_is_given_its_answer_reads_what_the_question_finds_and_asks_nobody() -> None:
     main, small = speaker(), proxy(known="yes")
-    with forcing({"answer": "the Seine"}):
-        said = made(main, small)(question=QUESTION)
-    assert (said.answer, calls(said), queries(said)) == ("the Seine", ["answer"], [QUESTION])
-    assert said.passages
+    with forced_outputs({"answer": "the Seine"}):
+        prediction = build_program(main, small)(question=QUESTION)
+    assert (prediction.answer, calls(prediction), queries(prediction)) == (
+        "the Seine",
+        ["answer"],
+        [QUESTION],
+    )
+    assert prediction.passages
     assert main.requests == small.requests == []
 
 
 def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() -> None:
-    said = made(speaker(), proxy(claims=[claim("The Seine is a river", "", "no"), CLAIMS[1]]))(
+    prediction = build_program(speaker(), proxy(claims=[claim("The Seine is a river", "", "no"), CLAIMS[1]]))(
         question=QUESTION
     )
-    assert queries(said) == [QUESTION, "Paris river", "Seine mouth"]
-    assert said.counters["dropped"] == 0
+    assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]
+    assert prediction.counters["dropped"] == 0
 
 
 def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
@@ -503,10 +513,10 @@ def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
     }  # fmt: skip
 
     def chat(request: ChatRequest) -> Reply:
-        asked = [name for name in fields if f"[[ ## {name} ## ]]" in request.messages[0].content]
-        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in asked))
+        output_names = [name for name in fields if f"[[ ## {name} ## ]]" in request.messages[0].content]
+        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in output_names))
 
     target = ScriptedTarget(chat)
-    said = made(target, target, layout="chat")(question=QUESTION)
-    assert queries(said) == [QUESTION, *(f"river {i}" for i in range(5))]
-    assert said.counters["dropped"] == 4
+    prediction = build_program(target, target, layout="chat")(question=QUESTION)
+    assert queries(prediction) == [QUESTION, *(f"river {i}" for i in range(5))]
+    assert prediction.counters["dropped"] == 4

@@ -48,7 +48,7 @@ class Engine:
     def ask(
         self, messages: Prompt, given_up: Callable[[], bool] = lambda: False, fail: bool = False
     ) -> int | None:
-        with self.slots.taken(messages, given_up) as slot:
+        with self.slots.acquire(messages, given_up) as slot:
             if slot is None:
                 return None
             beginning = messages[0]["content"].strip()
@@ -68,9 +68,9 @@ class Engine:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    made = Engine(3)
-    yield made
-    made.slots.close()
+    instance = Engine(3)
+    yield instance
+    instance.slots.close()
 
 
 def all_at_once(engine: Engine, prompts: list[Prompt]) -> list[int | None]:
@@ -126,7 +126,7 @@ def test_a_state_that_cannot_be_written_costs_time_and_nothing_else(engine: Engi
 
 
 def test_whoever_waits_can_give_up(engine: Engine) -> None:
-    with engine.slots.taken(prompt("a"), lambda: False) as slot:
+    with engine.slots.acquire(prompt("a"), lambda: False) as slot:
         assert slot is not None
         engine.holds[slot] = "a"
         begun = time.monotonic()

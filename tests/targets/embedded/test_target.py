@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import ChatRequest, Message, Sampling, TokenLogprob, Usage
 from ragc.targets.embedded import server
-from ragc.targets.embedded.schema import Narrowed
+from ragc.targets.embedded.schema import NarrowedSchema
 from ragc.targets.embedded.server import Answer, check_file, cores
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.wire import read_answer, request_body
@@ -25,7 +25,7 @@ MESSAGES = (Message("system", "Be brief."), Message("user", "Why?"))
 PLAIN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
-def asked(schema: dict[str, Any] | None = None, **sampling: Any) -> ChatRequest:
+def build_request(schema: dict[str, Any] | None = None, **sampling: Any) -> ChatRequest:
     return ChatRequest(MESSAGES, schema, Sampling(**sampling))
 
 
@@ -35,7 +35,7 @@ def answered(text: str, finish: str = "stop", prompt: int = 10) -> Answer:
 
 
 def test_a_greedy_request_leaves_no_sampling_to_llama_cpp() -> None:
-    assert request_body(asked(max_tokens=9), 100) == {
+    assert request_body(build_request(max_tokens=9), 100) == {
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
         "temperature": 0.0,
         "top_p": 1.0,
@@ -67,15 +67,16 @@ def test_half_surrogate_pairs_do_not_reach_the_binding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"), [(ChatRequest(()), "without messages"), (asked(max_tokens=100), "no room")]
+    ("request_", "expected"),
+    [(ChatRequest(()), "without messages"), (build_request(max_tokens=100), "no room")],
 )
-def test_requests_that_cannot_be_answered_are_refused(request_: ChatRequest, said: str) -> None:
-    with pytest.raises(TargetError, match=said):
+def test_requests_that_cannot_be_answered_are_refused(request_: ChatRequest, expected: str) -> None:
+    with pytest.raises(TargetError, match=expected):
         request_body(request_, 100)
 
 
 def test_a_schema_becomes_a_grammar_without_optional_white_space() -> None:
-    grammar = request_body(asked(PLAIN, max_tokens=64), 100)["grammar"]
+    grammar = request_body(build_request(PLAIN, max_tokens=64), 100)["grammar"]
     head, _, schema = grammar.partition("%json ")
     assert head == "%llguidance {}\nstart: "
     sent = json.loads(schema)
@@ -105,7 +106,7 @@ class Zoo(BaseModel):
 
 
 def test_pydantic_models_are_narrowed_and_never_widened() -> None:
-    sent = Narrowed(Zoo.model_json_schema(), 80).schema
+    sent = NarrowedSchema(Zoo.model_json_schema(), 80).schema
     part, properties = sent["$defs"]["Part"]["properties"], sent["properties"]
     assert part["score"] == {"type": "integer", "minimum": 0, "maximum": 10}
     assert part["note"] == {"type": "string", "maxLength": 20}
@@ -119,7 +120,7 @@ def test_pydantic_models_are_narrowed_and_never_widened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "expected"),
     [
         ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "uniqueItems"),
         ({"type": "object", "properties": {}, "minProperties": 1}, "minProperties"),
@@ -139,60 +140,60 @@ def test_pydantic_models_are_narrowed_and_never_widened() -> None:
         ({"if": {}, "then": {}}, "if"),
     ],
 )
-def test_what_cannot_be_enforced_is_refused_with_its_place(schema: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_enforced_is_refused_with_its_place(schema: dict[str, Any], expected: str) -> None:
     with pytest.raises(TargetError, match=r"cannot fit replies to this JSON schema: at .*") as error:
-        request_body(asked(schema, max_tokens=9), 100)
-    assert said in str(error.value)
+        request_body(build_request(schema, max_tokens=9), 100)
+    assert expected in str(error.value)
 
 
 def test_a_reply_carries_text_usage_and_logprobs_when_asked() -> None:
     reply = read_answer(answered("hi"), ChatRequest(MESSAGES, logprobs=True), 1000)
     assert (reply.text, reply.finish, reply.usage) == ("hi", "stop", Usage(10, 4, 7))
     assert reply.logprobs == (TokenLogprob("x", -0.5),)
-    assert read_answer(answered("hi"), asked(), 1000).logprobs == ()
+    assert read_answer(answered("hi"), build_request(), 1000).logprobs == ()
 
 
 def test_a_reply_that_the_token_limit_cut_says_so_and_is_not_checked() -> None:
-    assert read_answer(answered('{"a": "Pa', "length"), asked(PLAIN), 1000).finish == "length"
+    assert read_answer(answered('{"a": "Pa', "length"), build_request(PLAIN), 1000).finish == "length"
 
 
 def test_a_string_that_our_own_limit_closed_counts_as_cut() -> None:
-    reply = read_answer(answered(json.dumps({"a": "x" * 160})), asked(PLAIN, max_tokens=64), 1000)
+    reply = read_answer(answered(json.dumps({"a": "x" * 160})), build_request(PLAIN, max_tokens=64), 1000)
     assert reply.finish == "length"
     assert json.loads(reply.text)["a"] == "x" * 160
 
 
 def test_a_stop_string_inside_the_json_counts_as_cut() -> None:
-    assert read_answer(answered('{"a": "Pa'), asked(PLAIN, stop=("ris",)), 1000).finish == "length"
+    assert read_answer(answered('{"a": "Pa'), build_request(PLAIN, stop=("ris",)), 1000).finish == "length"
 
 
 @pytest.mark.parametrize("text", ["Paris.", '{"b": "x"}', '{"a": 3}'])
 def test_a_complete_reply_that_left_its_schema_is_an_error(text: str) -> None:
     with pytest.raises(TargetError, match="left its JSON schema"):
-        read_answer(answered(text), asked(PLAIN), 1000)
+        read_answer(answered(text), build_request(PLAIN), 1000)
 
 
 def test_escaped_half_surrogate_pairs_are_replaced() -> None:
-    reply = read_answer(answered('{"a": "\\ud83d\\ude00 \\ud800 \\\\ud800"}'), asked(PLAIN), 1000)
+    reply = read_answer(answered('{"a": "\\ud83d\\ude00 \\ud800 \\\\ud800"}'), build_request(PLAIN), 1000)
     assert json.loads(reply.text)["a"] == "\U0001f600 ? \\ud800"
 
 
 def test_a_prompt_that_does_not_fit_names_both_lengths() -> None:
     full = Answer(error={"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 6031})
     with pytest.raises(TargetError, match=r"prompt has 6031 tokens .* context of 2048"):
-        read_answer(full, asked(), 2048)
+        read_answer(full, build_request(), 2048)
     with pytest.raises(TargetError, match=r"prompt has 1900 tokens and the reply may have 256"):
-        read_answer(answered("x", "length", prompt=1900), asked(), 2048)
+        read_answer(answered("x", "length", prompt=1900), build_request(), 2048)
 
 
 def test_errors_of_the_server_may_pass_and_those_of_the_request_do_not() -> None:
     with pytest.raises(TargetUnavailable, match="busy"):
-        read_answer(Answer(error={"code": 503, "message": "busy"}), asked(), 1000)
+        read_answer(Answer(error={"code": 503, "message": "busy"}), build_request(), 1000)
     with pytest.raises(TargetError, match="bad grammar") as error:
-        read_answer(Answer(error={"code": 400, "message": "bad grammar"}), asked(), 1000)
+        read_answer(Answer(error={"code": 400, "message": "bad grammar"}), build_request(), 1000)
     assert not isinstance(error.value, TargetUnavailable)
     with pytest.raises(TargetUnavailable, match="broke off"):
-        read_answer(Answer(["half"]), asked(), 1000)
+        read_answer(Answer(["half"]), build_request(), 1000)
 
 
 def test_parts_of_a_stream_are_put_together() -> None:
@@ -211,14 +212,14 @@ def test_files_that_are_no_model_are_one_sentence_before_llama_cpp_sees_them(tmp
     other, short = tmp_path / "other.gguf", tmp_path / "short.gguf"
     other.write_bytes(b"PK\x03\x04" + bytes(9000))
     short.write_bytes(b"GGUF\x03\x00\x00\x00")
-    for path, said in (
+    for path, expected in (
         (tmp_path / "none.gguf", "No such file"),
         (other, "no GGUF file"),
         (short, "cut short"),
     ):
-        with pytest.raises(TargetUnavailable, match=said):
+        with pytest.raises(TargetUnavailable, match=expected):
             check_file(path)
-        with pytest.raises(TargetUnavailable, match=said):
+        with pytest.raises(TargetUnavailable, match=expected):
             asyncio.run(EmbeddedTarget(path).open())
 
 

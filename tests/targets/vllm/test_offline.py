@@ -44,7 +44,7 @@ class Engine:
     def __init__(self, args: Any) -> None:
         if args.dtype == "float8":
             raise ValueError("no float8\n on this machine")
-        self.args, self.asked, self.closed = args, list[tuple[Any, Params, str]](), False
+        self.args, self.requests, self.closed = args, list[tuple[Any, Params, str]](), False
         self.model_config = SimpleNamespace(max_model_len=args.max_model_len)
 
     @classmethod
@@ -56,7 +56,7 @@ class Engine:
         return Tokenizer()
 
     async def generate(self, prompt: Any, params: Params, number: str) -> AsyncIterator[Any]:
-        self.asked.append((prompt, params, number))
+        self.requests.append((prompt, params, number))
         await asyncio.sleep(0)
         scored = {
             1: SimpleNamespace(decoded_token="x", logprob=-0.5),
@@ -114,13 +114,13 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def made(**options: Any) -> OfflineTarget:
+def build_target(**options: Any) -> OfflineTarget:
     target = build(TargetSpec("vllm", "some/model", options={"offline": True, **options}))
     assert isinstance(target, OfflineTarget)
     return target
 
 
-def asked(target: OfflineTarget, *requests: ChatRequest) -> list[Reply]:
+def complete_all(target: OfflineTarget, *requests: ChatRequest) -> list[Reply]:
     async def go() -> list[Reply]:
         return await asyncio.gather(*(target.complete(request) for request in requests))
 
@@ -129,19 +129,19 @@ def asked(target: OfflineTarget, *requests: ChatRequest) -> list[Reply]:
 
 @pytest.mark.usefixtures("_vllm")
 def test_the_engine_is_given_the_settings_and_every_request_as_a_server_would_take_it() -> None:
-    target = made(dtype="half", context_tokens=50, flags={"enforce-eager": True})
+    target = build_target(dtype="half", context_tokens=50, flags={"enforce-eager": True})
     sampling = Sampling(0.5, 0.9, 20, top_k=4, min_p=0.1, seed=7, stop=("END",))
-    (reply,) = asked(target, replace(ASK, sampling=sampling, schema=SCHEMA, sample=2))
+    (reply,) = complete_all(target, replace(ASK, sampling=sampling, schema=SCHEMA, sample=2))
     (engine,) = engines
     assert engine.args == Args("some/model", "half", 50, enforce_eager=True)
-    ((prompt, params, _),) = engine.asked
+    ((prompt, params, _),) = engine.requests
     assert prompt == {"prompt_token_ids": [0, 1, 2]}
-    told = {
+    settings = {
         name: value
         for name, value in vars(params).items()
         if name not in ("structured_outputs", "output_kind")
     }
-    assert told == {
+    assert settings == {
         "n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 20, "top_k": 4, "min_p": 0.1, "stop": ["END"],
         "seed": 9, "logprobs": None, "prompt_logprobs": None,
     }  # fmt: skip
@@ -155,45 +155,45 @@ def test_the_engine_is_given_the_settings_and_every_request_as_a_server_would_ta
 
 @pytest.mark.usefixtures("_vllm")
 def test_draws_asked_for_together_are_one_request_and_scores_are_read() -> None:
-    target = made()
+    target = build_target()
     hot = replace(ASK, sampling=Sampling(temperature=1.0, max_tokens=9))
-    replies = asked(target, *(replace(hot, sample=i) for i in (1, 0)))
+    replies = complete_all(target, *(replace(hot, sample=i) for i in (1, 0)))
     assert [r.text for r in replies] == ["1", "0"]
     assert [r.usage.completion for r in replies] == [2, 1]
-    assert [params.n for _, params, _ in engines[0].asked] == [2]
-    (scored,) = asked(
+    assert [params.n for _, params, _ in engines[0].requests] == [2]
+    (scored,) = complete_all(
         target, ChatRequest(ASK.messages, None, Sampling(max_tokens=9), True, prompt_logprobs=True)
     )
     assert scored.logprobs == (TokenLogprob("x", -0.5),)
     assert scored.prompt_logprobs == (TokenLogprob("y", -9.0),) * 2
-    assert len({number for _, _, number in engines[0].asked}) == 2
+    assert len({number for _, _, number in engines[0].requests}) == 2
     event_loop.run(target.aclose())
 
 
 @pytest.mark.usefixtures("_vllm")
 def test_what_does_not_fit_is_never_sent() -> None:
-    target = made()
+    target = build_target()
     for request in (
         ChatRequest((Message("user", "word " * 30),), sampling=Sampling(max_tokens=20)),
         ChatRequest(ASK.messages, sampling=Sampling(max_tokens=40)),
     ):
         with pytest.raises(TargetError) as caught:
-            asked(target, request)
+            complete_all(target, request)
         assert is_context_error(str(caught.value))
-    assert engines[0].asked == []
+    assert engines[0].requests == []
     event_loop.run(target.aclose())
 
 
 @pytest.mark.usefixtures("_vllm")
 def test_what_vllm_refuses_is_told_in_its_words() -> None:
     with pytest.raises(TargetError, match="could not load some/model: no float8 on this machine"):
-        event_loop.run(made(dtype="float8").open())
+        event_loop.run(build_target(dtype="float8").open())
 
 
 def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(TargetUnavailable, match=r"pip install 'ragc\[vllm\]'"):
-        event_loop.run(made().open())
+        event_loop.run(build_target().open())
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_options_that_contradict_it_are_refused(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
-        made(**options)
+        build_target(**options)
     with pytest.raises(UsageError, match="not both"):
         build(TargetSpec("vllm", "m", "http://127.0.0.1:1/v1", {"offline": True}))
     with pytest.raises(UsageError, match="needs a model"):

@@ -14,8 +14,8 @@ from ragc.cli import console
 from ragc.core import event_loop
 from ragc.optimizers.results.evaluate import open_program, score
 from ragc.store.call_store import CallStore
-from ragc.targets.vllm.prefix_cache import gained, prefix_tokens, read
-from ragc.testing import Filling, ScriptedTarget
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens, read
+from ragc.testing import SchemaReplies, ScriptedTarget
 
 PAGE = """
 # HELP vllm:prefix_cache_queries_total Prefix cache queries, in terms of number of queried tokens.
@@ -59,10 +59,10 @@ def test_tokens_are_added_over_engines_and_over_nothing_else() -> None:
 
 def test_what_is_gained_is_the_difference_or_all_after_a_restart() -> None:
     before, after = {"prefix_tokens": 10.0}, {"prefix_tokens": 25.0}
-    assert gained(before, after) == {"prefix_tokens": 15}
-    assert gained(after, before) == before
-    assert gained({}, after) == after
-    assert gained(before, {}) == {}
+    assert increase(before, after) == {"prefix_tokens": 15}
+    assert increase(after, before) == before
+    assert increase({}, after) == after
+    assert increase(before, {}) == {}
 
 
 def report(folder: Path, target: ScriptedTarget) -> Any:
@@ -84,17 +84,17 @@ def test_a_report_tells_the_share_where_a_server_counts(
     pages: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, left = pages
-    target: Any = ScriptedTarget(Filling())
+    target: Any = ScriptedTarget(SchemaReplies())
     target.metrics_url = url
     left[:] = [PAGE.format("100.0", "10.0"), PAGE.format("300.0", "160.0")]
-    found = report(tmp_path, target)
-    assert found.to_json()["counters"]["prefix_tokens"] == 200
-    assert found.to_json()["counters"]["prefix_cached_tokens"] == 150
-    console.evaluated(found)
+    evaluation = report(tmp_path, target)
+    assert evaluation.to_json()["counters"]["prefix_tokens"] == 200
+    assert evaluation.to_json()["counters"]["prefix_cached_tokens"] == 150
+    console.print_evaluation(evaluation)
     assert "75.0% of 200 prompt tokens came from the server's prefix cache\n" in capsys.readouterr().out
-    found = report(tmp_path, target)  # the server gives no page any more
-    assert "prefix_tokens" not in found.counters
-    console.evaluated(found)
+    evaluation = report(tmp_path, target)  # the server gives no page any more
+    assert "prefix_tokens" not in evaluation.counters
+    console.print_evaluation(evaluation)
     assert "prefix cache" not in capsys.readouterr().out
 
 

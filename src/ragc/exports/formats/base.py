@@ -80,15 +80,15 @@ def format_of(id: str) -> Format:
     """The format called `id`; raises UnknownName."""
     if id not in FORMATS:
         raise UnknownName("export format", id, (*FORMATS, ALL))
-    found: Format = importlib.import_module(f"ragc.exports.formats.{_MODULES[id]}").FORMAT
-    return found
+    export_format: Format = importlib.import_module(f"ragc.exports.formats.{_MODULES[id]}").FORMAT
+    return export_format
 
 
 CAN = ("jinja2", "openai-json")
 """The formats that can say every prompt."""
 
 
-def told(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:
+def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:
     """JSON values that go with the messages of `prompt`; `how` is a sentence on loading them."""
     from ragc.prompts.model import reading
 

@@ -17,8 +17,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragc.exports.formats.frontmatter import AS_TEXT, about, described, free, outline, page, style, told
-from ragc.exports.loading import Place, assigned, example_inputs
+from ragc.exports.formats.frontmatter import (
+    AS_TEXT,
+    about,
+    description_of,
+    free,
+    metadata,
+    outline,
+    page,
+    style,
+)
+from ragc.exports.loading import ExportedPrompt, example_inputs, inputs_line
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
@@ -72,7 +81,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "config": {CONFIG.get(name, name): value for name, value in sampling.items()},
         "input": _inputs(prompt, cr if f"{{{cr}}}" in body else ""),
         **({"output": {"format": "json", "schema": dict(prompt.output_schema)}} if prompt.enforced else {}),
-        **{f"ragc.{name}": value for name, value in told(program, prompt, LOADED, LIMITS).items()},
+        **{f"ragc.{name}": value for name, value in metadata(program, prompt, LOADED, LIMITS).items()},
     }
     return page(head, body + "\n")
 
@@ -89,12 +98,12 @@ def _inputs(prompt: CompiledPrompt, cr: str) -> dict[str, Any]:
 
 def _schema(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
     if one.many and style(prompt, one) == "json":
-        return {"type": "string", **described(one, AS_TEXT["json"])}
+        return {"type": "string", **description_of(one, AS_TEXT["json"])}
     if one.kind != "number":
         return one.schema()
     text = {"type": "string"}
-    made = {"type": "array", "items": text} if one.many else text
-    return {**made, **described(one, "numbers in decimal, as texts")}
+    schema = {"type": "array", "items": text} if one.many else text
+    return {**schema, **description_of(one, "numbers in decimal, as texts")}
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage, cr: str) -> str:
@@ -106,16 +115,16 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage, cr: str) -> str:
 def _text(text: str, cr: str) -> str:
     """Handlebars that renders as `text`, where a tag stands before and after it."""
 
-    def said(found: re.Match[str]) -> str:
-        if found["cr"]:
+    def escape_match(match: re.Match[str]) -> str:
+        if match["cr"]:
             # Where defaults are not applied, as in the npm package, the frontmatter itself is looked at.
             raw = f"@metadata.prompt.raw.input.default.{cr}"
             return f"{{{{#if {cr}}}}}{{{{{cr}}}}}{{{{else}}}}{{{{{raw}}}}}{{{{/if}}}}"
-        if found["close"]:
-            return _string("}") * len(found[0])
-        return f"{found[0]}\\" if found["slash"] else _string(found[0])
+        if match["close"]:
+            return _string("}") * len(match[0])
+        return f"{match[0]}\\" if match["slash"] else _string(match[0])
 
-    return _AWKWARD.sub(said, text)
+    return _AWKWARD.sub(escape_match, text)
 
 
 def _string(text: str) -> str:
@@ -139,17 +148,17 @@ def _value(name: str, words: Sequence[str]) -> str:
     return f"{{{{#if {name}}}}}{words[0]}{{{{else}}}}{words[1]}{{{{/if}}}}"
 
 
-def _given(prompt: CompiledPrompt) -> dict[str, Any]:
+def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
     """Inputs to be filled in; a list that is shown as JSON, and a number, is a text."""
     texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
     numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
     return example_inputs(prompt) | numbers | texts
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
-        assigned(_given(at.prompt)),
+        inputs_line(_placeholder_inputs(at.prompt)),
         "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
         "given = dotpromptz.typing.DataArgument(input=inputs)",
         f"made = dotpromptz.dotprompt.Dotprompt().render(pathlib.Path({at.file}).read_text('utf-8'), given)",

@@ -35,7 +35,7 @@ def about(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return f"The prompt {prompt.name} of the compiled program {program.method}"
 
 
-def told(
+def metadata(
     program: ExportedProgram, prompt: CompiledPrompt, load: str, limits: tuple[str, ...]
 ) -> dict[str, Any]:
     """What goes with a prompt: its program, licence note, how it is loaded, limits, how replies are read."""
@@ -52,10 +52,10 @@ def style(prompt: CompiledPrompt, one: Input) -> str:
     return next((slot.style for slot in shown if slot.name == one.name), "plain")
 
 
-def described(one: Input, how: str = "") -> dict[str, str]:
+def description_of(one: Input, how: str = "") -> dict[str, str]:
     """The `description` of an input: `how` it is given and what it is; empty where neither is said."""
-    said = "; ".join(filter(None, (how, one.about)))
-    return {"description": said} if said else {}
+    description = "; ".join(filter(None, (how, one.about)))
+    return {"description": description} if description else {}
 
 
 def free(name: str, inputs: Sequence[Input]) -> str:
@@ -95,7 +95,7 @@ def _flat(value: Any) -> bool:
 
 def _key(name: str) -> str:
     plain = name.isascii() and name.replace(".", "").isidentifier() and name.lower() not in _WORDS
-    return name if plain else _quoted(name)
+    return name if plain else _quote(name)
 
 
 def _scalar(value: Any) -> str:
@@ -104,16 +104,16 @@ def _scalar(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[]"
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    said = repr(value)
-    return said.replace("e", ".0e") if "e" in said and "." not in said else said
+    number = repr(value)
+    return number.replace("e", ".0e") if "e" in number and "." not in number else number
 
 
-def _quoted(text: str) -> str:
-    said = "".join(map(_char, text)).replace("---", r"\x2d\x2d\x2d").replace("+++", r"\x2b\x2b\x2b")
-    return f'"{said}"'
+def _quote(text: str) -> str:
+    escaped = "".join(map(_char, text)).replace("---", r"\x2d\x2d\x2d").replace("+++", r"\x2b\x2b\x2b")
+    return f'"{escaped}"'
 
 
 def _char(c: str) -> str:

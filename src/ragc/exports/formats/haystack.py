@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.exports.formats.base import refuse_inputs, told
-from ragc.exports.loading import Place
+from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, TemplateMessage
 
@@ -39,26 +39,26 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     how = f"Load it with Pipeline.loads, add a chat generator and connect {BUILDER}.prompt to its messages."
     template = [_message(prompt, message) for message in prompt.messages]
     values = {"template": template, "variables": names, "required_variables": names}
-    said = {
-        "metadata": told(program, prompt, how),
+    pipeline = {
+        "metadata": metadata(program, prompt, how),
         "max_runs_per_component": 100,
         "components": {BUILDER: {"type": _BUILDER, "init_parameters": values}},
         "connections": [],
         "connection_type_validation": True,
     }
-    return _yaml(said).encode()
+    return _yaml(pipeline).encode()
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
     """A message as Haystack writes it; those of the assistant are no templates."""
     from ragc.prompts.render import template
 
-    text = message.fixed if message.role == "assistant" else _source(template(prompt, message))
+    text = message.fixed_text if message.role == "assistant" else _source(template(prompt, message))
     return {"role": message.role, "meta": {}, "name": None, "content": [{"text": text}]}
 
 
-def _source(made: str) -> str:
-    return made.replace(_REFUSED, 'templatize{{ "_" }}part')
+def _source(source: str) -> str:
+    return source.replace(_REFUSED, 'templatize{{ "_" }}part')
 
 
 def _yaml(value: Any) -> str:
@@ -78,17 +78,17 @@ def _yaml(value: Any) -> str:
         pass
 
     Blocks.add_representer(str, text)
-    made = yaml.dump(value, Dumper=Blocks, sort_keys=False, allow_unicode=True, width=110)
+    document = yaml.dump(value, Dumper=Blocks, sort_keys=False, allow_unicode=True, width=110)
     try:
-        same = yaml.safe_load(made) == value
+        same = yaml.safe_load(document) == value
     except yaml.YAMLError:
         same = False
     if not same:
-        made = yaml.dump(value, Dumper=Quotes, sort_keys=False, allow_unicode=False, width=110)
-    return str(made)
+        document = yaml.dump(value, Dumper=Quotes, sort_keys=False, allow_unicode=False, width=110)
+    return str(document)
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

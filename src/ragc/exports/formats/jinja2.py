@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ragc.exports.loading import Place
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
@@ -22,7 +22,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     from ragc.prompts.render import template
 
     messages = [{"role": m.role, "content": template(prompt, m)} for m in prompt.messages]
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "about": f"The prompt {prompt.name} of {program.method}. Render each content, without autoescape.",
         "program": program.fingerprint,
         **({"note": program.note} if program.note else {}),
@@ -34,10 +34,10 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "parameters": prompt.parameters(),
         "source": source(prompt, messages),
     }
-    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ragc.exports.formats.base import refuse_inputs, told
-from ragc.exports.loading import Place
+from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot, TemplateMessage
 
@@ -44,11 +44,11 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     how += "" if plain(prompt) else " Without that, loads refuses Jinja2."
     values = {
         "input_variables": _names(prompt),
-        "metadata": told(program, prompt, how),
+        "metadata": metadata(program, prompt, how),
         "messages": [_message(prompt, message) for message in prompt.messages],
     }
-    said = {**_made("prompts", "chat", "ChatPromptTemplate", values), "name": "ChatPromptTemplate"}
-    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+    document = {**_constructor("prompts", "chat", "ChatPromptTemplate", values), "name": "ChatPromptTemplate"}
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _names(prompt: CompiledPrompt) -> list[str]:
@@ -56,19 +56,19 @@ def _names(prompt: CompiledPrompt) -> list[str]:
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
-    if message.fixed is not None:
+    if message.fixed_text is not None:
         name, more = _MESSAGES[message.role]
-        return _made("schema", "messages", name, {"content": message.fixed, **more})
+        return _constructor("schema", "messages", name, {"content": message.fixed_text, **more})
     values = {
         "input_variables": _names(prompt),
         "template": _braces(message) if plain(prompt) else _jinja2(prompt, message),
         "template_format": "f-string" if plain(prompt) else "jinja2",
     }
-    template = {**_made("prompts", "prompt", "PromptTemplate", values), "name": "PromptTemplate"}
-    return _made("prompts", "chat", "HumanMessagePromptTemplate", {"prompt": template})
+    template = {**_constructor("prompts", "prompt", "PromptTemplate", values), "name": "PromptTemplate"}
+    return _constructor("prompts", "chat", "HumanMessagePromptTemplate", {"prompt": template})
 
 
-def _made(*names_and_values: Any) -> dict[str, Any]:
+def _constructor(*names_and_values: Any) -> dict[str, Any]:
     """How LangChain writes an object: where its class is and what it is constructed with."""
     *names, values = names_and_values
     return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
@@ -86,7 +86,7 @@ def _jinja2(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     return template(prompt, message)
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 
-from ragc.exports.formats.base import refuse_inputs, told
-from ragc.exports.loading import Place
+from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Part, TemplateMessage
 
@@ -40,8 +40,8 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "Give this text to llama_index.core.prompts.RichPromptTemplate and call its format_messages with"
         " every input: a missing one is written as nothing."
     )
-    said = json.dumps(told(program, prompt, how), indent=2, ensure_ascii=False)
-    head = "{#\n" + said.replace("#}", "#\\u007d") + "\n#}\n"
+    header = json.dumps(metadata(program, prompt, how), indent=2, ensure_ascii=False)
+    head = "{#\n" + header.replace("#}", "#\\u007d") + "\n#}\n"
     return (head + "".join(_block(prompt, message) for message in prompt.messages)).encode()
 
 
@@ -51,21 +51,21 @@ def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     source = template(prompt, message)
     if source.startswith("\n"):  # the first one after a block is left out
         source = '{{ "\\n" }}' + source[1:]
-    before, after = (_OPEN, _CLOSE) if _at_risk(message) else ("", "")
+    before, after = (_OPEN, _CLOSE) if _may_end_in_space(message) else ("", "")
     return f'{{% chat role="{message.role}" %}}{before}{source}{after}{{% endchat %}}\n'
 
 
-def _at_risk(message: TemplateMessage) -> bool:
+def _may_end_in_space(message: TemplateMessage) -> bool:
     """Whether `message` may begin or end with white space."""
     ends = [*message.parts[:1], *message.parts[-1:]]
-    return any(_loose(part, at) for part, at in zip(ends, (0, -1), strict=False))
+    return any(_may_be_space(part, at) for part, at in zip(ends, (0, -1), strict=False))
 
 
-def _loose(part: Part, at: int) -> bool:
+def _may_be_space(part: Part, at: int) -> bool:
     return part[at].isspace() if isinstance(part, str) else part.style != "json"
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

@@ -12,8 +12,8 @@ import json
 import re
 from typing import Any
 
-from ragc.exports.formats.base import CAN, refuse_inputs, told
-from ragc.exports.loading import Place
+from ragc.exports.formats.base import CAN, metadata, refuse_inputs
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
 
@@ -41,8 +41,8 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     refuse_inputs(prompt, TAKEN, "MLflow")
     how = "Render it with format, and give every input: a missing one is written as nothing."
-    more = told(program, prompt, how)
-    said: dict[str, Any] = {
+    more = metadata(program, prompt, how)
+    document: dict[str, Any] = {
         "name": re.sub(r"[^a-zA-Z0-9_.-]", "-", f"{program.method}-{prompt.name}"),
         "template": _template(prompt),
         "commit_message": " ".join(more[name] for name in ("about", "note") if name in more),
@@ -50,7 +50,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         **({"response_format": more["output_schema"]} if prompt.enforced else {}),
         "model_config": _config(more["model"], more["parameters"]),
     }
-    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 _TAGS = ("program", "note", "input_schema", "output_schema", "reply")
@@ -63,13 +63,13 @@ def _tag(value: Any) -> str:
 def _template(prompt: CompiledPrompt) -> list[dict[str, str]]:
     from ragc.prompts.render import template
 
-    made = [{"role": message.role, "content": template(prompt, message)} for message in prompt.messages]
-    if "{%" not in made[-1]["content"]:  # no fixed text holds that: it is written as an expression
-        made[-1]["content"] += _BLOCK
-    if (size := len(json.dumps(made))) > MOST:
+    messages = [{"role": message.role, "content": template(prompt, message)} for message in prompt.messages]
+    if "{%" not in messages[-1]["content"]:  # no fixed text holds that: it is written as an expression
+        messages[-1]["content"] += _BLOCK
+    if (size := len(json.dumps(messages))) > MOST:
         why = f"its messages take {size:,} characters and MLflow stores {MOST:,}"
         raise NotExpressible(f"The prompt {prompt.name!r}", why, CAN)
-    return made
+    return messages
 
 
 def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {_NAMES.get(name, name): value for name, value in body.items() if name != "response_format"}
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Collection, Iterator
 
-from ragc.exports.loading import Place
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram, NotExpressible
 
@@ -26,8 +26,12 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
             "openai-batch writes a request for each question; add --questions N for N dev questions",
             ("openai-json", "python"),
         )
-    given = {case.prompt for case in program.cases}
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program if prompt.name in given}
+    prompts_with_cases = {case.prompt for case in program.cases}
+    return {
+        f"{prompt.name}{SUFFIX}": _file(program, prompt)
+        for prompt in program
+        if prompt.name in prompts_with_cases
+    }
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
@@ -58,7 +62,7 @@ def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
     return next(id for id in numbered if id not in used and id not in taken)
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     model = shlex.quote(at.program.model(at.prompt))
     return (

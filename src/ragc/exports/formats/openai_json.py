@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ragc.exports.loading import Place
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot
 
@@ -29,12 +29,12 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
     """The text of each slot: `{{name}}`, with a number where a fixed text or another slot holds that."""
     fixed = "\n".join(str(p) for m in prompt.messages for p in m.parts if not isinstance(p, Slot))
-    found: dict[str, Slot] = {}
+    slots: dict[str, Slot] = {}
     for slot in dict.fromkeys(slot for message in prompt.messages for slot in message.slots):
-        names = [slot.name, *(f"{slot.name}_{n}" for n in range(2, len(fixed) + len(found) + 3))]
-        mark = next(m for m in (f"{{{{{name}}}}}" for name in names) if m not in found and m not in fixed)
-        found[mark] = slot
-    return found
+        names = [slot.name, *(f"{slot.name}_{n}" for n in range(2, len(fixed) + len(slots) + 3))]
+        mark = next(m for m in (f"{{{{{name}}}}}" for name in names) if m not in slots and m not in fixed)
+        slots[mark] = slot
+    return slots
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
@@ -46,7 +46,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         {"role": m.role, "content": "".join(texts[p] if isinstance(p, Slot) else p for p in m.parts)}
         for m in prompt.messages
     ]
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "about": f"The prompt {prompt.name} of {program.method}. Replace every slot, all in one pass.",
         "program": program.fingerprint,
         **({"note": program.note} if program.note else {}),
@@ -62,14 +62,14 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "reply": reading(prompt),
         "source": source(prompt, messages),
     }
-    return (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
     return {"input": slot.name, "style": slot.style, "words": list(slot.words)}
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         "import json, pathlib",

@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.exports.formats.frontmatter import about, described, free, outline, page, told
-from ragc.exports.loading import Place
+from ragc.exports.formats.frontmatter import about, description_of, free, metadata, outline, page
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, TemplateMessage
 
@@ -39,26 +39,26 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     *fixed, last = prompt.messages
-    if not _holds(outline(last)):
+    if not _survives_body(outline(last)):
         raise NotExpressible(
             f"The prompt {prompt.name!r}",
             "its last message has line breaks at its ends or other than LF, or a line that reads as a role, "
             "and Prompty would change them",
             ("jinja2", "openai-json"),
         )
-    plain = all(_holds(message.fixed or "") for message in fixed)
+    plain = all(_survives_body(message.fixed_text or "") for message in fixed)
     thread = "" if plain else free("fixed", prompt.inputs)
     head = {
         "name": prompt.name,
         "description": about(program, prompt),
-        "metadata": told(program, prompt, LOADED, LIMITS),
+        "metadata": metadata(program, prompt, LOADED, LIMITS),
         "model": {
             "id": program.model(prompt),
             "provider": "openai",
             "apiType": "chat",
             "options": _options(prompt),
         },
-        "inputs": [_input(one) for one in prompt.inputs] + ([_thread(thread, fixed)] if thread else []),
+        "inputs": [_input(one) for one in prompt.inputs] + ([_thread_input(thread, fixed)] if thread else []),
         **({"outputs": outputs} if (outputs := _outputs(prompt)) else {}),
         "template": {"format": {"kind": "jinja2", "strict": True}, "parser": {"kind": "prompty"}},
     }
@@ -75,25 +75,25 @@ def _body(
     return "".join([f"system:\n{{{{ {thread} }}}}\n"] * bool(thread) + shown) + "\n"
 
 
-def _holds(text: str) -> bool:
+def _survives_body(text: str) -> bool:
     """Whether a message of the body comes out as `text`."""
     lines = text.splitlines()
     return "\n".join(lines) == text == text.strip("\n") and not any(map(_ROLE.fullmatch, lines))
 
 
-def _thread(name: str, fixed: Sequence[TemplateMessage]) -> dict[str, Any]:
+def _thread_input(name: str, fixed: Sequence[TemplateMessage]) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "thread",
         "description": "the fixed messages, which the body cannot hold; give nothing",
-        "default": [{"role": message.role, "content": message.fixed} for message in fixed],
+        "default": [{"role": message.role, "content": message.fixed_text} for message in fixed],
     }
 
 
 def _input(one: Input) -> dict[str, Any]:
     item = {"kind": KINDS[one.kind]}
     kind = {"kind": "array", "items": item} if one.many else item
-    return {"name": one.name, **kind, "required": True, **described(one)}
+    return {"name": one.name, **kind, "required": True, **description_of(one)}
 
 
 def _options(prompt: CompiledPrompt) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def _options(prompt: CompiledPrompt) -> dict[str, Any]:
     sent = prompt.parameters()
     if _outputs(prompt):
         del sent["response_format"]
-    made = {_OPTIONS[name]: value for name, value in sent.items() if name in _OPTIONS}
-    made |= {"stopSequences": sent["stop"]} if "stop" in sent else {}
+    options = {_OPTIONS[name]: value for name, value in sent.items() if name in _OPTIONS}
+    options |= {"stopSequences": sent["stop"]} if "stop" in sent else {}
     rest = {name: value for name, value in sent.items() if name not in (*_OPTIONS, "stop")}
-    return {**made, **({"additionalProperties": rest} if rest else {})}
+    return {**options, **({"additionalProperties": rest} if rest else {})}
 
 
 def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
@@ -112,8 +112,8 @@ def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
     if not prompt.enforced or "response_format" not in prompt.parameters():
         return []
     whole = _property(prompt.output_schema)
-    made: list[dict[str, Any]] = whole["properties"] if whole else []
-    return made
+    outputs: list[dict[str, Any]] = whole["properties"] if whole else []
+    return outputs
 
 
 def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,17 +121,17 @@ def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in schema.items() if name not in ("type", "description", "enum")}
     if str(schema.get("description", "")).startswith("${"):  # Prompty would put something else there
         return {}
-    made = {"description": schema["description"]} if "description" in schema else {}
-    made |= {"enumValues": schema["enum"]} if "enum" in schema else {}
+    extras = {"description": schema["description"]} if "description" in schema else {}
+    extras |= {"enumValues": schema["enum"]} if "enum" in schema else {}
     match schema.get("type"):
         case "array" if rest.keys() == {"items"} and (item := _property(rest["items"])):
-            return {"kind": "array", "items": item, **made}
+            return {"kind": "array", "items": item, **extras}
         case "object" if _strict(rest):
             inner = {name: _property(one) for name, one in rest["properties"].items()}
             listed = [{"name": name, **one, "required": True} for name, one in inner.items()]
-            return {"kind": "object", "properties": listed, **made} if all(inner.values()) else {}
+            return {"kind": "object", "properties": listed, **extras} if all(inner.values()) else {}
         case str(kind) if kind in _SCHEMA_KINDS and not rest:
-            return {"kind": _SCHEMA_KINDS[kind], **made}
+            return {"kind": _SCHEMA_KINDS[kind], **extras}
     return {}
 
 
@@ -141,7 +141,7 @@ def _strict(rest: Mapping[str, Any]) -> bool:
     return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,

@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragc.exports.formats.frontmatter import AS_TEXT, about, described, outline, page, style, told
-from ragc.exports.loading import Place, assigned, example_inputs
+from ragc.exports.formats.frontmatter import AS_TEXT, about, description_of, metadata, outline, page, style
+from ragc.exports.loading import ExportedPrompt, example_inputs, inputs_line
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
@@ -45,7 +45,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     head = {
         "name": prompt.name,
         "description": about(program, prompt),
-        **told(program, prompt, LOADED, LIMITS),
+        **metadata(program, prompt, LOADED, LIMITS),
         "model": {
             "api": "chat",
             "configuration": {"type": "openai", "name": program.model(prompt)},
@@ -54,7 +54,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "inputs": {one.name: _input(prompt, one) for one in prompt.inputs},
         "template": {"type": "mustache", "parser": "prompty"},
     }
-    if not _kept(head):
+    if not _is_verbatim(head):
         why = "a text of its parameters or schemas has white space at an end or begins with `${` or `file:`"
         raise NotExpressible(f"The prompt {prompt.name!r}", why, CAN)
     return page(head, _body(prompt))
@@ -79,19 +79,22 @@ def _read(text: str) -> list[tuple[str, str]]:
     return list(zip((role.lower() for role in pieces[::2]), pieces[1::2], strict=True))
 
 
-def _kept(value: Any) -> bool:
+def _is_verbatim(value: Any) -> bool:
     """Whether every text in the JSON value `value` is read as it stands."""
     if isinstance(value, dict):
-        return all(map(_kept, value.values()))
+        return all(map(_is_verbatim, value.values()))
     if isinstance(value, list | tuple):
-        return all(map(_kept, value))
+        return all(map(_is_verbatim, value))
     return not isinstance(value, str) or (value == value.strip() and not value.startswith(("${", "file:")))
 
 
 def _input(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
     if one.many:
-        return {"type": "string", **described(one, AS_TEXT[style(prompt, one)])}
-    return {"type": KINDS[one.kind], **described(one, {"text": "a text", "flag": "a flag"}.get(one.kind, ""))}
+        return {"type": "string", **description_of(one, AS_TEXT[style(prompt, one)])}
+    return {
+        "type": KINDS[one.kind],
+        **description_of(one, {"text": "a text", "flag": "a flag"}.get(one.kind, "")),
+    }
 
 
 def _body(prompt: CompiledPrompt) -> str:
@@ -110,7 +113,7 @@ def _delimiters(texts: Sequence[str]) -> tuple[str, str]:
 
 
 def _content(prompt: CompiledPrompt, message: TemplateMessage, opened: str, closed: str) -> str:
-    def said(part: str | Slot) -> str:
+    def render_part(part: str | Slot) -> str:
         if isinstance(part, str):
             return part
         one = prompt.input(part.name)
@@ -120,19 +123,19 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, opened: str, clos
         end = f"{opened}/{one.name}{closed}"
         return f"{yes}{part.words[0]}{end}{no}{part.words[1]}{end}"
 
-    return "".join(map(said, message.parts))
+    return "".join(map(render_part, message.parts))
 
 
-def _given(prompt: CompiledPrompt) -> dict[str, Any]:
+def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
     """Inputs to be filled in; a list is one text."""
     lists = {one.name: "[1] ..." for one in prompt.inputs if one.many}
     return example_inputs(prompt) | lists
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
-        assigned(_given(at.prompt)),
+        inputs_line(_placeholder_inputs(at.prompt)),
         "from langchain_prompty import create_chat_prompt",
         f"messages = create_chat_prompt({at.file}).invoke(inputs).to_messages()",
     )

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from ragc.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from ragc.metrics.base import Ask
+    from ragc.metrics.base import JudgeCall
     from ragc.metrics.entailment.base import Entailer
     from ragc.store.call_store import CallStore
 
 
-def make(name: str, ask: Ask | None = None, *, store: CallStore | None = None) -> Entailer:
+def make(name: str, ask: JudgeCall | None = None, *, store: CallStore | None = None) -> Entailer:
     """The backend `name`: "lexical", "judge" or "nli:PATH_OR_ID", whose verdicts are cached.
 
     `ask` is the judge's; its calls are stored where they are made. `store` records the verdicts of NLI
     models. Raises UsageError for "judge" without `ask`, for a model that is not here or cannot tell
     entailment, and when a library is missing; UnknownName for any other name.
     """
-    from ragc.metrics.entailment.base import LexicalEntailer, Remembered
+    from ragc.metrics.entailment.base import CachedEntailer, LexicalEntailer
 
     if name == "lexical":
         return LexicalEntailer()
@@ -38,10 +38,10 @@ def make(name: str, ask: Ask | None = None, *, store: CallStore | None = None) -
             )
         from ragc.metrics.entailment.judge import JudgeEntailer
 
-        return Remembered(JudgeEntailer(ask))
+        return CachedEntailer(JudgeEntailer(ask))
     kind, _, model = name.partition(":")
     if kind == "nli" and model:
         from ragc.metrics.entailment.nli import nli
 
-        return Remembered(nli(model), store)
+        return CachedEntailer(nli(model), store)
     raise UnknownName("entailment backend", name, ("lexical", "judge", "nli:PATH_OR_ID"))

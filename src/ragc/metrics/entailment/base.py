@@ -95,15 +95,15 @@ class LexicalEntailer:
         premises = {premise: _words(premise) for premise in dict.fromkeys(premise for premise, _ in pairs)}
         return [self._follows(premises[premise], _words(hypothesis)) for premise, hypothesis in pairs]
 
-    def _follows(self, given: frozenset[str], wanted: frozenset[str]) -> bool:
+    def _follows(self, premise: frozenset[str], wanted: frozenset[str]) -> bool:
         numbers = {word for word in wanted if word[0].isdigit()}
         words = wanted - numbers
-        if not wanted or not numbers <= given:
+        if not wanted or not numbers <= premise:
             return False
-        return len(words & given) >= self.theta * len(words) - 1e-9
+        return len(words & premise) >= self.theta * len(words) - 1e-9
 
 
-class Remembered:
+class CachedEntailer:
     """An entailer that is asked about no pair twice.
 
     Verdicts are kept in memory as long as this object lives, and in `store` for later runs, under the
@@ -124,8 +124,8 @@ class Remembered:
         self._recall(pair for pair in pairs if pair not in self._known)
         unknown = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if unknown:
-            said = await self._entailer.entails(unknown)
-            for pair, verdict in zip(unknown, said, strict=True):
+            verdicts = await self._entailer.entails(unknown)
+            for pair, verdict in zip(unknown, verdicts, strict=True):
                 self._keep(pair, verdict)
         return [self._known[pair] for pair in pairs]
 
@@ -133,9 +133,9 @@ class Remembered:
         if self._store is None:
             return
         for pair in pairs:
-            found = self._store.get(self._key(pair))
-            if found in ("true", "false"):
-                self._known[pair] = found == "true"
+            text = self._store.get(self._key(pair))
+            if text in ("true", "false"):
+                self._known[pair] = text == "true"
 
     def _keep(self, pair: Pair, verdict: Verdict) -> None:
         self._known[pair] = verdict
@@ -176,8 +176,8 @@ def _is_limit(value: object) -> TypeGuard[int]:
 
 
 def _words(text: str) -> frozenset[str]:
-    found = (word.replace(",", "") for word in _WORD.findall(text.lower()))
-    return frozenset(_singular(word) for word in found if word not in _STOP)
+    words = (word.replace(",", "") for word in _WORD.findall(text.lower()))
+    return frozenset(_singular(word) for word in words if word not in _STOP)
 
 
 def _singular(word: str) -> str:

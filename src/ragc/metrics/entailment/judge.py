@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragc.core import counters
 from ragc.errors import ParseFailure
-from ragc.metrics.base import Ask
+from ragc.metrics.base import JudgeCall
 from ragc.metrics.entailment.base import Pair, Verdict
 from ragc.metrics.judge import as_data
 
@@ -23,7 +23,7 @@ class JudgeEntailer:
     later ones may not be seen. A reply that cannot be read is None, and counted as dropped.
     """
 
-    def __init__(self, ask: Ask, longest: int = LONGEST) -> None:
+    def __init__(self, ask: JudgeCall, longest: int = LONGEST) -> None:
         self._ask, self._longest = ask, longest
 
     @property
@@ -38,7 +38,7 @@ class JudgeEntailer:
     async def _one(self, premise: str, hypothesis: str) -> Verdict:
         from ragc.signatures.judge import TextEntails
 
-        text = shortened(as_data(premise), self._longest)
+        text = truncate(as_data(premise), self._longest)
         try:
             return bool((await self._ask(TextEntails, text=text, statement=as_data(hypothesis)))["entailed"])
         except ParseFailure:
@@ -46,7 +46,7 @@ class JudgeEntailer:
             return None
 
 
-def shortened(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     """`text`, or its first `longest` characters, less the part of a word at their end."""
     if len(text) <= longest:
         return text

@@ -69,7 +69,7 @@ def nli(model: str) -> NliEntailer:
 
     Raises UsageError when it is neither, when it cannot tell entailment, and when a library is missing.
     """
-    folder, label = _found(model)
+    folder, label = _locate_model(model)
     config = _config(folder)
     if onnx := next((folder / name for name in _ONNX if (folder / name).is_file()), None):
         for library in ("onnxruntime", "tokenizers"):
@@ -129,7 +129,7 @@ def entailment_label(config: Mapping[str, Any], where: object) -> int:
     return called[0]
 
 
-def _found(model: str) -> tuple[Path, str]:
+def _locate_model(model: str) -> tuple[Path, str]:
     """The folder of `model`, and its name in reports with what identifies the files."""
     folder = Path(model).expanduser()
     if folder.is_dir():

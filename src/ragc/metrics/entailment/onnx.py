@@ -38,40 +38,40 @@ class OnnxClassifier:
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
-        told = self._encoded(pairs)
-        readable = [at for at, encoding in enumerate(told) if encoding is not None]
+        encodings = self._encode_pairs(pairs)
+        readable = [at for at, encoding in enumerate(encodings) if encoding is not None]
         verdicts: list[Verdict] = [None] * len(pairs)
-        for batch in batches([len(told[at].ids) for at in readable]):
+        for batch in batches([len(encodings[at].ids) for at in readable]):
             chosen = [readable[at] for at in batch]
-            for at, best in zip(chosen, self._best([told[at] for at in chosen]), strict=True):
+            for at, best in zip(chosen, self._best([encodings[at] for at in chosen]), strict=True):
                 verdicts[at] = best == self._entailment
         return verdicts
 
-    def _encoded(self, pairs: Sequence[Pair]) -> list[Any]:
+    def _encode_pairs(self, pairs: Sequence[Pair]) -> list[Any]:
         self._tokenizer.no_truncation()
         extra = self._tokenizer.num_special_tokens_to_add(True)
         claims = self._tokenizer.encode_batch([claim for _, claim in pairs], add_special_tokens=False)
         fits = [len(claim.ids) + extra < self._longest for claim in claims]
         self._tokenizer.enable_truncation(self._longest, strategy="only_first")
-        made = iter(
+        encodings = iter(
             self._tokenizer.encode_batch([pair for pair, fit in zip(pairs, fits, strict=True) if fit])
         )
-        return [next(made) if fit else None for fit in fits]
+        return [next(encodings) if fit else None for fit in fits]
 
     def _best(self, batch: Sequence[Any]) -> list[int]:
         """The label with the greatest score for each pair of the batch."""
         import numpy as np
 
         width = max(len(encoding.ids) for encoding in batch)
-        given = {
+        inputs = {
             "input_ids": np.full((len(batch), width), self._pad, dtype=np.int64),
             "attention_mask": np.zeros((len(batch), width), dtype=np.int64),
             "token_type_ids": np.zeros((len(batch), width), dtype=np.int64),
         }
         for at, encoding in enumerate(batch):
             end = len(encoding.ids)
-            given["input_ids"][at, :end] = encoding.ids
-            given["attention_mask"][at, :end] = 1
-            given["token_type_ids"][at, :end] = encoding.type_ids
-        scores = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+            inputs["input_ids"][at, :end] = encoding.ids
+            inputs["attention_mask"][at, :end] = 1
+            inputs["token_type_ids"][at, :end] = encoding.type_ids
+        scores = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
         return [int(best) for best in np.asarray(scores).argmax(axis=-1)]

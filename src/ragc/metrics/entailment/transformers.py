@@ -25,7 +25,7 @@ class Classifier:
     """
 
     def __init__(self, folder: Path, entailment: int) -> None:
-        self._model, self._tokenizer = _loaded("AutoModelForSequenceClassification", folder)
+        self._model, self._tokenizer = _load_model("AutoModelForSequenceClassification", folder)
         self._entailment = entailment
         self._longest = longest(folder, self._model.config.to_dict())
 
@@ -37,7 +37,7 @@ class Classifier:
         verdicts: list[Verdict] = [None] * len(pairs)
         for batch in batches([sum(sizes[at]) for at in readable]):
             chosen = [readable[at] for at in batch]
-            given = self._tokenizer(
+            inputs = self._tokenizer(
                 [pairs[at][0] for at in chosen],
                 [pairs[at][1] for at in chosen],
                 truncation="only_first",
@@ -46,7 +46,7 @@ class Classifier:
                 return_tensors="pt",
             ).to(self._model.device)
             with import_module("torch").inference_mode():
-                scores = self._model(**given).logits
+                scores = self._model(**inputs).logits
             for at, best in zip(chosen, scores.argmax(dim=-1).tolist(), strict=True):
                 verdicts[at] = best == self._entailment
         return verdicts
@@ -59,34 +59,34 @@ class Generator:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._model, self._tokenizer = _loaded("AutoModelForSeq2SeqLM", folder)
+        self._model, self._tokenizer = _load_model("AutoModelForSeq2SeqLM", folder)
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
-        told = [self._told(premise, claim) for premise, claim in pairs]
-        readable = [at for at, ids in enumerate(told) if ids]
+        token_ids = [self._encode_pair(premise, claim) for premise, claim in pairs]
+        readable = [at for at, ids in enumerate(token_ids) if ids]
         verdicts: list[Verdict] = [None] * len(pairs)
-        for batch in batches([len(told[at]) for at in readable]):
+        for batch in batches([len(token_ids[at]) for at in readable]):
             chosen = [readable[at] for at in batch]
-            for at, said in zip(chosen, self._written([told[at] for at in chosen]), strict=True):
-                verdicts[at] = {"1": True, "0": False}.get(said.strip())
+            for at, reply in zip(chosen, self._generate([token_ids[at] for at in chosen]), strict=True):
+                verdicts[at] = {"1": True, "0": False}.get(reply.strip())
         return verdicts
 
-    def _told(self, premise: str, claim: str) -> list[int]:
+    def _encode_pair(self, premise: str, claim: str) -> list[int]:
         """The tokens of a pair, the premise cut where they are too many; [] without room for a premise."""
-        given = self._tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
-        asked = self._tokenizer(f"hypothesis: {claim}").input_ids
-        room = GENERATOR_TOKENS - len(asked)
-        return [*given[:room], *asked] if room > 0 else []
+        premise_ids = self._tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
+        claim_ids = self._tokenizer(f"hypothesis: {claim}").input_ids
+        premise_limit = GENERATOR_TOKENS - len(claim_ids)
+        return [*premise_ids[:premise_limit], *claim_ids] if premise_limit > 0 else []
 
-    def _written(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        given = self._tokenizer.pad(
+    def _generate(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        inputs = self._tokenizer.pad(
             {"input_ids": [list(ids) for ids in batch]}, padding=True, return_tensors="pt"
         ).to(self._model.device)
         with import_module("torch").inference_mode():
             out = self._model.generate(
-                input_ids=given.input_ids,
-                attention_mask=given.attention_mask,
+                input_ids=inputs.input_ids,
+                attention_mask=inputs.attention_mask,
                 max_new_tokens=_REPLY_TOKENS,
                 do_sample=False,
                 num_beams=1,
@@ -94,7 +94,7 @@ class Generator:
         return [str(text) for text in self._tokenizer.batch_decode(out, skip_special_tokens=True)]
 
 
-def _loaded(kind: str, folder: Path) -> tuple[Any, Any]:
+def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer, from files of `folder` alone."""
     torch, library = import_module("torch"), import_module("transformers")
     # Said, since the libraries would ask on the terminal whether to run what a model brings.
@@ -106,8 +106,8 @@ def _loaded(kind: str, folder: Path) -> tuple[Any, Any]:
 
 def _sizes(tokenizer: Any, pairs: Sequence[Pair]) -> list[tuple[int, int]]:
     """The tokens of each premise and of each hypothesis, without special ones."""
-    told = [
+    token_ids = [
         tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
         for texts in zip(*pairs, strict=True)
     ]
-    return [(len(premise), len(claim)) for premise, claim in zip(*told, strict=True)]
+    return [(len(premise), len(claim)) for premise, claim in zip(*token_ids, strict=True)]

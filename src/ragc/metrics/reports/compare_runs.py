@@ -12,9 +12,9 @@ from typing import Any
 from ragc.core.display import describe
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
-from ragc.metrics.reports.runs import Answered, Run
+from ragc.metrics.reports.runs import Run, RunRow
 from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
-from ragc.metrics.stats.multiple import Contrast, Judged, Matching, Method, judge, match
+from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
 
 WIDEST = 60
 """Characters of a question or prediction that a table shows."""
@@ -28,7 +28,7 @@ class MetricRow:
     backend: str
     a: Interval | None
     b: Interval | None
-    judged: Judged | None
+    judged: ContrastResult | None
     matching: Matching
     verdict: Verdict
 
@@ -45,8 +45,8 @@ class MetricRow:
 class Change:
     """A question that the runs answered with different scores."""
 
-    a: Answered
-    b: Answered
+    a: RunRow
+    b: RunRow
     before: float
     after: float
 
@@ -106,7 +106,7 @@ class RunComparison:
         """Rows of text for printing, the header first; one row a metric."""
         gap = "difference (simultaneous interval)"
         head = ("metric", self.a.name, self.b.name, gap, "p adjusted", "n", "verdict")
-        return head, *(_printed(row) for row in self.rows)
+        return head, *(_table_row(row) for row in self.rows)
 
     def changes_table(self) -> tuple[tuple[str, ...], ...]:
         """Rows of text for printing, the header first; one row a changed question, texts cut."""
@@ -114,10 +114,10 @@ class RunComparison:
         return head, *(
             (
                 change.a.id,
-                _cut(change.a.question),
-                _cut(" | ".join(change.a.answers)),
-                _said(change.a, change.before),
-                _said(change.b, change.after),
+                _shorten(change.a.question),
+                _shorten(" | ".join(change.a.answers)),
+                _format_answer(change.a, change.before),
+                _format_answer(change.b, change.after),
             )
             for change in self.changed
         )
@@ -125,14 +125,14 @@ class RunComparison:
     def notes(self) -> tuple[str, ...]:
         """Sentences for below the tables: what was left out, what failed, what could have been shown."""
         notes = [f"{row.metric}: {row.matching.note(self.a.name, self.b.name)}" for row in self.rows]
-        found = [note for note in notes if not note.endswith(": ")]
-        found += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
+        sentences = [note for note in notes if not note.endswith(": ")]
+        sentences += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
         for run in (self.a, self.b):
             if run.failures.n:
-                found.append(f"{run.name}: {run.failures.text}.")
-        found.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
+                sentences.append(f"{run.name}: {run.failures.text}.")
+        sentences.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
-        return (*found, f"{self.by}: {power_note(first.result)}") if first else tuple(found)
+        return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -145,22 +145,22 @@ def _interval(value: Interval) -> dict[str, Any]:
     return {"mean": value.mean, "ci": [value.low, value.high]}
 
 
-def _printed(row: MetricRow) -> tuple[str, ...]:
+def _table_row(row: MetricRow) -> tuple[str, ...]:
     name = f"{row.metric} ({row.backend})" if row.backend else row.metric
     if row.judged is None or row.a is None or row.b is None:
         return name, "", "", "", "", "0", "no common question"
     sides = (f"{side.mean:.3f} [{side.low:.3f}, {side.high:.3f}]" for side in (row.a, row.b))
-    found = row.judged
-    gap = f"{found.result.diff:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    return name, *sides, gap, f"{found.adjusted:.4f}", str(found.result.n), row.verdict
+    contrast = row.judged
+    gap = f"{contrast.result.diff:+.3f} [{contrast.low:+.3f}, {contrast.high:+.3f}]"
+    return name, *sides, gap, f"{contrast.adjusted:.4f}", str(contrast.result.n), row.verdict
 
 
-def _said(row: Answered, score: float) -> str:
-    said = row.prediction if row.prediction is not None else f"none ({row.failure})"
-    return f"{score:.3f} {_cut(said)}"
+def _format_answer(row: RunRow, score: float) -> str:
+    answer = row.prediction if row.prediction is not None else f"none ({row.failure})"
+    return f"{score:.3f} {_shorten(answer)}"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
 
@@ -190,13 +190,13 @@ def compare(
     if (by := by or names[0]) not in names:
         raise UnknownName("metric of both runs", by, names)
     skipped = tuple(name for name in (*a.metrics, *b.metrics) if name not in names)
-    a, b = _named_apart(a, b)
+    a, b = _distinct_names(a, b)
     metrics = [get(name) for name in names]
     contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
-    found = judge(contrasts, seed=seed, method=method, confidence=confidence)
+    results = judge(contrasts, seed=seed, method=method, confidence=confidence)
     rows = tuple(
         _row(metric, contrast, one, _backend(a, b, metric), seed, confidence)
-        for metric, contrast, one in zip(metrics, contrasts, found, strict=True)
+        for metric, contrast, one in zip(metrics, contrasts, results, strict=True)
     )
     changes = _changes(a, b, by)
     rose = sum(change.after > change.before for change in changes)
@@ -209,7 +209,9 @@ def _same_data(a: Run, b: Run) -> None:
     shared = [key for key in a.answered if key in b.answered]
     if not shared:
         raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
-    other = [key for key in shared if _asked(a.answered[key]) != _asked(b.answered[key])]
+    other = [
+        key for key in shared if _question_and_golds(a.answered[key]) != _question_and_golds(b.answered[key])
+    ]
     if other:
         raise UsageError(
             f"{a.name} and {b.name} are not over the same data: {len(other)} of {len(shared)} shared ids, "
@@ -217,11 +219,11 @@ def _same_data(a: Run, b: Run) -> None:
         )
 
 
-def _asked(row: Answered) -> tuple[str, frozenset[str]]:
+def _question_and_golds(row: RunRow) -> tuple[str, frozenset[str]]:
     return row.question, frozenset(row.answers)
 
 
-def _named_apart(a: Run, b: Run) -> tuple[Run, Run]:
+def _distinct_names(a: Run, b: Run) -> tuple[Run, Run]:
     if a.name != b.name:
         return a, b
     return Run(f"{a.name} (A)", a.answered), Run(f"{b.name} (B)", b.answered)
@@ -238,7 +240,12 @@ def _backend(a: Run, b: Run, metric: Metric) -> str:
 
 
 def _row(
-    metric: Metric, contrast: Contrast, found: Judged | None, backend: str, seed: int, confidence: float
+    metric: Metric,
+    contrast: Contrast,
+    result: ContrastResult | None,
+    backend: str,
+    seed: int,
+    confidence: float,
 ) -> MetricRow:
     ids, matching = match(contrast.a, contrast.b)
     sides = [
@@ -252,16 +259,16 @@ def _row(
         else None
         for side in (contrast.a, contrast.b)
     ]
-    verdict = _decided(found, metric.higher_is_better)
-    return MetricRow(metric.id, backend, sides[0], sides[1], found, matching, verdict)
+    verdict = _decided(result, metric.higher_is_better)
+    return MetricRow(metric.id, backend, sides[0], sides[1], result, matching, verdict)
 
 
 def _changes(a: Run, b: Run, by: str) -> tuple[Change, ...]:
     before, after = a.scores(by), b.scores(by)
     ids: Sequence[str] = match(before, after)[0]
     pairs = ((key, _number(before, key), _number(after, key)) for key in ids)
-    found = [Change(a.answered[key], b.answered[key], old, new) for key, old, new in pairs if old != new]
-    return tuple(sorted(found, key=lambda change: (-abs(change.after - change.before), change.a.id)))
+    changes = [Change(a.answered[key], b.answered[key], old, new) for key, old, new in pairs if old != new]
+    return tuple(sorted(changes, key=lambda change: (-abs(change.after - change.before), change.a.id)))
 
 
 def _number(scores: Mapping[str, float | None], key: str) -> float:
@@ -269,6 +276,6 @@ def _number(scores: Mapping[str, float | None], key: str) -> float:
     return 0.0 if value is None else value
 
 
-def _decided(judged: Judged | None, higher_is_better: bool) -> Verdict:
+def _decided(judged: ContrastResult | None, higher_is_better: bool) -> Verdict:
     """The adjusted verdict on b; nothing is shown where nothing was compared."""
     return judged.verdict(higher_is_better=higher_is_better) if judged else "not shown to be better"

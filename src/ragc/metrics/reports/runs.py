@@ -27,7 +27,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RunRow:
     """One question of a run. `prediction` is None when there was none; `failure` then says why.
 
     `scores` has None where a metric does not apply. `backends` names what judged, by metric or by the
@@ -49,7 +49,7 @@ class Run:
     """The questions of one run by id, in the order of the file; `name` is how reports call it."""
 
     name: str
-    answered: Mapping[str, Answered]
+    answered: Mapping[str, RunRow]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -70,15 +70,15 @@ class Run:
 
         Raises UsageError when the run mixes backends.
         """
-        found = {
+        backends = {
             row.backends.get(metric, row.backends.get(family, ""))
             for row in self.answered.values()
             if row.scores.get(metric) is not None
         }
-        if len(found) > 1:
-            listed = " and ".join(repr(name) for name in sorted(found))
+        if len(backends) > 1:
+            listed = " and ".join(repr(name) for name in sorted(backends))
             raise UsageError(f"{self.name} mixes backends of {metric!r}: {listed}; score it again with one.")
-        return found.pop() if found else ""
+        return backends.pop() if backends else ""
 
 
 def read(path: str | Path, *, name: str = "") -> Run:
@@ -92,7 +92,7 @@ def read(path: str | Path, *, name: str = "") -> Run:
         lines = inputs.read_text(where, "utf-8-sig", LARGEST).split("\n")
     except (OSError, ValueError) as error:
         raise DataError(str(where), [f"cannot be read as UTF-8 text ({error})"]) from None
-    values = ((f"line {n}", _parsed(line)) for n, line in enumerate(lines, 1) if line.strip())
+    values = ((f"line {n}", _parse_json(line)) for n, line in enumerate(lines, 1) if line.strip())
     return _run(name or where.stem, str(where), values)
 
 
@@ -102,14 +102,14 @@ def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:
 
 
 def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
-    answered: dict[str, Answered] = {}
+    answered: dict[str, RunRow] = {}
     problems = []
-    for place, value in values:
-        found = _problem(value, answered)
-        if found:
-            problems.append(f"{place}: {found}")
+    for location, value in values:
+        problem = _problem(value, answered)
+        if problem:
+            problems.append(f"{location}: {problem}")
         else:
-            answered[value["id"]] = _answered(value)
+            answered[value["id"]] = _read_row(value)
     if len(problems) > SHOWN:
         problems[SHOWN:] = [f"and {len(problems) - SHOWN} more"]
     if not problems and not answered:
@@ -119,14 +119,14 @@ def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
     return Run(name, answered)
 
 
-def _parsed(line: str) -> Any:
+def _parse_json(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
 
 
-def _problem(row: Any, before: Mapping[str, Answered]) -> str:
+def _problem(row: Any, before: Mapping[str, RunRow]) -> str:
     if not isinstance(row, Mapping):
         return "not a JSON object; give a file that ragc eval --out wrote"
     key, scores = row.get("id"), row.get("scores")
@@ -154,8 +154,8 @@ def _is_score(value: Any) -> bool:
     return value is None or (is_number and -MOST < value < MOST)
 
 
-def _answered(row: Mapping[str, Any]) -> Answered:
-    return Answered(
+def _read_row(row: Mapping[str, Any]) -> RunRow:
+    return RunRow(
         id=row["id"],
         question=str(row.get("question", "")),
         answers=tuple(row.get("answers", ())),

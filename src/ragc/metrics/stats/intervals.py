@@ -83,8 +83,10 @@ def summarise(
     metric: Metric, scores: Sequence[float | None], *, confidence: float = 0.95, seed: int
 ) -> Summary:
     """The mean over the questions that `metric` applies to; None marks the others."""
-    kept = [score for score in scores if score is not None]
-    interval = mean_ci(kept, confidence=confidence, seed=seed, bounds=metric.bounds) if kept else None
+    applicable = [score for score in scores if score is not None]
+    interval = (
+        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds) if applicable else None
+    )
     return Summary(metric.id, interval, len(scores))
 
 
@@ -130,7 +132,7 @@ def paired(
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
     differences, far = gaps(a, b, bounds)
     drawn = draws(differences, seed)
-    return judged(differences, drawn, far, sign_flip(differences, seed), confidence)
+    return paired_result(differences, drawn, far, sign_flip(differences, seed), confidence)
 
 
 def gaps(
@@ -145,7 +147,7 @@ def gaps(
     return differences, reach(differences, least, greatest, when_equal=span)
 
 
-def judged(
+def paired_result(
     differences: Array, drawn: Draws, limits: tuple[float, float], p: float, confidence: float
 ) -> Paired:
     """What `draws` and a test say of `differences`."""
@@ -205,9 +207,9 @@ def array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
     if not np.isfinite(values).all():
         raise UsageError("Scores must be finite numbers. Leave out questions that were not scored.")
     if values.min() < limits[0] - 1e-9 or values.max() > limits[1] + 1e-9:
-        found = f"{values.min():g} to {values.max():g}"
+        received = f"{values.min():g} to {values.max():g}"
         raise UsageError(
-            f"Scores must lie in {limits[0]:g}..{limits[1]:g}, but got {found}. Pass their bounds."
+            f"Scores must lie in {limits[0]:g}..{limits[1]:g}, but got {received}. Pass their bounds."
         )
     return values
 

@@ -23,7 +23,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from ragc.errors import UsageError, nearest
-from ragc.metrics.stats.intervals import Paired, Verdict, gaps, judged
+from ragc.metrics.stats.intervals import Paired, Verdict, gaps, paired_result
 from ragc.metrics.stats.resampling import EXACT, TOLERANCE, Draws, joint_draws, share, sign_flip, signs_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ContrastResult:
     """One contrast of a family.
 
     `result` is that of the contrast alone: its p and interval are unadjusted. `adjusted` is p adjusted for
@@ -163,14 +163,16 @@ class Judged:
 
 def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
     """The ids scored on both sides, sorted, and what was left out."""
-    asked = a.keys() & b.keys()
-    kept = tuple(sorted(key for key in asked if a[key] is not None and b[key] is not None))
-    return kept, Matching(len(kept), len(a) - len(asked), len(b) - len(asked), len(asked) - len(kept))
+    common = a.keys() & b.keys()
+    scored_ids = tuple(sorted(key for key in common if a[key] is not None and b[key] is not None))
+    return scored_ids, Matching(
+        len(scored_ids), len(a) - len(common), len(b) - len(common), len(common) - len(scored_ids)
+    )
 
 
 def judge(
     contrasts: Sequence[Contrast], *, seed: int, method: Method = "max-t", confidence: float = 0.95
-) -> tuple[Judged | None, ...]:
+) -> tuple[ContrastResult | None, ...]:
     """Every contrast, judged as one family, in the order given; None for one without common questions.
 
     A contrast without common questions is not counted in the family. The same for the same scores in any
@@ -189,8 +191,8 @@ def judge(
     if not 0 < confidence < 1:
         raise UsageError(f"A confidence lies between 0 and 1, such as 0.95, but got {confidence:g}.")
     matched = [match(contrast.a, contrast.b)[0] for contrast in contrasts]
-    live = [i for i, kept in enumerate(matched) if kept]
-    row = {key: i for i, key in enumerate(sorted({key for kept in matched for key in kept}))}
+    live = [i for i, ids in enumerate(matched) if ids]
+    row = {key: i for i, key in enumerate(sorted({key for ids in matched for key in ids}))}
     values, seen = np.zeros((2, len(row), len(live)))
     limits = []
     for column, i in enumerate(live):
@@ -202,7 +204,7 @@ def judge(
         return (None,) * len(contrasts)
     family = (max_t if method == "max-t" else by_holm)(values, confidence=confidence, seed=seed)
     stretch = family.critical / NormalDist().inv_cdf((1 + confidence) / 2)
-    out: list[Judged | None] = [None] * len(contrasts)
+    out: list[ContrastResult | None] = [None] * len(contrasts)
     for start in range(0, len(live), TOGETHER):
         block = slice(start, start + TOGETHER)
         drawn = joint_draws(values[:, block], seen[:, block], seed)
@@ -210,7 +212,7 @@ def judge(
             column = start + offset
             one = Draws(drawn.weighted[:, offset], drawn.total[:, offset], drawn.unseen)
             kept_values = values[seen[:, column] > 0, column]
-            result = judged(kept_values, one, limits[column], family.p[column], confidence)
+            result = paired_result(kept_values, one, limits[column], family.p[column], confidence)
             span = _span(contrasts[i].bounds)
             out[i] = _simultaneous(result, family.adjusted[column], stretch, span)
     return tuple(out)
@@ -226,11 +228,11 @@ def _span(bounds: Bounds) -> float:
     return bounds[1] - bounds[0] if bounds else float("inf")
 
 
-def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) -> Judged:
+def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) -> ContrastResult:
     low = max(-span, result.diff - stretch * (result.diff - result.low))
     high = min(span, result.diff + stretch * (result.high - result.diff))
     if adjusted < 1 - result.confidence:
         low, high = (max(low, 0.0), high) if result.diff > 0 else (low, min(high, 0.0))
     else:
         low, high = min(low, 0.0), max(high, 0.0)
-    return Judged(result, adjusted, low, high)
+    return ContrastResult(result, adjusted, low, high)

@@ -39,7 +39,7 @@ def pooled_ci(
     columns, columns of unequal length, a column without scores, and scores that are not finite or outside
     `bounds`.
     """
-    values, seen = _sorted(*_matrices(columns, bounds))
+    values, seen = _sort_rows(*_matrices(columns, bounds))
     mean = combine(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
     width = values.shape[1]
     low, high, _ = _ends(values, seen, ([bounds[0]] * width, [bounds[1]] * width), combine, confidence, seed)
@@ -68,7 +68,7 @@ def pooled_paired(
         for pair in zip(a, b, strict=True)
     ]
     sides = [[pair[side] for pair in column] for side in (0, 1) for column in shared]
-    values, seen = _sorted(*_matrices(sides, bounds))
+    values, seen = _sort_rows(*_matrices(sides, bounds))
     half = len(a)
 
     def gap(*means: float) -> float:
@@ -89,18 +89,18 @@ def _matrices(columns: Sequence[Column], bounds: tuple[float, float]) -> tuple[A
 
     lengths = {len(column) for column in columns}
     if len(lengths) != 1:
-        found = ", ".join(str(n) for n in sorted(lengths)) or "no column"
-        raise UsageError(f"Columns must hold the same questions, at least one column, but got {found}.")
+        received = ", ".join(str(n) for n in sorted(lengths)) or "no column"
+        raise UsageError(f"Columns must hold the same questions, at least one column, but got {received}.")
     values, seen = np.zeros((2, lengths.pop(), len(columns)))
     for i, column in enumerate(columns):
         rows = [row for row, score in enumerate(column) if score is not None]
         values[rows, i] = array([score for score in column if score is not None], bounds)
         seen[rows, i] = 1.0
-    kept = seen.any(axis=1)
-    return values[kept], seen[kept]
+    scored_rows = seen.any(axis=1)
+    return values[scored_rows], seen[scored_rows]
 
 
-def _sorted(values: Array, seen: Array) -> tuple[Array, Array]:
+def _sort_rows(values: Array, seen: Array) -> tuple[Array, Array]:
     import numpy as np
 
     order = np.lexsort(np.hstack([values, seen]).T)
@@ -162,7 +162,7 @@ def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int) -> float:
     )
     extreme = 0
     for signs in signs_of(len(half), seed):
-        moved = signs @ half
-        means = np.hstack([(middle - moved) / n, (middle + moved) / n]).tolist()
+        shift = signs @ half
+        means = np.hstack([(middle - shift) / n, (middle + shift) / n]).tolist()
         extreme += sum(abs(gap(*row)) >= observed - TOLERANCE for row in means)
     return share(extreme, len(half))

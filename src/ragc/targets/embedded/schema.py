@@ -40,7 +40,7 @@ _INTEGER, _NUMBER, _STEP = 10**15 - 1, 1_000_000_000, 0.0001
 _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
-class Narrowed:
+class NarrowedSchema:
     """`schema` as it is enforced for replies of at most `max_tokens`. Raises TargetError.
 
     `strings` characters and `lists` items are the most that those without a limit of their own may have.
@@ -68,11 +68,11 @@ class Narrowed:
 
     def _root(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         rest = {k: v for k, v in schema.items() if k not in ("$defs", "definitions")}
-        found: dict[str, Any] = {}
+        definitions: dict[str, Any] = {}
         for key in ("$defs", "definitions"):
             if named := schema.get(key):
-                found[key] = {name: self._node(s, f"{key}/{name}", 1) for name, s in named.items()}
-        return {**found, **self._node(rest, "", 1)}
+                definitions[key] = {name: self._node(s, f"{key}/{name}", 1) for name, s in named.items()}
+        return {**definitions, **self._node(rest, "", 1)}
 
     def _node(self, schema: Any, where: str, weight: int) -> dict[str, Any]:
         if schema is True:
@@ -83,24 +83,24 @@ class Narrowed:
         for key in ("$ref", "const", "enum", "allOf", "anyOf", "oneOf"):
             if key in node:
                 return self._special(key, node, where, weight)
-        kind = node.pop("type", None) or _implied(node)
+        kind = node.pop("type", None) or _implied_type(node)
         if isinstance(kind, list):
             known = frozenset().union(*(_KEYS.get(k, frozenset()) for k in kind))
-            _only(node, known, where)
+            _refuse_other_keys(node, known, where)
             parts = [{"type": k, **{n: v for n, v in node.items() if n in _KEYS.get(k, ())}} for k in kind]
             return {"anyOf": [self._node(part, where, weight) for part in parts]}
         if kind is None:
-            _only(node, frozenset(), where)
+            _refuse_other_keys(node, frozenset(), where)
             return {}
         if kind not in _KEYS:
             _refuse(where, f"type {kind!r}", "is no JSON type")
-        _only(node, _KEYS[kind], where)
+        _refuse_other_keys(node, _KEYS[kind], where)
         build = getattr(self, f"_{kind}", None)
         return build(node, where, weight) if build else {"type": kind}
 
     def _special(self, key: str, node: dict[str, Any], where: str, weight: int) -> dict[str, Any]:
         beside = {"type"} if key in ("const", "enum") else set[str]()
-        _only(node, frozenset({key} | beside), where)
+        _refuse_other_keys(node, frozenset({key} | beside), where)
         value = node[key]
         if key == "$ref":
             name = str(value).rsplit("/", 1)[-1]
@@ -138,15 +138,15 @@ class Narrowed:
         first, items = node.get("prefixItems") or [], node.get("items", True)
         if most is None:
             most = len(first) if items is False else max(self.lists, least + 1)
-        _ordered(where, "minItems", least, "maxItems", most)
-        found: dict[str, Any] = {"type": "array", "minItems": least, "maxItems": most}
+        _check_order(where, "minItems", least, "maxItems", most)
+        array: dict[str, Any] = {"type": "array", "minItems": least, "maxItems": most}
         if first:
-            found["prefixItems"] = [self._node(s, f"{where}/{i}", weight) for i, s in enumerate(first)]
+            array["prefixItems"] = [self._node(s, f"{where}/{i}", weight) for i, s in enumerate(first)]
         if items is False:
-            return {**found, "items": False}
+            return {**array, "items": False}
         if most > len(first):
-            found["items"] = self._node(items, f"{where}[]", weight * max(1, min(most, 4)))
-        return found
+            array["items"] = self._node(items, f"{where}[]", weight * max(1, min(most, 4)))
+        return array
 
     def _string(self, node: dict[str, Any], where: str, weight: int) -> dict[str, Any]:
         if node.get("format", "date") not in _FORMATS:
@@ -155,26 +155,26 @@ class Narrowed:
             _refuse(where, f"pattern {node['pattern']!r}", "looks around, which cannot be enforced")
         if "format" in node and len(node) > 1:
             _refuse(where, f"format with {', '.join(sorted(set(node) - {'format'}))}", "cannot be enforced")
-        found = {"type": "string", **node}
+        string = {"type": "string", **node}
         if "maxLength" in node:
-            _ordered(where, "minLength", node.get("minLength", 0), "maxLength", node["maxLength"])
+            _check_order(where, "minLength", node.get("minLength", 0), "maxLength", node["maxLength"])
         elif "format" not in node:
-            self._open.append((found, weight))
-        return found
+            self._open.append((string, weight))
+        return string
 
     def _integer(self, node: dict[str, Any], where: str, weight: int) -> dict[str, Any]:
         step = node.get("multipleOf", 1)
         if step != int(step) or step < 1:
             _refuse(where, f"multipleOf {step}", "of an integer must be a whole number")
-        return _bounded({"type": "integer", **node}, where, _INTEGER)
+        return _add_bounds({"type": "integer", **node}, where, _INTEGER)
 
     def _number(self, node: dict[str, Any], where: str, weight: int) -> dict[str, Any]:
-        found = _bounded({"type": "number", **node}, where, _NUMBER)
-        low, high = _edges(found)
-        return found | ({"multipleOf": _STEP} if high - low >= 100 * _STEP else {})
+        number = _add_bounds({"type": "number", **node}, where, _NUMBER)
+        low, high = _edges(number)
+        return number | ({"multipleOf": _STEP} if high - low >= 100 * _STEP else {})
 
 
-def _bounded(node: dict[str, Any], where: str, limit: int) -> dict[str, Any]:
+def _add_bounds(node: dict[str, Any], where: str, limit: int) -> dict[str, Any]:
     """`node` with both bounds inside ±`limit`; refused when nothing lies between them."""
     for side, edge, pick in (("Minimum", -limit, max), ("Maximum", limit, min)):
         own = [name for name in (side.lower(), f"exclusive{side}") if name in node]
@@ -183,7 +183,7 @@ def _bounded(node: dict[str, Any], where: str, limit: int) -> dict[str, Any]:
         for name in own:
             node[name] = pick(node[name], edge)
     low, high = _edges(node)
-    _ordered(where, "minimum", low, "maximum", high)
+    _check_order(where, "minimum", low, "maximum", high)
     return node
 
 
@@ -194,44 +194,44 @@ def _edges(node: Mapping[str, Any]) -> tuple[float, float]:
     )
 
 
-def _implied(node: Mapping[str, Any]) -> str | None:
+def _implied_type(node: Mapping[str, Any]) -> str | None:
     return next((kind for kind, keys in _KEYS.items() if keys & node.keys() and kind != "integer"), None)
 
 
-def _only(node: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+def _refuse_other_keys(node: Mapping[str, Any], known: frozenset[str], where: str) -> None:
     for key in node:
         if key not in known and not (key == "uniqueItems" and node[key] is False):
             _refuse(where, key, "cannot be enforced")
 
 
-def _ordered(where: str, low: str, least: float, high: str, most: float) -> None:
+def _check_order(where: str, low: str, least: float, high: str, most: float) -> None:
     if least > most:
         _refuse(where, f"{low} {least} above {high} {most}", "leaves no value")
 
 
 def _refuse(where: str, what: str, why: str) -> NoReturn:
-    place = where.strip("/") or "its top"
+    location = where.strip("/") or "its top"
     raise TargetError(
-        f"The embedded target cannot fit replies to this JSON schema: at {place}, {what} {why}."
+        f"The embedded target cannot fit replies to this JSON schema: at {location}, {what} {why}."
     )
 
 
 @lru_cache(maxsize=256)
-def prepared(schema: str, max_tokens: int) -> tuple[Narrowed, str, Any]:
+def prepare(schema: str, max_tokens: int) -> tuple[NarrowedSchema, str, Any]:
     """What `schema` (JSON text) is narrowed to, its grammar, and a validator of `schema` itself."""
     original = json.loads(schema)
-    narrowed = Narrowed(original, max_tokens)
+    narrowed = NarrowedSchema(original, max_tokens)
     text = json.dumps({**narrowed.schema, "x-guidance": _COMPACT}, ensure_ascii=True)
     validator = importlib.import_module("jsonschema").Draft202012Validator(original)
     return narrowed, f"%llguidance {{}}\nstart: %json {text}", validator
 
 
-def checked(text: str, schema: str, max_tokens: int) -> tuple[str, bool]:
+def check_reply(text: str, schema: str, max_tokens: int) -> tuple[str, bool]:
     """A complete reply, rid of half surrogate pairs, and whether one of our own limits cut it.
 
     Raises TargetError when it does not fit: then decoding was not constrained after all.
     """
-    narrowed, _, validator = prepared(schema, max_tokens)
+    narrowed, _, validator = prepare(schema, max_tokens)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

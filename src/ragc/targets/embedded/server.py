@@ -52,10 +52,12 @@ def check_file(path: Path) -> None:
 def cores() -> int:
     """The physical cores this process may use: its affinity, without SMT siblings, within its quota."""
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    found = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
+    physical_cores = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
     quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
-    allowed = math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else len(found)
-    return max(1, min(len(found), allowed))
+    allowed = (
+        math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else len(physical_cores)
+    )
+    return max(1, min(len(physical_cores), allowed))
 
 
 def _read(path: Path) -> str:
@@ -140,7 +142,7 @@ class Model:
         if server is None:
             raise TargetUnavailable("The model is closed: the program is ending.")
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        with self._slots.taken(body["messages"], given_up) as slot:
+        with self._slots.acquire(body["messages"], given_up) as slot:
             if slot is None:
                 return answer
             try:
@@ -169,8 +171,8 @@ class Model:
     def count_prompt(self, messages: object) -> int | None:
         """How many tokens chat `messages` take as the model sees them, or None."""
         prompt = self._post("/apply-template", {"messages": messages}).get("prompt")
-        asked = {"content": prompt, "add_special": True, "parse_special": True}
-        tokens = None if prompt is None else self._post("/tokenize", asked).get("tokens")
+        body = {"content": prompt, "add_special": True, "parse_special": True}
+        tokens = None if prompt is None else self._post("/tokenize", body).get("tokens")
         return None if tokens is None else len(tokens)
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:

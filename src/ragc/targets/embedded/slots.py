@@ -54,7 +54,7 @@ class Slots:
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[int | None]:
+    def acquire(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[int | None]:
         """A slot for a prompt of `messages`, holding their beginning if it is known; None once `given_up`."""
         beginning, text = _text(messages[:-1]), _text(messages)
         mark = hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:32] + ".state"
@@ -82,7 +82,7 @@ class Slots:
             while not given_up():
                 known = len(beginning) < LONG or not self._writes or mark in self._files
                 if self._free and (known or mark not in self._first):
-                    slot = self._likest(mark, beginning, text)
+                    slot = self._most_similar(mark, beginning, text)
                     self._free.remove(slot)
                     if known:
                         with suppress(KeyError):
@@ -93,7 +93,7 @@ class Slots:
                 self._changed.wait(0.1)
         return None
 
-    def _likest(self, mark: str, beginning: str, text: str) -> int:
+    def _most_similar(self, mark: str, beginning: str, text: str) -> int:
         """The free slot whose last prompt shares the most with `text`; the oldest if that is too little."""
         held = {slot: self._held.get(slot, "") for slot in self._free}
         shared = {slot: len(commonprefix([last, text])) for slot, last in held.items()}  # noqa: RUF071

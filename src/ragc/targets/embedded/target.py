@@ -158,16 +158,18 @@ def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: thread
         prompt = model.count_prompt(body["messages"])
         if prompt is not None and prompt + most > context:
             raise too_long(prompt, most, context)
-    return model.ask(body, lambda: stop.is_set() or _ending())
+    return model.ask(body, lambda: stop.is_set() or _is_exiting())
 
 
-def _ending() -> bool:
+def _is_exiting() -> bool:
     """Whether the program is ending: the interpreter waits for this thread, and nobody for the reply."""
     return not threading.main_thread().is_alive()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, from a thread of its own: an executor's would be joined before `_ending` shows."""
+    """What `work` returns, from a thread of its own: an executor's would be joined before `_is_exiting`
+    shows.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

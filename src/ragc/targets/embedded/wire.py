@@ -8,9 +8,9 @@ from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
-from ragc.targets.embedded.schema import checked, prepared
+from ragc.targets.embedded.schema import check_reply, prepare
 from ragc.targets.embedded.server import Answer
-from ragc.targets.openai_wire import drawn_seed, part
+from ragc.targets.openai_wire import part, sample_seed
 from ragc.targets.sound import token_count
 
 
@@ -25,7 +25,7 @@ def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
             "lower max_tokens or raise the target's context."
         )
     body: dict[str, Any] = {
-        "messages": [{"role": m.role, "content": _well_formed(m.content)} for m in request.messages],
+        "messages": [{"role": m.role, "content": _replace_surrogates(m.content)} for m in request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or 0,
@@ -34,20 +34,20 @@ def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
         "cache_prompt": True,
     }
     if sampling.temperature > 0:
-        body["seed"] = drawn_seed(request)
+        body["seed"] = sample_seed(request)
     if sampling.stop:
         body["stop"] = list(sampling.stop)
     if request.logprobs:
         body |= {"logprobs": True, "top_logprobs": 1}
     if request.schema is not None:
-        body["grammar"] = prepared(json.dumps(request.schema), sampling.max_tokens)[1]
+        body["grammar"] = prepare(json.dumps(request.schema), sampling.max_tokens)[1]
     return body
 
 
 def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
     """The reply to `request`; a complete one fits its schema. Raises TargetError or TargetUnavailable."""
     if answer.error:
-        raise _failed(answer.error, request.sampling.max_tokens, context)
+        raise _server_error(answer.error, request.sampling.max_tokens, context)
     if not answer.finish or not answer.usage:
         raise TargetUnavailable("llama.cpp broke off a reply; try again.")
     usage, most = answer.usage, request.sampling.max_tokens
@@ -61,7 +61,7 @@ def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
         if request.sampling.stop and not _is_json(text):
             cut = True  # a stop string stood inside the JSON
         else:
-            text, cut = checked(text, json.dumps(request.schema), most)
+            text, cut = check_reply(text, json.dumps(request.schema), most)
     cached = token_count(part(usage, "prompt_tokens_details", "cached_tokens")) or 0
     return Reply(
         text=text,
@@ -71,12 +71,12 @@ def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
     )
 
 
-def _failed(error: Mapping[str, Any], most: int, context: int) -> TargetError:
+def _server_error(error: Mapping[str, Any], most: int, context: int) -> TargetError:
     if error.get("type") == "exceed_context_size_error":
         return too_long(error.get("n_prompt_tokens", 0), most, context)
-    said = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
+    message = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
     code = token_count(error.get("code")) or 500
-    return TargetUnavailable(said) if code >= 500 else TargetError(said)
+    return TargetUnavailable(message) if code >= 500 else TargetError(message)
 
 
 def too_long(prompt: int, most: int, context: int) -> TargetError:
@@ -87,7 +87,7 @@ def too_long(prompt: int, most: int, context: int) -> TargetError:
     )
 
 
-def _well_formed(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 
 from ragc.core.bounded import bind
-from ragc.core.http import LOOPBACK, refused
+from ragc.core.http import LOOPBACK, never_connected
 from ragc.core.redact import shorten
-from ragc.core.retry import PASSING_STATUS, Passing, retry_after
+from ragc.core.retry import PASSING_STATUS, RetryableError, retry_after
 from ragc.errors import TargetError, UsageError, nearest
 from ragc.targets.openai_wire import is_context_error
 
@@ -27,22 +27,22 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     """
     status = getattr(error, "status_code", None)
     # LiteLLM puts the chain of its own exceptions, ending in "…Exception - ", before the server's words.
-    said = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
+    message = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
     headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
     number = shorten(headers.get("x-request-id", ""), 80)
-    asked = f" to request {number}" if number else ""
-    if isinstance(error, litellm.exceptions.Timeout) and not refused(error):
-        return Passing(f"gave no answer within {timeout_s:g} s")
-    if refused(error):
-        return Passing("does not answer (no connection)", away=True)
-    final = is_context_error(said) or any(word in said.lower() for word in _SPENT)
+    request_note = f" to request {number}" if number else ""
+    if isinstance(error, litellm.exceptions.Timeout) and not never_connected(error):
+        return RetryableError(f"gave no answer within {timeout_s:g} s")
+    if never_connected(error):
+        return RetryableError("does not answer (no connection)", away=True)
+    final = is_context_error(message) or any(word in message.lower() for word in _SPENT)
     if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
         # What LiteLLM, or what it uses, could not make sense of: any kind of exception.
-        return Passing(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
+        return RetryableError(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
     if status in PASSING_STATUS and not final:
-        reason = f"answered {status}{asked}: {said}"
-        return Passing(reason, retry_after(headers.get("retry-after")), request_id=number)
-    return TargetError(f"{who} answered {status}{asked}: {said}.", endpoint=who, request_id=number)
+        reason = f"answered {status}{request_note}: {message}"
+        return RetryableError(reason, retry_after(headers.get("retry-after")), request_id=number)
+    return TargetError(f"{who} answered {status}{request_note}: {message}.", endpoint=who, request_id=number)
 
 
 def load() -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from ragc.core.bounded import fetched
-from ragc.core.http import LOOPBACK, refused
+from ragc.core.bounded import fetch
+from ragc.core.http import LOOPBACK, never_connected
 from ragc.core.redact import shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.hosted.litellm import load
@@ -56,10 +56,10 @@ def missing_key(model: str, base_url: str) -> str:
 
 
 def _missing(litellm: Any, model: str, provider: str) -> list[str]:
-    found = litellm.validate_environment(model)
-    if found["keys_in_environment"] or provider in _KEYLESS:
+    environment = litellm.validate_environment(model)
+    if environment["keys_in_environment"] or provider in _KEYLESS:
         return []
-    return [name for name in found["missing_keys"] if name.endswith(_KEY_NAMES)]
+    return [name for name in environment["missing_keys"] if name.endswith(_KEY_NAMES)]
 
 
 async def check_model(
@@ -71,22 +71,25 @@ async def check_model(
     Raises TargetError for a key that is refused, UsageError for a model that is not listed,
     TargetUnavailable when nothing listens at `base_url`.
     """
-    asked = _request(provider, base_url, key)
-    if asked is None:
+    request = _request(provider, base_url, key)
+    if request is None:
         return
-    url, headers = asked
+    url, headers = request
     here = httpx.URL(url).host in LOOPBACK
     try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=not here) as client:
-            response = await fetched(client, url, headers=headers)
+            response = await fetch(client, url, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        if base_url and refused(error):
+        if base_url and never_connected(error):
             text = f"{who} does not answer; start the server or correct base_url."
             raise TargetUnavailable(text, endpoint=who) from None
         return
-    if response.status_code in (401, 403) and not _restricted(response):
-        said, number = error_message(response.content), shorten(response.headers.get("x-request-id", ""), 80)
-        text = f"{who} refused the key with {response.status_code}: {said}. Check {variable}."
+    if response.status_code in (401, 403) and not _lacks_list_scope(response):
+        message, number = (
+            error_message(response.content),
+            shorten(response.headers.get("x-request-id", ""), 80),
+        )
+        text = f"{who} refused the key with {response.status_code}: {message}. Check {variable}."
         raise TargetError(text, endpoint=who, request_id=number)
     if response.status_code == 200:
         _check_listed(response, model, who)
@@ -107,10 +110,10 @@ def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str
     return None
 
 
-def _restricted(response: httpx.Response) -> bool:
+def _lacks_list_scope(response: httpx.Response) -> bool:
     """Whether the key may ask for completions all the same: some may only not list models."""
-    said = error_message(response.content).lower()
-    return response.status_code == 403 and ("scope" in said or "permission" in said)
+    message = error_message(response.content).lower()
+    return response.status_code == 403 and ("scope" in message or "permission" in message)
 
 
 def _check_listed(response: httpx.Response, model: str, who: str) -> None:

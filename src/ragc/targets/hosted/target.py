@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ragc.core.bounded import Limit, TooLarge, limited
+from ragc.core.bounded import Limit, TooLarge, limit_replies
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes
-from ragc.core.retry import Passing, Retry, Sleep, retried
+from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
 from ragc.errors import TargetError, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
 from ragc.targets.hosted.preflight import check_model, key_arguments
-from ragc.targets.openai_wire import Unreadable, drawn_seed, part, read_reply, response_format
+from ragc.targets.openai_wire import Unreadable, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
-from ragc.targets.sound import price, well_formed
+from ragc.targets.sound import price, repair_surrogates
 
 log = logging.getLogger("ragc.targets")
 
@@ -92,7 +92,7 @@ class HostedTarget:
 
     @cached_property
     def _capabilities(self) -> frozenset[Capability]:
-        return self.options.corrected(self._table.capabilities)
+        return self.options.correct(self._table.capabilities)
 
     @property
     def context_tokens(self) -> int:
@@ -120,7 +120,7 @@ class HostedTarget:
                 f"LiteLLM knows no provider for the model {self.model!r}.{nearest_id(litellm, self.model)} "
                 "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
-        await self._checked(self._key(litellm))
+        await self._check_model_once(self._key(litellm))
         self._litellm = litellm
         _open_targets.add(id(self))
         closes(self)
@@ -131,14 +131,14 @@ class HostedTarget:
         arguments = self.arguments(request)
 
         async def attempt() -> Reply:
-            response = await self._sent(arguments)
+            response = await self._send(arguments)
             try:
                 reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
             except Unreadable as error:
-                raise Passing(f"sent a reply that is no chat completion ({error})") from None
+                raise RetryableError(f"sent a reply that is no chat completion ({error})") from None
             return replace(reply, usd=self._usd(response, reply.usage))
 
-        reply = await retried(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+        reply = await with_retries(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
         return reply
@@ -147,19 +147,21 @@ class HostedTarget:
         """The whole body that answers `request` with `extra` among LiteLLM's arguments; for probes."""
         await self.open()
         arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
-        sent = await retried(lambda: self._sent(arguments), policy, endpoint=self._who, sleep=self._sleep)
+        sent = await with_retries(
+            lambda: self._send(arguments), policy, endpoint=self._who, sleep=self._sleep
+        )
         return sent.model_dump(warnings="none")
 
-    async def _sent(self, arguments: Mapping[str, Any]) -> Any:
+    async def _send(self, arguments: Mapping[str, Any]) -> Any:
         """LiteLLM's response; Passing or TargetError otherwise."""
         limit = Limit(self.options.max_reply_bytes)
         try:
-            with limited(limit):
+            with limit_replies(limit):
                 response = await self._litellm.acompletion(**arguments)
             response.model_dump(warnings="none")
         except Exception as error:
             if limit.passed:
-                raise Passing(str(TooLarge(limit.most))) from None
+                raise RetryableError(str(TooLarge(limit.most))) from None
             raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
         return response
 
@@ -182,7 +184,7 @@ class HostedTarget:
         if sampling.top_p < 1:
             wanted["top_p"] = sampling.top_p
         if sampling.temperature > 0 and "seed" in self.capabilities:
-            wanted["seed"] = drawn_seed(request)
+            wanted["seed"] = sample_seed(request)
         if sampling.stop:
             wanted["stop"] = list(sampling.stop)
         if request.logprobs:
@@ -197,7 +199,7 @@ class HostedTarget:
                 accepted["response_format"] = {"type": "json_object"}
         return {
             "model": self.model,
-            "messages": [{"role": m.role, "content": well_formed(m.content)} for m in request.messages],
+            "messages": [{"role": m.role, "content": repair_surrogates(m.content)} for m in request.messages],
             **accepted,
             **self.options.body,
             **self._key(self._litellm),
@@ -212,7 +214,7 @@ class HostedTarget:
     def _who(self) -> str:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
-    async def _checked(self, key: Mapping[str, str]) -> None:
+    async def _check_model_once(self, key: Mapping[str, str]) -> None:
         """Ask the provider for its models, once."""
         if self._asked:
             return
@@ -259,8 +261,8 @@ class HostedTarget:
         """The price of `response`; of the tokens in `usage` where what it says of its own is no count."""
         try:
             usd = price(float(self._litellm.completion_cost(completion_response=response, model=self.model)))
-            told = response.model_dump(warnings="none").get("usage")
-            counts = (part(told, "prompt_tokens"), part(told, "completion_tokens"))
+            reported_usage = response.model_dump(warnings="none").get("usage")
+            counts = (part(reported_usage, "prompt_tokens"), part(reported_usage, "completion_tokens"))
             if usd is None or counts != (usage.prompt, usage.completion):
                 per_token = self._litellm.cost_per_token(
                     model=self.model, prompt_tokens=usage.prompt, completion_tokens=usage.completion

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
-from ragc.core.progress import told
+from ragc.core.progress import notify
 from ragc.core.redact import shorten
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.vllm import supervisor
@@ -45,8 +45,8 @@ def last_error(log: Path) -> str:
     """The last line of `log` that names an error, but none that points to another; else its last line."""
     lines = _lines(log)
     named = [line for line in lines if _ERROR.search(line) and _ABOUT_OTHERS not in line]
-    found = (named or lines or ["it wrote nothing"])[-1]
-    return shorten(found, _SHOWN)
+    last = (named or lines or ["it wrote nothing"])[-1]
+    return shorten(last, _SHOWN)
 
 
 def last_line(log: Path) -> str:
@@ -62,7 +62,7 @@ def _lines(log: Path) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return [kept for line in text.splitlines() if (kept := _BEFORE.sub("", line.strip()).strip())]
+    return [rest for line in text.splitlines() if (rest := _BEFORE.sub("", line.strip()).strip())]
 
 
 MODULE = "vllm.entrypoints.openai.api_server"
@@ -119,8 +119,8 @@ async def acquire(serving: Serving, patience_s: float) -> str:
     """
     folder, until = serving.folder, time.monotonic() + patience_s
     folder.mkdir(parents=True, exist_ok=True)
-    async with _alone(folder, serving.model, until):
-        address = await _found(folder) or await _start(serving, folder, until)
+    async with _folder_lock(folder, serving.model, until):
+        address = await _find_server(folder) or await _start(serving, folder, until)
     _users[folder] = _users.get(folder, 0) + 1
     return address
 
@@ -134,26 +134,26 @@ def release(serving: Serving) -> None:
         _stop(folder)
 
 
-async def lives(serving: Serving) -> bool:
+async def is_alive(serving: Serving) -> bool:
     """Whether the server answers, or may again; False when it was another process's and is gone.
 
     Raises TargetError when this process started it and it has ended.
     """
     folder = serving.folder
-    if await _found(folder):
+    if await _find_server(folder):
         return True
     keeper = _started.get(folder)
     if keeper is None:
         return False
     for _ in range(_ENDING):
         if keeper.poll() is not None:
-            raise _ended(serving.model, folder, keeper.poll())
+            raise _exit_error(serving.model, folder, keeper.poll())
         await asyncio.sleep(_POLL_S)
     return True
 
 
 @contextlib.asynccontextmanager
-async def _alone(folder: Path, model: str, until: float) -> AsyncIterator[None]:
+async def _folder_lock(folder: Path, model: str, until: float) -> AsyncIterator[None]:
     """Hold the folder's lock, which another process holds while its server starts."""
     lock, waits = FileLock(folder / "lock", thread_local=False), False
     while True:
@@ -166,7 +166,7 @@ async def _alone(folder: Path, model: str, until: float) -> AsyncIterator[None]:
                     f"Another process is starting vLLM with {model} for too long; look at {folder / 'log'}."
                 ) from None
         if not waits:
-            told(f"another process is starting vLLM with {model}; waiting for it")
+            notify(f"another process is starting vLLM with {model}; waiting for it")
             waits = True
         await asyncio.sleep(_POLL_S)
     try:
@@ -175,7 +175,7 @@ async def _alone(folder: Path, model: str, until: float) -> AsyncIterator[None]:
         lock.release()
 
 
-async def _found(folder: Path) -> str:
+async def _find_server(folder: Path) -> str:
     """The address of a server that runs and answers; "" when there is none."""
     try:
         noted = json.loads((folder / "address.json").read_text("utf-8"))
@@ -185,7 +185,7 @@ async def _found(folder: Path) -> str:
         return ""
     for _ in range(_BUSY):
         try:
-            return address if await _health(address) else ""
+            return address if await _check_health(address) else ""
         except httpx.TimeoutException:  # it is there, and has much to do
             continue
     return ""
@@ -198,9 +198,9 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
         port = free.getsockname()[1]
     begun, address, log = time.monotonic(), f"http://127.0.0.1:{port}/v1", folder / "log"
     _stop(folder)  # one of ours that no longer answers
-    told(f"starting vLLM with {serving.model}; its log is {log}")
+    notify(f"starting vLLM with {serving.model}; its log is {log}")
     log.unlink(missing_ok=True)
-    keeper = _kept(serving.command(port), log)
+    keeper = _start_supervised(serving.command(port), log)
     _started[folder] = keeper
     try:
         await _ready(serving.model, folder, keeper, address, until)
@@ -210,11 +210,11 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
     except BaseException:
         _stop(folder)
         raise
-    told(f"vLLM serves {serving.model} after {time.monotonic() - begun:.0f} s")
+    notify(f"vLLM serves {serving.model} after {time.monotonic() - begun:.0f} s")
     return address
 
 
-def _kept(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     """The keeper that runs `command` while this process holds its input; an interrupt does not reach it."""
     return subprocess.Popen(
         [sys.executable, supervisor.__file__, str(log), *command],
@@ -227,22 +227,22 @@ async def _ready(
 ) -> None:
     """Wait for the server's health, telling its last line now and then."""
     begun = spoken = time.monotonic()
-    while not await _healthy(address):
+    while not await _is_healthy(address):
         now = time.monotonic()
         if keeper.poll() is not None:
-            raise _ended(model, folder, keeper.poll())
+            raise _exit_error(model, folder, keeper.poll())
         if now > until:
             raise TargetUnavailable(
                 f"vLLM did not serve {model} within {now - begun:.0f} s; its last line: "
                 f"{last_line(folder / 'log')} (all of it in {folder / 'log'}). Raise the option start_s."
             )
         if now - spoken > _TELL_S:
-            told(f"vLLM has been starting for {now - begun:.0f} s: {last_line(folder / 'log')}")
+            notify(f"vLLM has been starting for {now - begun:.0f} s: {last_line(folder / 'log')}")
             spoken = now
         await asyncio.sleep(_POLL_S)
 
 
-async def _health(address: str) -> bool:
+async def _check_health(address: str) -> bool:
     """Whether the server says that it is well; raises httpx.TimeoutException when it says nothing."""
     try:
         async with httpx.AsyncClient(timeout=_HEALTH_S, trust_env=False) as client:
@@ -253,14 +253,14 @@ async def _health(address: str) -> bool:
         return False
 
 
-async def _healthy(address: str) -> bool:
+async def _is_healthy(address: str) -> bool:
     try:
-        return await _health(address)
+        return await _check_health(address)
     except httpx.TimeoutException:
         return False
 
 
-def _ended(model: str, folder: Path, code: int | None) -> TargetError:
+def _exit_error(model: str, folder: Path, code: int | None) -> TargetError:
     log = folder / "log"
     return TargetError(f"vLLM with {model} ended (exit code {code}): {last_error(log)}. Its log is {log}.")
 

@@ -37,12 +37,12 @@ def identity(model: str, options: VllmOptions) -> str:
 def _content(folder: Path) -> str:
     """A digest of the files in `folder`: small ones whole, of large ones their size and both ends."""
     try:
-        found = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
+        contents = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
     except OSError as error:
         raise TargetUnavailable(
             f"The model in {folder} cannot be read ({error.strerror or error})."
         ) from error
-    return digest(found)[:16]
+    return digest(contents)[:16]
 
 
 def _ends(file: Path) -> list[str | int]:
@@ -55,7 +55,7 @@ def _ends(file: Path) -> list[str | int]:
     return [size, hashlib.sha256(read).hexdigest()]
 
 
-class ServedTarget:
+class ManagedTarget:
     """Asks `model`, an id or a folder, of a server that `open` starts or finds.
 
     Targets of the same settings share one server, in this process and in others. Capabilities and context are
@@ -74,14 +74,14 @@ class ServedTarget:
         self.serving = launcher.Serving(
             python, self.model, options.dtype, options.context_tokens, dict(options.flags)
         )
-        self.capabilities: frozenset[Capability] = options.corrected(CAPABILITIES)
+        self.capabilities: frozenset[Capability] = options.correct(CAPABILITIES)
         self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self._inner: VllmTarget | None = None
         self._opening: asyncio.Task[VllmTarget] | None = None
         self._identity = ""
 
-    def __deepcopy__(self, memo: object) -> ServedTarget:
+    def __deepcopy__(self, memo: object) -> ManagedTarget:
         return self
 
     def __repr__(self) -> str:
@@ -108,10 +108,10 @@ class ServedTarget:
         if self._inner is not None:
             return
         if self._opening is None or self._opening.done():
-            self._opening = asyncio.ensure_future(self._opened())
+            self._opening = asyncio.ensure_future(self._open_inner())
         await self._opening
 
-    async def _opened(self) -> VllmTarget:
+    async def _open_inner(self) -> VllmTarget:
         address = await launcher.acquire(self.serving, self.options.start_s)
         options = self.options.model_copy(update={"identity": self.identity, "restart_s": 0.0})
         inner = VllmTarget(address, self.model, options)
@@ -135,7 +135,7 @@ class ServedTarget:
         try:
             return await inner.complete(request)
         except TargetUnavailable:
-            if await launcher.lives(self.serving):
+            if await launcher.is_alive(self.serving):
                 raise
         await self._given_up(inner)
         return await (await self._ready()).complete(request)

@@ -14,11 +14,11 @@ from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
-from ragc.targets.openai_wire import drawn_seed
+from ragc.targets.openai_wire import sample_seed
 from ragc.targets.options import VllmOptions
-from ragc.targets.sample_batching import Draws
+from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.vllm.managed import identity
-from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_room
+from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
 
 _ALL: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache")
 
@@ -37,14 +37,14 @@ class OfflineTarget:
             )
         self.model, self.options = model, options
         self.name = f"vllm {Path(model).name}"
-        self.capabilities = options.corrected(_ALL)
+        self.capabilities = options.correct(_ALL)
         self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
         self._identity = ""
         self._engine: Any = None
         self._tokenizer: Any = None
         self._opening: asyncio.Task[None] | None = None
-        self._draws, self._numbers = Draws(self.samples), itertools.count()
+        self._draws, self._numbers = SampleBatcher(self.samples), itertools.count()
 
     def __deepcopy__(self, memo: object) -> OfflineTarget:
         return self
@@ -80,11 +80,11 @@ class OfflineTarget:
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
         """`n` draws of `request`, with its own number and those that follow."""
-        check_room(request, self.context_tokens, self.name)
+        check_reply_fits(request, self.context_tokens, self.name)
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
         ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        room = self.context_tokens - request.sampling.max_tokens
-        if len(ids) > room:
+        prompt_limit = self.context_tokens - request.sampling.max_tokens
+        if len(ids) > prompt_limit:
             raise TargetError(
                 f"A prompt of {len(ids)} tokens with a reply of up to {request.sampling.max_tokens} does not "
                 f"fit the context window of {self.name}, which holds {self.context_tokens} tokens."
@@ -109,10 +109,10 @@ class OfflineTarget:
             text=one.text,
             finish="length" if one.finish_reason == "length" else "stop",
             usage=Usage(len(prompt), len(one.token_ids), int(output.num_cached_tokens or 0)),
-            logprobs=_scored(zip(one.token_ids, one.logprobs or (), strict=False))
+            logprobs=_token_logprobs(zip(one.token_ids, one.logprobs or (), strict=False))
             if request.logprobs
             else (),
-            prompt_logprobs=_scored(scored) if request.prompt_logprobs else (),
+            prompt_logprobs=_token_logprobs(scored) if request.prompt_logprobs else (),
         )
 
     def count_tokens(self, text: str) -> int:
@@ -138,40 +138,40 @@ def engine(model: str, options: VllmOptions) -> Any:
             f"offline = true needs vLLM in this Python ({error}): pip install 'ragc[vllm]', or use "
             "serve = true with the option python."
         ) from error
-    given: dict[str, Any] = {name.replace("-", "_"): value for name, value in options.flags.items()}
-    given |= {"dtype": options.dtype} if options.dtype else {}
-    given |= {"max_model_len": options.context_tokens} if options.context_tokens else {}
+    arguments: dict[str, Any] = {name.replace("-", "_"): value for name, value in options.flags.items()}
+    arguments |= {"dtype": options.dtype} if options.dtype else {}
+    arguments |= {"max_model_len": options.context_tokens} if options.context_tokens else {}
     try:
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(model=model, **given))
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(model=model, **arguments))
     except Exception as error:  # vLLM raises of every kind; its own words say what it refused
-        said = " ".join(str(error).split())[:300]
-        raise TargetError(f"vLLM could not load {model}: {said or type(error).__name__}.") from error
+        message = " ".join(str(error).split())[:300]
+        raise TargetError(f"vLLM could not load {model}: {message or type(error).__name__}.") from error
 
 
 def sampling(request: ChatRequest, n: int) -> Any:
     """The parameters of vLLM for `n` draws of `request`, as its server makes them of ours."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
-    asked = request.sampling
-    given: dict[str, Any] = {
+    settings = request.sampling
+    parameters: dict[str, Any] = {
         "n": n,
-        "temperature": asked.temperature,
-        "top_p": asked.top_p,
-        "max_tokens": asked.max_tokens,
-        "top_k": asked.top_k or 0,
-        "min_p": asked.min_p or 0.0,
-        "stop": list(asked.stop),
-        "seed": drawn_seed(request) if asked.temperature > 0 else None,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_tokens": settings.max_tokens,
+        "top_k": settings.top_k or 0,
+        "min_p": settings.min_p or 0.0,
+        "stop": list(settings.stop),
+        "seed": sample_seed(request) if settings.temperature > 0 else None,
         "logprobs": 1 if request.logprobs else None,
         "prompt_logprobs": 0 if request.prompt_logprobs else None,
         "output_kind": RequestOutputKind.FINAL_ONLY,
     }
     if request.schema is not None:
-        given["structured_outputs"] = StructuredOutputsParams(json=dict(request.schema))
-    return SamplingParams(**given)
+        parameters["structured_outputs"] = StructuredOutputsParams(json=dict(request.schema))
+    return SamplingParams(**parameters)
 
 
-def _scored(pairs: Any) -> tuple[TokenLogprob, ...]:
+def _token_logprobs(pairs: Any) -> tuple[TokenLogprob, ...]:
     """The log-probability of each token among those that vLLM lists at its place."""
     return tuple(_own(token, held) for token, held in pairs if held is not None)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from ragc.core.bounded import fetched
+from ragc.core.bounded import fetch
 
 LOOKED_UP, CACHED = "prefix_tokens", "prefix_cached_tokens"
 
@@ -27,7 +27,7 @@ def read(text: str) -> dict[str, float]:
 
     `text` is a page of Prometheus metrics.
     """
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for name, value in _LINE.findall(text):
         key = LOOKED_UP if name == "queries" else CACHED
         try:
@@ -36,30 +36,30 @@ def read(text: str) -> dict[str, float]:
             continue
         if not 0 <= amount < math.inf:
             continue
-        found[key] = found.get(key, 0.0) + amount
-    return found if found.keys() == {LOOKED_UP, CACHED} else {}
+        totals[key] = totals.get(key, 0.0) + amount
+    return totals if totals.keys() == {LOOKED_UP, CACHED} else {}
 
 
 async def prefix_tokens(targets: Iterable[Any]) -> dict[str, float]:
     """`read` of every server behind `targets`, each once and added up; a server that fails counts nothing."""
     urls = {url for target in targets if (url := getattr(target, "metrics_url", ""))}
     total: dict[str, float] = {}
-    for found in await asyncio.gather(*map(_asked, sorted(urls))):
-        for name, value in found.items():
+    for counts in await asyncio.gather(*map(_fetch_counts, sorted(urls))):
+        for name, value in counts.items():
             total[name] = total.get(name, 0.0) + value
     return total
 
 
-def gained(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+def increase(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """What came between two readings; {} without a second one, all of it where a server began anew."""
     begun_anew = any(after[name] < before.get(name, 0.0) for name in after)
     return {name: value - (0.0 if begun_anew else before.get(name, 0.0)) for name, value in after.items()}
 
 
-async def _asked(url: str) -> dict[str, float]:
+async def _fetch_counts(url: str) -> dict[str, float]:
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
-            response = await fetched(client, url)
+            response = await fetch(client, url)
     except (httpx.HTTPError, httpx.InvalidURL):
         return {}
     return read(response.text) if response.status_code == 200 else {}

@@ -1,6 +1,6 @@
 """Target for a running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server.
 
-`check_room` refuses a request before it is sent where the context cannot hold its longest reply.
+`check_reply_fits` refuses a request before it is sent where the context cannot hold its longest reply.
 `check_logprobs` refuses a reply without the log-probabilities that its request wanted.
 """
 
@@ -15,9 +15,9 @@ import httpx
 import orjson
 
 from ragc.core.digest import digest
-from ragc.core.http import Pool, broken
+from ragc.core.http import Pool, exchange_error
 from ragc.core.redact import remember, shorten
-from ragc.core.retry import PASSING_STATUS, Passing, Retry, Sleep, retried, retry_after
+from ragc.core.retry import PASSING_STATUS, Retry, RetryableError, Sleep, retry_after, with_retries
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.openai_wire import (
@@ -30,11 +30,11 @@ from ragc.targets.openai_wire import (
     request_body,
 )
 from ragc.targets.options import VllmOptions
-from ragc.targets.sample_batching import Draws
+from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.sound import token_count
 
 
-def check_room(request: ChatRequest, context: int, endpoint: str) -> None:
+def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
     """Raise TargetError when no prompt could leave room for the longest reply to `request`.
 
     `context` counts tokens; 0 is unknown. A prompt that is too long itself is found by the server, which
@@ -91,7 +91,7 @@ class VllmTarget:
         self.name = f"vllm {model}"
         extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
         self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
-        self.capabilities = options.corrected(CAPABILITIES)
+        self.capabilities = options.correct(CAPABILITIES)
         self.metrics_url = ""  # known once the server says that it is vLLM
         self._holds = options.context_tokens
         self.context_tokens = self._holds or UNKNOWN_CONTEXT
@@ -102,7 +102,7 @@ class VllmTarget:
         self._pool = Pool(url, timeout, options.concurrency, self._headers, transport, most)
         self._sleep = sleep
         self._ready = False
-        self._draws = Draws(self.samples)
+        self._draws = SampleBatcher(self.samples)
 
     def __deepcopy__(self, memo: object) -> VllmTarget:
         return self
@@ -123,7 +123,7 @@ class VllmTarget:
             return await self._send("GET", "/models")
 
         try:
-            listed = await retried(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
+            listed = await with_retries(attempt, Retry(1, self._retry.total_s), endpoint=self.endpoint)
         except TargetUnavailable as error:
             text = f"{str(error)[:-1]}; start the server or correct base_url."
             raise TargetUnavailable(text, endpoint=self.endpoint) from None
@@ -139,7 +139,7 @@ class VllmTarget:
         self.context_tokens = self._holds or UNKNOWN_CONTEXT
         if cards[self.model].get("owned_by") == "vllm":
             self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
-            self.capabilities = self.options.corrected((*CAPABILITIES, "n", "prompt_logprobs"))
+            self.capabilities = self.options.correct((*CAPABILITIES, "n", "prompt_logprobs"))
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
@@ -154,7 +154,7 @@ class VllmTarget:
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
         """`n` draws of `request` in one request, with its own number and those that follow."""
-        check_room(request, self._holds, self.endpoint)
+        check_reply_fits(request, self._holds, self.endpoint)
         several = {"n": n, "return_token_ids": True} if n > 1 else {}
         content = orjson.dumps(request_body(request, self.model, {**self.options.body, **several}))
 
@@ -163,9 +163,9 @@ class VllmTarget:
             try:
                 return read_replies(body, request, n, self.count_tokens)
             except Unreadable as error:
-                raise Passing(f"sent a reply that is no chat completion ({error})") from None
+                raise RetryableError(f"sent a reply that is no chat completion ({error})") from None
 
-        replies = await retried(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
+        replies = await with_retries(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
         check_logprobs(request, replies, self.endpoint)
         return replies
 
@@ -173,7 +173,7 @@ class VllmTarget:
         """The whole body that answers `request` with `extra` in its own; for probes."""
         content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
         policy = Retry(2, self._retry.total_s)
-        return await retried(
+        return await with_retries(
             lambda: self._send("POST", "/chat/completions", content),
             policy,
             endpoint=self.endpoint,
@@ -200,20 +200,20 @@ class VllmTarget:
         try:
             response = await self._pool.send(method, path, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise broken(error, self.endpoint, self.options.timeout_s) from None
+            raise exchange_error(error, self.endpoint, self.options.timeout_s) from None
         if response.status_code == 200:
             try:
                 return read_json(response.content)
             except Unreadable:
-                raise Passing("sent a body that is not JSON") from None
-        said = error_message(response.content)
+                raise RetryableError("sent a body that is not JSON") from None
+        message = error_message(response.content)
         number = shorten(response.headers.get("x-request-id", ""), 80)
-        asked = f" to request {number}" if number else ""
-        answer = f"answered {response.status_code}{asked}" + (f": {said}" if said else "")
-        if response.status_code in PASSING_STATUS and not is_context_error(said):
+        request_note = f" to request {number}" if number else ""
+        answer = f"answered {response.status_code}{request_note}" + (f": {message}" if message else "")
+        if response.status_code in PASSING_STATUS and not is_context_error(message):
             wait = retry_after(response.headers.get("retry-after"))
-            loading = said.startswith("Loading model")  # llama.cpp, begun anew
-            raise Passing(answer, wait, request_id=number, away=loading)
+            loading = message.startswith("Loading model")  # llama.cpp, begun anew
+            raise RetryableError(answer, wait, request_id=number, away=loading)
         hint = ""
         if response.status_code in (401, 403):
             where = self.options.api_key_env

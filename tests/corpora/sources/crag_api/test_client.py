@@ -85,23 +85,23 @@ def test_a_wait_the_server_asks_for_is_kept_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (lambda: httpx.Response(500), "answers with status 500 after 2 tries"),
         (lambda: httpx.ConnectError("no"), "does not answer (ConnectError) after 2 tries"),
         (lambda: httpx.ReadTimeout("no"), "does not answer within 10 s after 2 tries"),
     ],
 )
-def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exception], said: str) -> None:
+def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exception], message: str) -> None:
     api = Api(reply(), reply())
     with pytest.raises(SourceError) as caught:
         api.ask(limits=Limits(tries=2))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith("http://api.test:8000/base/finance/get_eps")
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (httpx.Response(404), "status 404"),
         (httpx.Response(422, json={"detail": []}), "status 422"),
@@ -122,8 +122,8 @@ def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exce
     ],
     ids=lambda value: value if isinstance(value, str) else "reply",
 )
-def test_garbage_fails_at_once(reply: httpx.Response, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
+def test_garbage_fails_at_once(reply: httpx.Response, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         Api(reply).ask()
 
 

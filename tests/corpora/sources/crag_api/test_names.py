@@ -33,9 +33,9 @@ pytest.importorskip("rapidfuzz")
 def test_the_best_of_the_candidates(
     name: str, candidates: list[str], kind: str, expected: int | None
 ) -> None:
-    found = match(name, candidates, kind)
-    assert (found and found.at) == expected
-    assert found is None or found.name == candidates[found.at]
+    best_match = match(name, candidates, kind)
+    assert (best_match and best_match.at) == expected
+    assert best_match is None or best_match.name == candidates[best_match.at]
 
 
 def test_a_company_is_cut_short_only_from_its_beginning() -> None:

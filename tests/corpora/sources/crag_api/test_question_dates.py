@@ -16,7 +16,7 @@ WORDS = "last next this 2 31 feb may monday year weeks ago 1999 0000-00-00 2/30/
 JUMBLE = re.findall(r"\S+", WORDS)
 
 
-def said(text: str, today: date | None = TUESDAY) -> list[str]:
+def read_spans(text: str, today: date | None = TUESDAY) -> list[str]:
     return [str(span) for span in spans(text, today)]
 
 
@@ -67,8 +67,8 @@ def test_query_times_are_american_or_iso(time: str, day: date | None) -> None:
     ],
 )
 def test_relative_dates(text: str, expected: str) -> None:
-    assert said(text) == [expected]
-    assert said(text, None) == []  # nothing to count from
+    assert read_spans(text) == [expected]
+    assert read_spans(text, None) == []  # nothing to count from
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ def test_relative_dates(text: str, expected: str) -> None:
     ],
 )
 def test_explicit_dates_need_no_query_time(text: str, expected: str) -> None:
-    assert said(text, None) == said(text) == [expected]
+    assert read_spans(text, None) == read_spans(text) == [expected]
 
 
 @pytest.mark.parametrize(
     "text", ["february 30", "2019-13-40", "$1999", "1999.5", "9999 years ago", "maybe", ""]
 )
 def test_what_is_no_date_gives_nothing(text: str) -> None:
-    assert said(text) == []
+    assert read_spans(text) == []
 
 
 def test_several_dates_keep_the_order_of_the_text_and_stand_once() -> None:
-    assert said("today, 2019-02-03, yesterday and today") == ["2024-03-05", "2019-02-03", "2024-03-04"]
+    assert read_spans("today, 2019-02-03, yesterday and today") == ["2024-03-05", "2019-02-03", "2024-03-04"]
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,8 @@ def search(
     name: str, text: str, *, api: Any = None, k: int = 10, time: str = TIME, domain: str = ""
 ) -> tuple[Hit, ...]:
     source = ApiSource("http://api.test", tries=1, transport=httpx.MockTransport(api or Api()))
-    asked = Question("q", text, (), query_time=time, extra={"domain": domain} if domain else {})
-    token = current_question.set(asked if text else None)
+    question = Question("q", text, (), query_time=time, extra={"domain": domain} if domain else {})
+    token = current_question.set(question if text else None)
     try:
         return asyncio.run(source.search(name, k))
     finally:
@@ -217,17 +217,17 @@ def test_many_days_are_cut_with_a_count() -> None:
 
 
 def test_a_price_at_a_minute() -> None:
-    found = texts(search("apple", "apple share price at 3:30 pm yesterday"))
-    assert "15:30" in found["AAPL: stock prices by minute"]
-    assert "09:30" not in found["AAPL: stock prices by minute"]
+    by_title = texts(search("apple", "apple share price at 3:30 pm yesterday"))
+    assert "15:30" in by_title["AAPL: stock prices by minute"]
+    assert "09:30" not in by_title["AAPL: stock prices by minute"]
 
 
 def test_figures_and_dividends() -> None:
-    found = texts(search("apple", "apple's eps, market cap and dividends of stock in 2023"))
-    assert found["AAPL: key figures"] == (
+    by_title = texts(search("apple", "apple's eps, market cap and dividends of stock in 2023"))
+    assert by_title["AAPL: key figures"] == (
         "- market capitalization: 2,600,000,000,000\n- earnings per share: 7.12"
     )
-    assert found["AAPL: dividends"].splitlines()[2:] == ["| 2023-11-10 | 0.24 |"]
+    assert by_title["AAPL: dividends"].splitlines()[2:] == ["| 2023-11-10 | 0.24 |"]
 
 
 @pytest.mark.parametrize("name", ["plya", "PLYA", "$plya"])
@@ -237,8 +237,8 @@ def test_a_name_of_no_company_may_be_a_symbol(name: str) -> None:
 
 
 def test_an_artist() -> None:
-    found = texts(search("adele", "which songs of the singer adele won a grammy?"))
-    assert found == {
+    by_title = texts(search("adele", "which songs of the singer adele won a grammy?"))
+    assert by_title == {
         "Adele: biography": "- country: GB\n- born or founded: 1988-05-05\n- died or dissolved: Unknown",
         "Adele: Grammy awards": "- Grammy awards, 1958 to 2019: 15\n- years: 2009, 2012",
         "Adele: works": "- works: Hello, Chasing Pavements, Skyfall",
@@ -255,17 +255,19 @@ def test_works_in_order_of_release() -> None:
 
 
 def test_a_song_and_its_place_in_the_chart() -> None:
-    found = texts(search("hello", "where was the song hello on the billboard chart of 2015-11-14?"))
-    assert found["Hello: song"].startswith(
+    by_title = texts(search("hello", "where was the song hello on the billboard chart of 2015-11-14?"))
+    assert by_title["Hello: song"].startswith(
         "- author: Adele\n- release date: 2015-10-23\n- release country: Unknown"
     )
-    assert found["Hello: Billboard Hot 100 of 2015-11-14"].startswith("- rank: 1\n- weeks in chart: Unknown")
+    assert by_title["Hello: Billboard Hot 100 of 2015-11-14"].startswith(
+        "- rank: 1\n- weeks in chart: Unknown"
+    )
 
 
 def test_grammys_only_of_years_that_the_api_knows() -> None:
     api = Api()
-    found = texts(search("adele", "did the singer adele win a grammy in 2009 or 2023?", api=api))
-    assert found["Grammy awards of 2009"] == "- best new artist: Adele"
+    by_title = texts(search("adele", "did the singer adele win a grammy in 2009 or 2023?", api=api))
+    assert by_title["Grammy awards of 2009"] == "- best new artist: Adele"
     assert api.calls.count("/music/grammy_get_best_artist_by_year") == 1
 
 
@@ -290,8 +292,8 @@ def test_a_person_with_titles_where_they_are_asked_for() -> None:
 
 
 def test_oscars_of_a_year() -> None:
-    found = texts(search("titanic", "which movies won oscars in 1998, titanic?"))
-    assert found["Oscar winners of 1998"] == "- 1998 BEST PICTURE: Cameron, Titanic, won"
+    by_title = texts(search("titanic", "which movies won oscars in 1998, titanic?"))
+    assert by_title["Oscar winners of 1998"] == "- 1998 BEST PICTURE: Cameron, Titanic, won"
 
 
 def test_an_nba_game_of_a_day_and_of_the_year() -> None:
@@ -377,7 +379,7 @@ def test_a_failing_call_fails_the_search_with_one_sentence() -> None:
 
 def test_a_source_is_shared_and_its_fingerprint_says_what_answers() -> None:
     source = ApiSource("http://me:pw@api.test/")
-    assert copy.deepcopy(source) is source.rechunked(100, 0.0) is source
+    assert copy.deepcopy(source) is source.rechunk(100, 0.0) is source
     assert source.fingerprint == ApiSource("http://api.test").fingerprint
     assert source.fingerprint != ApiSource("http://api.test/v2").fingerprint
     assert "pw" not in repr(source)
@@ -394,13 +396,13 @@ def test_what_is_not_installed_is_said_before_the_first_search(monkeypatch: pyte
 
 def test_the_scope_is_that_of_the_question_and_its_time() -> None:
     source, seen = ApiSource("http://api.test"), set()
-    for asked in (
+    for question in (
         None,
         Question("a", "x", ()),
         Question("b", "x", (), query_time=TIME),
         Question("c", "y", ()),
     ):
-        token = current_question.set(asked)
+        token = current_question.set(question)
         seen.add(source.scope())
         current_question.reset(token)
     assert len(seen) == 4

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web.fetch import REDIRECTS, Page, check_url, fetch, unfit
+from ragc.corpora.sources.web.fetch import REDIRECTS, Page, check_url, fetch, why_unreachable
 from ragc.errors import SourceError
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -80,15 +80,15 @@ def refusal(url: str, **more: Any) -> str:
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
     """Let the n-th look-up find the addresses of the n-th answer; returns the names looked up."""
-    asked: list[str] = []
+    hosts: list[str] = []
     left = list(answers)
 
     def lookup(host: Any, port: Any, *args: Any, **more: Any) -> list[Any]:
-        asked.append(host)
+        hosts.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, port)) for name in left.pop(0)]
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    return asked
+    return hosts
 
 
 def test_a_page_is_fetched(site: Site) -> None:
@@ -119,15 +119,15 @@ def test_addresses_inside_are_refused(monkeypatch: pytest.MonkeyPatch, address: 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
 def test_addresses_outside_are_fit(address: str) -> None:
-    assert unfit(address) == ""
+    assert why_unreachable(address) == ""
 
 
 @given(st.ip_addresses(v=4))
 def test_an_address_hidden_in_an_ipv6_one_is_judged_as_itself(address: ipaddress.IPv4Address) -> None:
-    alone = unfit(str(address))
+    alone = why_unreachable(str(address))
     number = int(address)
     for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
-        assert unfit(str(ipaddress.IPv6Address(outer))) == alone
+        assert why_unreachable(str(ipaddress.IPv6Address(outer))) == alone
 
 
 def test_only_loopback_is_allowed_for_tests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,9 +136,9 @@ def test_only_loopback_is_allowed_for_tests(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_checked_address_is_the_one_connected_to(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = resolving(monkeypatch, ["127.0.0.1"])  # a second look-up would fail
+    hosts = resolving(monkeypatch, ["127.0.0.1"])  # a second look-up would fail
     assert get(f"http://site.example:{site.port}/").url == f"http://site.example:{site.port}/"
-    assert asked == ["site.example"]
+    assert hosts == ["site.example"]
     assert site.seen == [("/", f"site.example:{site.port}")]
 
 

@@ -31,20 +31,20 @@ PAGE = f"""<!DOCTYPE html><html lang="en"><head><title>Ada</title><style>p {{col
 
 
 def test_headings_lists_and_tables_are_kept() -> None:
-    found = html.markdown(PAGE, url="https://example.org/ada")
-    lines = [line.strip() for line in found.splitlines()]
+    text = html.markdown(PAGE, url="https://example.org/ada")
+    lines = [line.strip() for line in text.splitlines()]
     assert "# Ada Lovelace" in lines
     assert "## Works" in lines
     assert {"- first note", "- second note"} <= set(lines)
     assert "| 1815 | born |" in lines
-    assert "**Bold words**" in found
-    assert "café & tea" in found
+    assert "**Bold words**" in text
+    assert "café & tea" in text
 
 
 def test_scripts_and_styles_are_never_text() -> None:
-    for found in (html.markdown(PAGE), html.plain(PAGE)):
-        assert "evil" not in found
-        assert "color" not in found
+    for text in (html.markdown(PAGE), html.plain(PAGE)):
+        assert "evil" not in text
+        assert "color" not in text
     short = "<body><p>seen<script>a<b>evil</b></script> after</p><svg><text>evil</text></svg></body>"
     assert html.markdown(short) == html.plain(short) == "seen after"
 
@@ -109,9 +109,9 @@ def test_a_bomb_gives_no_more_than_the_limit(name: str, monkeypatch: pytest.Monk
 def test_a_longer_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_CHARS", LIMIT)
     page = f"<p>{'word ' * (LIMIT // 5)}</p><p>behind the limit</p>"
-    found = html.markdown(page)
-    assert found.startswith("word word")
-    assert "behind" not in found
+    text = html.markdown(page)
+    assert text.startswith("word word")
+    assert "behind" not in text
 
 
 def test_a_heavy_page_is_extracted_apart_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,10 +155,10 @@ PIECES = st.sampled_from(
 @settings(max_examples=examples(60))
 @given(st.lists(PIECES | st.text(max_size=8), max_size=30))
 def test_any_string_gives_clean_text(pieces: list[str]) -> None:
-    for found in (html.markdown("".join(pieces)), html.plain("".join(pieces))):
-        assert html.clean(found) == found
-        found.encode()
-        assert found == "\n".join(found.split("\n")).strip()
+    for text in (html.markdown("".join(pieces)), html.plain("".join(pieces))):
+        assert html.clean(text) == text
+        text.encode()
+        assert text == "\n".join(text.split("\n")).strip()
 
 
 def real_pages(questions: int) -> dict[str, str]:

@@ -15,17 +15,17 @@ import pytest
 
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.recorded import RecordedSource, Recorder
-from ragc.corpora.sources.web.engine import Busy, Ddgs, Found, found
+from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, WebResult, parse_result
 from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit
 from ragc.store.call_store import CallStore
 
 RESULTS = (
-    Found("http://a.example/x#top", "A \x00 page", "about  cats"),
-    Found("http://a.example/x", "A again", "twice"),
-    Found("", "no url", ""),
-    Found("http://b.example/#0", "B", "about dogs"),
+    WebResult("http://a.example/x#top", "A \x00 page", "about  cats"),
+    WebResult("http://a.example/x", "A again", "twice"),
+    WebResult("", "no url", ""),
+    WebResult("http://b.example/#0", "B", "about dogs"),
 )
 ARTICLE = "<html><body><article><h1>{0}</h1><p>{1}</p></article></body></html>"
 FILLER = "Nothing of what was asked stands in this sentence, which is here to fill the page. " * 12
@@ -34,12 +34,14 @@ FILLER = "Nothing of what was asked stands in this sentence, which is here to fi
 class Fake:
     """An engine that first raises `failures`, then gives `results`."""
 
-    def __init__(self, *failures: Exception, results: Sequence[Found] = RESULTS, name: str = "fake") -> None:
-        self.failures, self.results, self.asked = list(failures), results, list[tuple[str, int]]()
+    def __init__(
+        self, *failures: Exception, results: Sequence[WebResult] = RESULTS, name: str = "fake"
+    ) -> None:
+        self.failures, self.results, self.queries = list(failures), results, list[tuple[str, int]]()
         self.identity: Mapping[str, Any] = {"library": name}
 
-    def search(self, query: str, n: int) -> Sequence[Found]:
-        self.asked.append((query, n))
+    def search(self, query: str, n: int) -> Sequence[WebResult]:
+        self.queries.append((query, n))
         if self.failures:
             raise self.failures.pop(0)
         return self.results
@@ -93,9 +95,9 @@ def test_a_query_is_sent_once_and_blank_ones_never() -> None:
     web = source(engine)
     assert ask(web) == ask(web, " cats\n") == ask(web)
     assert ask(web, " \n\x00") == ask(web, "cats", 0) == ()
-    assert engine.asked == [("cats", 10)]
+    assert engine.queries == [("cats", 10)]
     ask(web, "x" * 5000)
-    assert len(engine.asked[1][0]) == 400
+    assert len(engine.queries[1][0]) == 400
 
 
 def test_a_study_is_repeated_from_the_store(tmp_path: Path) -> None:
@@ -105,26 +107,26 @@ def test_a_study_is_repeated_from_the_store(tmp_path: Path) -> None:
     dead = Fake(*[SourceError("down")] * 9)
     second = CallStore(tmp_path)
     assert ask(source(dead, store=second)) == hits
-    assert dead.asked == []
+    assert dead.queries == []
     for other in (source(Fake(name="other"), store=second), source(Fake(), results=3, store=second)):
         ask(other)
         assert other.fingerprint != source(dead).fingerprint
         assert isinstance(other.engine, Fake)
-        assert len(other.engine.asked) == 1
+        assert len(other.engine.queries) == 1
     second.close()
 
 
 def test_what_is_refused_is_tried_again_and_what_fails_is_not() -> None:
-    engine = Fake(Busy("429"), Busy("429"))
+    engine = Fake(EngineBusy("429"), EngineBusy("429"))
     assert ask(source(engine, tries=3))
-    assert len(engine.asked) == 3
+    assert len(engine.queries) == 3
     with pytest.raises(SourceError, match="failed 2 times, at last because 429"):
-        ask(source(Fake(*[Busy("429")] * 3), tries=2))
+        ask(source(Fake(*[EngineBusy("429")] * 3), tries=2))
     broken = Fake(SourceError("garbage"))
     web = source(broken)
     with pytest.raises(SourceError, match="garbage"):
         ask(web)
-    assert len(broken.asked) == 1
+    assert len(broken.queries) == 1
     assert ask(web)  # a failure is not kept
 
 
@@ -132,7 +134,7 @@ def test_a_late_engine_is_given_up() -> None:
     free = threading.Event()
 
     class Late(Fake):
-        def search(self, query: str, n: int) -> Sequence[Found]:
+        def search(self, query: str, n: int) -> Sequence[WebResult]:
             free.wait(10)
             return ()
 
@@ -152,18 +154,18 @@ def test_turns_are_handed_out_at_the_pace(monkeypatch: pytest.MonkeyPatch) -> No
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    web = source(Fake(Busy("429")), per_second=0.5, backoff=8.0)
+    web = source(Fake(EngineBusy("429")), per_second=0.5, backoff=8.0)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     ask(web, "one")
     assert len(slept) == 2
     assert 4 <= slept[0] <= 12  # the backoff, half more or less
     assert 1 < slept[1] <= 2  # the next turn
-    ask(web.rechunked(64, 0.0), "two")
+    ask(web.rechunk(64, 0.0), "two")
     assert 2 < slept[2] <= 4
 
 
 def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
-    results = [Found(f"{site}/{name}", name, f"snippet of {name}") for name in ("one", "gone", "two")]
+    results = [WebResult(f"{site}/{name}", name, f"snippet of {name}") for name in ("one", "gone", "two")]
     store = CallStore(tmp_path)
     web = source(Fake(results=results), store=store, pages=True, chunk_size=64, allow_loopback=True)
     hits = ask(web, "the needle of two", 50)
@@ -172,8 +174,8 @@ def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
     assert [(-h.score, h.passage.id) for h in hits] == sorted((-h.score, h.passage.id) for h in hits)
     (lost,) = [h.passage for h in hits if "gone" in h.passage.id]
     assert lost.text == "snippet of gone"
-    larger = web.rechunked(4000, 0.0)
-    assert larger is web.rechunked(4000, 0.0) is not web
+    larger = web.rechunk(4000, 0.0)
+    assert larger is web.rechunk(4000, 0.0) is not web
     whole = {h.passage.id: h.passage.text for h in ask(larger, "the needle of two")}
     assert set(whole) == {f"{site}/one", f"{site}/two", lost.id}
     for hit in hits:
@@ -181,14 +183,14 @@ def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
         assert whole[at.parent][at.start : at.start + len(at.text)] == at.text
     assert len({web.fingerprint, larger.fingerprint, source(Fake(results=results)).fingerprint}) == 3
     assert isinstance(web.engine, Fake)
-    assert len(web.engine.asked) == 1
+    assert len(web.engine.queries) == 1
     replayed = source(Fake(SourceError("down")), store=store, pages=True, chunk_size=64)  # no loopback now
     assert ask(replayed, "the needle of two", 50) == hits
     store.close()
 
 
 def test_private_pages_are_never_reached(site: str) -> None:
-    web = source(Fake(results=[Found(f"{site}/one", "T", "the snippet")]), pages=True)
+    web = source(Fake(results=[WebResult(f"{site}/one", "T", "the snippet")]), pages=True)
     assert [hit.passage.text for hit in ask(web)] == ["the snippet"]
 
 
@@ -199,14 +201,14 @@ def test_a_spoiled_row_is_searched_again() -> None:
 
     fake = Fake()
     assert ask(source(fake, store=Spoiled(None))) == ask(source(Fake()))
-    assert len(fake.asked) == 1
+    assert len(fake.queries) == 1
 
 
 def test_it_is_a_source() -> None:
     web = source(Fake())
     assert copy.deepcopy(web) is web
     assert web.sample(5, seed="s") == ()
-    assert web.rechunked(64, 0.5) is web
+    assert web.rechunk(64, 0.5) is web
     for wrong in (
         {"results": 0},
         {"tries": 0},
@@ -231,21 +233,21 @@ class TestDdgs:
     @pytest.fixture
     def answers(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         library = pytest.importorskip("ddgs.ddgs")  # ddgs.DDGS stands in for the class there
-        said: dict[str, Any] = {}
+        exchange: dict[str, Any] = {}
 
         def text(self: Any, query: str, **more: Any) -> Any:
-            said["asked"] = (query, more)
-            if isinstance(said["answer"], Exception):
-                raise said["answer"]
-            return said["answer"]
+            exchange["asked"] = (query, more)
+            if isinstance(exchange["answer"], Exception):
+                raise exchange["answer"]
+            return exchange["answer"]
 
         monkeypatch.setattr(library.DDGS, "text", text)
-        return said
+        return exchange
 
     def test_settings_reach_the_library_and_results_come_back(self, answers: dict[str, Any]) -> None:
         answers["answer"] = [{"href": "http://a.example/", "title": None, "body": "b"}]
         engine = Ddgs(engines="brave,mojeek", region="de-de", window="m")
-        assert engine.search("q", 3) == [Found("http://a.example/", "", "b")]
+        assert engine.search("q", 3) == [WebResult("http://a.example/", "", "b")]
         more = {"region": "de-de", "timelimit": "m", "max_results": 3, "backend": "brave,mojeek"}
         assert answers["asked"] == ("q", more)
         assert Ddgs().identity != engine.identity
@@ -255,12 +257,12 @@ class TestDdgs:
 
         for error in (RatelimitException("x"), TimeoutException("x"), DDGSException("No results found.")):
             answers["answer"] = error
-            with pytest.raises(Busy):
+            with pytest.raises(EngineBusy):
                 Ddgs().search("q", 3)
         answers["answer"] = DDGSException("broken")
         with pytest.raises(SourceError, match="broken") as caught:
             Ddgs().search("q", 3)
-        assert not isinstance(caught.value, Busy)
+        assert not isinstance(caught.value, EngineBusy)
 
     def test_wrong_settings(self) -> None:
         pytest.importorskip("ddgs")
@@ -272,7 +274,7 @@ class TestDdgs:
 
 @pytest.mark.parametrize("row", [{}, {"title": "t"}, None, "text", 3])
 def test_garbage_is_no_result(row: Any) -> None:
-    assert found(row) is None
+    assert parse_result(row) is None
 
 
 def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

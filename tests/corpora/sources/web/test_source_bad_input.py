@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from ragc.corpora.sources.crag_api.client import ApiClient, Limits
-from ragc.corpora.sources.web.engine import Busy, Found
+from ragc.corpora.sources.web.engine import EngineBusy, WebResult
 from ragc.corpora.sources.web.fetch import fetch
 from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError
@@ -51,13 +51,13 @@ class Raw:
 
 @pytest.fixture
 def server() -> Iterator[Raw]:
-    made = Raw()
-    yield made
-    made.close()
+    raw_server = Raw()
+    yield raw_server
+    raw_server.close()
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (b"", "could not be fetched"),
         (b"garbage, no HTTP\r\n\r\n", "could not be fetched"),
@@ -80,15 +80,15 @@ def server() -> Iterator[Raw]:
     ],
     ids=range(14),
 )
-def test_a_server_that_lies_or_refuses_is_one_error(server: Raw, reply: bytes, said: str) -> None:
+def test_a_server_that_lies_or_refuses_is_one_error(server: Raw, reply: bytes, message: str) -> None:
     server.reply = reply
-    with pytest.raises(SourceError, match=said) as caught:
+    with pytest.raises(SourceError, match=message) as caught:
         asyncio.run(fetch(server.url, allow_loopback=True))
     assert len(str(caught.value)) < 600
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [Busy("429"), SourceError("garbage")])
+@pytest.mark.parametrize("error", [EngineBusy("429"), SourceError("garbage")])
 def test_a_search_that_fails_leaves_the_next_one_whole(error: Exception) -> None:
     failures = [error]
 
@@ -96,10 +96,10 @@ def test_a_search_that_fails_leaves_the_next_one_whole(error: Exception) -> None
         def __init__(self) -> None:
             self.identity: Mapping[str, Any] = {"library": "fake"}
 
-        def search(self, query: str, n: int) -> Sequence[Found]:
+        def search(self, query: str, n: int) -> Sequence[WebResult]:
             if failures:
                 raise failures.pop()
-            return [Found("http://a.example/", "A", "cats")]
+            return [WebResult("http://a.example/", "A", "cats")]
 
     web = WebSource(Fake(), per_second=1000.0, backoff=0.0, tries=1)
     with pytest.raises(SourceError):
@@ -108,7 +108,7 @@ def test_a_search_that_fails_leaves_the_next_one_whole(error: Exception) -> None
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (json.dumps({"result": list(range(100))}).encode()[:-20], "not JSON"),
         (b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>", "not JSON"),
@@ -121,14 +121,14 @@ def test_a_search_that_fails_leaves_the_next_one_whole(error: Exception) -> None
     ],
     ids=range(8),
 )
-def test_an_api_that_answers_with_garbage_fails_at_once(body: bytes, said: str) -> None:
-    asked: list[Any] = []
+def test_an_api_that_answers_with_garbage_fails_at_once(body: bytes, message: str) -> None:
+    requests: list[Any] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         return httpx.Response(200, content=body)
 
     client = ApiClient("http://api.test/", Limits(), transport=httpx.MockTransport(answer))
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=message):
         asyncio.run(client.ask("/movie/get_movie_info", query="x"))
-    assert len(asked) == 1
+    assert len(requests) == 1

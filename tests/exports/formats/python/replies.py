@@ -56,13 +56,13 @@ def value_like(schema: Mapping[str, Any], named: Mapping[str, Any]) -> st.Search
 def outputs_of(call: RagPredict) -> st.SearchStrategy[dict[str, Any]]:
     """Outputs of a call as JSON values."""
     schema = reply_schema(call.signature)
-    made: st.SearchStrategy[dict[str, Any]] = value_like(
+    strategy: st.SearchStrategy[dict[str, Any]] = value_like(
         {"type": "object", "properties": schema["properties"]}, schema.get("$defs", {})
     )
-    return made
+    return strategy
 
 
-def written(call: RagPredict, outputs: Mapping[str, Any]) -> str:
+def write_reply(call: RagPredict, outputs: Mapping[str, Any]) -> str:
     """The reply with these outputs, as the layout of `call` wants it."""
     if call.layout in JSON_LAYOUTS:
         return json.dumps(outputs)
@@ -73,11 +73,11 @@ def written(call: RagPredict, outputs: Mapping[str, Any]) -> str:
 
 
 @st.composite
-def broken(draw: st.DrawFn, good: str) -> str:
+def damage(draw: st.DrawFn, good: str) -> str:
     """`good` cut, with prose around it, with bare line breaks, or with a character changed."""
     at = draw(st.integers(0, len(good)))
     mark = draw(st.sampled_from('"{}[],:\\<>x \n'))
-    said = draw(
+    damaged_text = draw(
         st.sampled_from(
             (
                 good[:at],
@@ -92,20 +92,20 @@ def broken(draw: st.DrawFn, good: str) -> str:
         )
     )
     around = st.just("") | st.sampled_from(PROSE) | texts()
-    return f"{draw(around)}{said}{draw(around)}"
+    return f"{draw(around)}{damaged_text}{draw(around)}"
 
 
-def ours(call: RagPredict, text: str, *, truncated: bool = False, again: bool = False) -> Any:
+def read_as_program(call: RagPredict, text: str, *, truncated: bool = False, again: bool = False) -> Any:
     """The outputs that our own reader finds in a reply, as JSON values; UNREAD where it finds none."""
     try:
         if again or call.layout in JSON_LAYOUTS:
-            found = read_json(call.signature, text, truncated=truncated)
+            outputs = read_json(call.signature, text, truncated=truncated)
         else:
-            found = adapter(call.layout).parse(call.signature, text)
+            outputs = adapter(call.layout).parse(call.signature, text)
     except (ParseFailure, ValueError, RecursionError):
         return UNREAD
     except Exception as error:
         if type(error).__name__ != "AdapterParseError":
             raise
         return UNREAD
-    return {name: serialize_for_json(found[name]) for name in call.signature.output_fields}
+    return {name: serialize_for_json(outputs[name]) for name in call.signature.output_fields}

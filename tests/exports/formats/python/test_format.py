@@ -18,7 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import ParseFailure
-from ragc.exports.derive import exported, prompt_of
+from ragc.exports.derive import derive_export, prompt_of
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
@@ -31,7 +31,15 @@ from ragc.targets.base import Reply
 from ragc.targets.openai_wire import request_body
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases, examples
-from tests.exports.common import CALM, NASTY, inputs_for, made, programs, sent, with_demos
+from tests.exports.common import (
+    CALM,
+    NASTY,
+    build_program,
+    capture_messages,
+    inputs_for,
+    programs,
+    with_demos,
+)
 
 slow = settings(suppress_health_check=CALM, deadline=None)
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
@@ -57,21 +65,21 @@ def source(program: ExportedProgram) -> str:
     return data.decode()
 
 
-def loaded(program: ExportedProgram) -> ModuleType:
+def load_module(program: ExportedProgram) -> ModuleType:
     """The generated module."""
     module = ModuleType("generated")
     exec(compile(source(program), "generated.py", "exec", dont_inherit=True), module.__dict__)
     return module
 
 
-def alone(work: list[tuple[str, list[tuple[str, dict[str, Any]]]]]) -> list[Any]:
+def run_alone(work: list[tuple[str, list[tuple[str, dict[str, Any]]]]]) -> list[Any]:
     """The messages of each call of each file, from one Python that has the standard library alone."""
     command, sent_in = [sys.executable, "-I", "-S", "-W", "error", "-c", RUNNER], json.dumps(work)
-    done = subprocess.run(command, input=sent_in, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
-    said, foreign = json.loads(done.stdout)
+    process = subprocess.run(command, input=sent_in, capture_output=True, encoding="utf-8", check=False)
+    assert process.returncode == 0, process.stderr
+    messages, foreign = json.loads(process.stdout)
     assert foreign == []
-    return list(said)
+    return list(messages)
 
 
 def shown_by(program: RagProgram) -> str:
@@ -95,29 +103,29 @@ def nasty(prompt: CompiledPrompt, draw: random.Random) -> dict[str, Any]:
 def test_all_programs_render_what_is_sent_with_the_standard_library_alone(tmp_path: Path) -> None:
     draw, work, wanted = random.Random(8), [], []
     for i, program in enumerate(programs()):
-        out = exported(program)
+        out = derive_export(program)
         file = tmp_path / f"p{i}.py"
         file.write_text(source(out), "utf-8", newline="")
         calls = [(prompt.name, nasty(prompt, draw)) for prompt in out]
         work.append((str(file), calls))
-        wanted.append([[list(m) for m in sent(program, *call)] for call in calls])
-    assert alone(work) == wanted
+        wanted.append([[list(m) for m in capture_messages(program, *call)] for call in calls])
+    assert run_alone(work) == wanted
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
 @settings(slow, max_examples=examples(5))
 @given(data=st.data())
 def test_requests_with_demonstrations_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(made(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
     assume("\ue000" not in shown_by(program))  # which the core refuses
-    out = exported(program)
-    module = loaded(out)
+    out = derive_export(program)
+    module = load_module(out)
     for prompt in out:
         inputs = data.draw(inputs_for(prompt))
         call = dict(program.named_predictors())[prompt.name]
-        wanted = request_body(call.request(**inputs), "model")
-        assert module.request(prompt.name, **inputs) == wanted
-        assert module.messages(prompt.name, **inputs) == wanted["messages"]
+        expected = request_body(call.request(**inputs), "model")
+        assert module.request(prompt.name, **inputs) == expected
+        assert module.messages(prompt.name, **inputs) == expected["messages"]
 
 
 class Typed(dspy.Signature):
@@ -136,7 +144,7 @@ class Typed(dspy.Signature):
 def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, ExportedProgram]:
     """A call of a signature of one's own, in the place of the prompt of a program."""
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
-    out = exported(made(method("vanilla_sources")))
+    out = derive_export(build_program(method("vanilla_sources")))
     return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.graph)
 
 
@@ -146,8 +154,8 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
 def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
     call, out = typed(Typed, layout)
     inputs = data.draw(inputs_for(out.prompts[0]))
-    found = loaded(out).messages("typed", **inputs)
-    assert [(m["role"], m["content"]) for m in found] == list(call.messages(**inputs))
+    messages = load_module(out).messages("typed", **inputs)
+    assert [(m["role"], m["content"]) for m in messages] == list(call.messages(**inputs))
 
 
 ASKED_AGAIN = [
@@ -166,22 +174,22 @@ PASSAGES = [
 ]
 
 
-def both(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
+def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
     """What the program and the generated file make of the same replies: answers and request bodies.
 
     An answer is None where no reply could be read.
     """
     script, bodies = list(replies), []
-    program = made(method(id), lambda request: script.pop(0), source=ListSource(PASSAGES), **knobs)
+    program = build_program(method(id), lambda request: script.pop(0), source=ListSource(PASSAGES), **knobs)
     target: Any = program.runtime.target("main")
     passages: tuple[Passage, ...] = tuple(PASSAGES)
     try:
-        said = program(question="Where is {it}?", **more)
-        answer, passages = said.answer, said.passages
+        prediction = program(question="Where is {it}?", **more)
+        answer, passages = prediction.answer, prediction.passages
     except ParseFailure:
         answer = None
-    wanted = [request_body(request, "model") for request in target.requests]
-    module, again = loaded(exported(program)), iter(replies)
+    expected = [request_body(request, "model") for request in target.requests]
+    module, again = load_module(derive_export(program)), iter(replies)
 
     def complete(body: dict[str, Any]) -> Any:
         bodies.append(body)
@@ -190,26 +198,26 @@ def both(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any
             return module.Cut(reply.text) if reply.finish == "length" else reply.text
         return reply
 
-    shown = [f"{p.title}\n{p.text}" if p.title else p.text for p in passages]
-    given = (
-        {"passages": shown}
-        if any(one.name == "passages" for one in exported(program).prompts[0].inputs)
+    passage_texts = [f"{p.title}\n{p.text}" if p.title else p.text for p in passages]
+    arguments = (
+        {"passages": passage_texts}
+        if any(one.name == "passages" for one in derive_export(program).prompts[0].inputs)
         else {}
     )
     try:
-        found = module.answer("Where is {it}?", **given, complete=complete, **more)
+        output = module.answer("Where is {it}?", **arguments, complete=complete, **more)
     except module.ReplyError:
-        found = None
-    return (answer, wanted), (found, bodies)
+        output = None
+    return (answer, expected), (output, bodies)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("reply", ASKED_AGAIN)
 def test_what_cannot_be_read_is_asked_for_again_in_the_same_words(layout: str, reply: str) -> None:
-    wanted, found = both("vanilla", [reply, '{"answer": "Paris"}'], {"layout": layout})
-    assert wanted == found
-    assert found[0] == "Paris"
-    assert len(found[1]) == 2
+    program_result, file_result = compare("vanilla", [reply, '{"answer": "Paris"}'], {"layout": layout})
+    assert program_result == file_result
+    assert file_result[0] == "Paris"
+    assert len(file_result[1]) == 2
 
 
 WHOLE: list[tuple[str, dict[str, Any]]] = [
@@ -233,23 +241,25 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     "said", cases(["yes", "I do not know!", "It is [1]. So [2, 7] it is [9].", "Invalid question.", ""], 3)
 )
-def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], said: str) -> None:
+def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], answer: str) -> None:
     note = {"passage": 1, "note": "it is", "kind": "answers"}
-    said = {"yesno": "no", "choice": "B"}.get(knobs.get("answer_format", ""), said)
-    good = json.dumps({"reasoning": "because", "reading": {"notes": [note]}, "answer": said})
+    answer = {"yesno": "no", "choice": "B"}.get(knobs.get("answer_format", ""), answer)
+    good = json.dumps({"reasoning": "because", "reading": {"notes": [note]}, "answer": answer})
     scripts: list[list[str | Reply]] = [[good], ["{", good], ["[]", "[]"]]
     if "answer_format" not in knobs:
         scripts.append([Reply('{"reasoning": "so', finish="length"), good])
     for replies in scripts:
-        wanted, found = both(id, replies, knobs, **({"query_time": " today "} if id == "ragx" else {}))
-        assert wanted == found
+        wanted, file_result = compare(
+            id, replies, knobs, **({"query_time": " today "} if id == "ragx" else {})
+        )
+        assert wanted == file_result
 
 
 @every
 @pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
 def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_path: Path) -> None:
-    text = source(exported(made(entry, layout=layout)))
-    assert text == source(exported(made(entry, layout=layout)))
+    text = source(derive_export(build_program(entry, layout=layout)))
+    assert text == source(derive_export(build_program(entry, layout=layout)))
     tree = ast.parse(text, feature_version=(3, 9))
     assert text.endswith("\n")
     assert not re.search(r"[ \t]\n|\n\n\n\n|ragc", text)
@@ -266,7 +276,7 @@ def test_ruff_and_the_compiler_have_nothing_to_say(tmp_path: Path) -> None:
     for i, program in enumerate(programs()):
         call = program.predictors()[0]
         call.signature = call.signature.with_instructions("".join(NASTY))
-        (tmp_path / f"p{i}.py").write_text(source(exported(program)), "utf-8", newline="")
+        (tmp_path / f"p{i}.py").write_text(source(derive_export(program)), "utf-8", newline="")
     files = "for f in pathlib.Path(sys.argv[1]).iterdir()"
     compiled = f"import pathlib, sys; [compile(f.read_bytes(), f.name, 'exec') {files}]"
     strict = (
@@ -274,24 +284,24 @@ def test_ruff_and_the_compiler_have_nothing_to_say(tmp_path: Path) -> None:
     )
     form = "-m ruff format --isolated --no-cache --line-length 110 --check"
     for command in (["-W", "error", "-c", compiled], strict.split(), form.split()):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *command, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_it_tells_what_it_is_and_under_which_licence() -> None:
-    program = made(method("vanilla"), icl_n=1)
+    program = build_program(method("vanilla"), icl_n=1)
     program.predictors()[0].demos = [{"question": 'Say """', "passages": ["\\"], "answer": "a"}]
-    out = exported(program)
-    module = loaded(out)
+    out = derive_export(program)
+    module = load_module(out)
     assert (out.fingerprint, out.note) == (module.PROGRAM, module.NOTE)
     assert out.note in str(module.__doc__)
     assert str(module.__doc__).startswith(f"vanilla: {out.about}.")
 
 
 def test_wrong_names_and_values_are_told() -> None:
-    module = loaded(exported(made(method("vanilla"))))
+    module = load_module(derive_export(build_program(method("vanilla"))))
     with pytest.raises(KeyError, match=r"no prompt named 'other'; there are answer\."):
         module.messages("other")
     with pytest.raises(TypeError, match="passages"):
@@ -303,7 +313,7 @@ def test_wrong_names_and_values_are_told() -> None:
 
 
 def test_another_model_may_be_asked_and_a_body_is_the_callers_own() -> None:
-    module = loaded(exported(made(method("vanilla"))))
+    module = load_module(derive_export(build_program(method("vanilla"))))
     body = module.request("answer", model="other", question="q", passages=[])
     assert body["model"] == "other"
     body["response_format"]["json_schema"]["schema"].clear()

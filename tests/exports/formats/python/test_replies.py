@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import exported
+from ragc.exports.derive import derive_export
 from ragc.programs import Method, method
 from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
-from tests.exports.common import made
-from tests.exports.formats.python.replies import UNREAD, broken, ours, outputs_of, written
-from tests.exports.formats.python.test_format import every, loaded, slow
+from tests.exports.common import build_program
+from tests.exports.formats.python.replies import UNREAD, damage, outputs_of, read_as_program, write_reply
+from tests.exports.formats.python.test_format import every, load_module, slow
 
 ODD_LINES = ("[[ ## question", '[[ ## completed ## ]]"', "\r", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
@@ -24,37 +24,37 @@ ODD_LINES = ("[[ ## question", '[[ ## completed ## ]]"', "\r", *"\x0b\x0c\x1c\x1
 @settings(slow, max_examples=examples(8))
 @given(data=st.data())
 def test_a_reply_that_fits_is_read_as_we_read_it(entry: Method, data: Any) -> None:
-    program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
-    module = loaded(exported(program))
+    program = build_program(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
+    module = load_module(derive_export(program))
     for name, call in program.named_predictors():
-        reply = written(call, data.draw(outputs_of(call)))
-        wanted = ours(call, reply)
+        reply = write_reply(call, data.draw(outputs_of(call)))
+        expected = read_as_program(call, reply)
         if call.layout == "chat":  # a marker or rare line break inside a value: asked again, or read alike
             with contextlib.suppress(module.ReplyError):
-                assert module.parse(name, reply) == wanted
-        elif wanted == UNREAD:  # xml cannot say every character
+                assert module.parse(name, reply) == expected
+        elif expected == UNREAD:  # xml cannot say every character
             assert call.layout == "xml"
             with pytest.raises(module.ReplyError):
                 module.parse(name, reply)
         else:
-            assert module.parse(name, reply) == wanted
+            assert module.parse(name, reply) == expected
 
 
 @every
 @settings(slow, max_examples=examples(25))
 @given(data=st.data())
 def test_no_reply_is_read_otherwise_than_we_read_it(entry: Method, data: Any) -> None:
-    program = made(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
-    module = loaded(exported(program))
+    program = build_program(entry, layout=data.draw(st.sampled_from(LAYOUTS)))
+    module = load_module(derive_export(program))
     name, call = data.draw(st.sampled_from(program.named_predictors()))
     again, cut = data.draw(st.booleans()), data.draw(st.booleans())
-    good = written(call, data.draw(outputs_of(call)))
-    text = data.draw(broken(good))
+    good = write_reply(call, data.draw(outputs_of(call)))
+    text = data.draw(damage(good))
     try:
-        found = module.parse(name, module.Cut(text) if cut else text, again=again)
+        outputs = module.parse(name, module.Cut(text) if cut else text, again=again)
     except module.ReplyError:
         return
-    assert found == ours(call, text, truncated=cut, again=again)
+    assert outputs == read_as_program(call, text, truncated=cut, again=again)
 
 
 MENDED = [
@@ -74,8 +74,8 @@ MENDED = [
 @pytest.mark.parametrize("reply", MENDED)
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_reply_with_small_faults_is_mended(reply: str, cut: bool) -> None:
-    program = made(method("vanilla"))
-    module = loaded(exported(program))
+    program = build_program(method("vanilla"))
+    module = load_module(derive_export(program))
     (call,) = program.predictors()
-    found = module.parse("answer", module.Cut(reply) if cut else reply)
-    assert found == ours(call, reply, truncated=cut) != UNREAD
+    outputs = module.parse("answer", module.Cut(reply) if cut else reply)
+    assert outputs == read_as_program(call, reply, truncated=cut) != UNREAD

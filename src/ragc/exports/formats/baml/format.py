@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from ragc.exports.formats.baml.types import OTHERS, Types, Untyped, distinct, line, names, pascal, value
-from ragc.exports.loading import Place, assigned, example_inputs
+from ragc.exports.formats.baml.types import OTHERS, NoBamlType, Types, distinct, line, names, pascal, value
+from ragc.exports.loading import ExportedPrompt, example_inputs, inputs_line
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 
@@ -55,20 +55,20 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
         "AsJson",
         "Again",
     }
-    made = {f"{FOLDER}/main{SUFFIX}": _shared(program)}
+    texts = {f"{FOLDER}/main{SUFFIX}": _main_file(program)}
     for prompt in program:
         file = distinct(names([prompt.name])[prompt.name], files)
         files.add(file)
-        made[f"{FOLDER}/{file}{SUFFIX}"] = "\n".join(_file(program, prompt, functions[prompt.name], taken))
-    return {name: text.encode() for name, text in made.items()}
+        texts[f"{FOLDER}/{file}{SUFFIX}"] = "\n".join(_file(program, prompt, functions[prompt.name], taken))
+    return {name: text.encode() for name, text in texts.items()}
 
 
 def functions_of(program: ExportedProgram) -> dict[str, str]:
     """The name of the function of each prompt by the prompt's name."""
-    made: dict[str, str] = {}
+    function_names: dict[str, str] = {}
     for prompt in program:
-        made[prompt.name] = distinct(pascal(prompt.name), made.values())
-    return made
+        function_names[prompt.name] = distinct(pascal(prompt.name), function_names.values())
+    return function_names
 
 
 def inputs_of(prompt: CompiledPrompt) -> dict[str, str]:
@@ -76,11 +76,11 @@ def inputs_of(prompt: CompiledPrompt) -> dict[str, str]:
     return names(one.name for one in prompt.inputs)
 
 
-def _shared(program: ExportedProgram) -> str:
+def _main_file(program: ExportedProgram) -> str:
     from ragc.prompts.render import ESCAPES
 
     note = f"// {line(program.note)}\n" if program.note else ""
-    escapes = "".join(f"|replace({_quoted(raw)}, {_quoted(said)})" for raw, said in ESCAPES.items())
+    escapes = "".join(f"|replace({_quote(raw)}, {_quote(escaped)})" for raw, escaped in ESCAPES.items())
     return f"""\
 // The prompts of {program.method}, program {program.fingerprint}.
 {note}{LIMITS}
@@ -111,7 +111,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt, function: str, taken
     returned, classes = _reply(prompt, function, taken)
     yield f"// The prompt {prompt.name} of {program.method}."
     if returned == "string":
-        yield from _untyped(prompt)
+        yield from _text_reply_notes(prompt)
     yield f"\nclient<llm> {function}Model {{"
     yield "  provider openai-generic"
     yield "  retry_policy Again"
@@ -123,8 +123,10 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt, function: str, taken
     yield "  }\n}\n"
     yield from classes
     called = inputs_of(prompt)
-    given = ", ".join(f"{called[one.name]}: {_TYPES[one.kind]}{'[]' * one.many}" for one in prompt.inputs)
-    yield f"function {function}({given}) -> {returned} {{"
+    parameters = ", ".join(
+        f"{called[one.name]}: {_TYPES[one.kind]}{'[]' * one.many}" for one in prompt.inputs
+    )
+    yield f"function {function}({parameters}) -> {returned} {{"
     yield f'  client {function}Model\n  prompt #"'
     for message in prompt.messages:
         yield f'{{{{ _.role("{message.role}") }}}}{_content(prompt, message, called)}'
@@ -138,11 +140,11 @@ def _reply(prompt: CompiledPrompt, function: str, taken: set[str]) -> tuple[str,
     types = Types(function, prompt.output_schema, taken)
     try:
         return types.reply(), types.written
-    except Untyped:
+    except NoBamlType:
         return "string", []
 
 
-def _untyped(prompt: CompiledPrompt) -> Iterator[str]:
+def _text_reply_notes(prompt: CompiledPrompt) -> Iterator[str]:
     from ragc.prompts.model import marker, reading
 
     marks = [mark for one in prompt.outputs if (mark := marker(prompt, one.name))]
@@ -156,21 +158,21 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, called: dict[str,
     from ragc.prompts.render import literal
 
     what = f"A {message.role} message of the prompt {prompt.name!r}"
-    if message.fixed is not None and not message.fixed.strip(BLANKS):
+    if message.fixed_text is not None and not message.fixed_text.strip(BLANKS):
         raise NotExpressible(what, "it is empty, and BAML leaves empty messages out", OTHERS)
-    made, after = "", False
+    content, after = "", False
     for part in message.parts:
         if isinstance(part, Slot):
-            made += _slot(prompt.input(part.name), part, called[part.name])
+            content += _slot(prompt.input(part.name), part, called[part.name])
         elif SPLITS in part:
             raise NotExpressible(what, f"it holds {SPLITS}, which BAML keeps for itself", OTHERS)
         else:
             source = literal(part, after_block=after, rest=part is not message.parts[-1])
-            made += _BLANK_LINES.sub(lambda found: f"{{{{ {_quoted(found[0])} }}}}", source).replace(
+            content += _BLANK_LINES.sub(lambda match: f"{{{{ {_quote(match[0])} }}}}", source).replace(
                 '"#', "{{ '\"' }}#"
             )
-        after = made.endswith("%}")
-    return made
+        after = content.endswith("%}")
+    return content
 
 
 def _slot(one: Input, slot: Slot, name: str) -> str:
@@ -192,21 +194,21 @@ def _value(one: Input, name: str, words: tuple[str, str]) -> str:
     return f"AsText({name})" if one.kind == "text" else name
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """`text` as a string of Jinja."""
     return json.dumps(text)
 
 
-def _named(prompt: CompiledPrompt) -> dict[str, Any]:
+def _placeholder_arguments(prompt: CompiledPrompt) -> dict[str, Any]:
     """Inputs to be filled in, by the names of the function's parameters."""
     called = inputs_of(prompt)
     return {called[name]: value for name, value in example_inputs(prompt).items()}
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
-        assigned(_named(at.prompt)),
+        inputs_line(_placeholder_arguments(at.prompt)),
         f"$ baml-cli generate --from {shlex.quote(str(at.folder / FOLDER))}",
         "from baml_client import b",
         f"reply = b.{functions_of(at.program)[at.prompt.name]}(**inputs)",

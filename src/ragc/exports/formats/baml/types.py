@@ -40,68 +40,68 @@ _BOUNDS = {
 _PLAIN = {"string": "string", "integer": "int", "number": "float", "boolean": "bool", "null": "null"}
 
 
-class Untyped(Exception):
+class NoBamlType(Exception):
     """A schema that BAML's types cannot say; the reply is left as text then."""
 
 
 def names(wanted: Iterable[str]) -> dict[str, str]:
     """A name that BAML takes for each of `wanted`: itself, or one that ends in `_` or a number."""
-    made: dict[str, str] = {}
+    baml_names: dict[str, str] = {}
     for name in wanted:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
         plain = plain if re.match("[A-Za-z]", plain) else f"x{plain}"
-        made[name] = distinct(f"{plain}_" if plain.lower() in RESERVED else plain, made.values())
-    return made
+        baml_names[name] = distinct(f"{plain}_" if plain.lower() in RESERVED else plain, baml_names.values())
+    return baml_names
 
 
-def line(given: str) -> str:
-    """`given` as one line that can stand in a comment."""
-    return " ".join("".join(c if c.isprintable() else " " for c in given).split())
+def line(comment: str) -> str:
+    """`comment` as one line that can stand in a comment."""
+    return " ".join("".join(c if c.isprintable() else " " for c in comment).split())
 
 
 def pascal(name: str) -> str:
     """`claim_judge` as `ClaimJudge`: a name for a function or class."""
     words = re.findall("[A-Za-z0-9]+", name)
-    made = "".join(word[0].upper() + word[1:] for word in words)
-    return f"X{made}" if not made[:1].isalpha() or made.lower() in {*RESERVED, "json"} else made
+    joined = "".join(word[0].upper() + word[1:] for word in words)
+    return f"X{joined}" if not joined[:1].isalpha() or joined.lower() in {*RESERVED, "json"} else joined
 
 
 def distinct(name: str, taken: Iterable[str]) -> str:
     """`name`, with a number where it is taken, whatever the case."""
     known = {other.lower() for other in taken}
-    made, number = name, 2
-    while made.lower() in known:
-        made, number = f"{name}_{number}", number + 1
-    return made
+    candidate, number = name, 2
+    while candidate.lower() in known:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate
 
 
-def value(given: Any, indent: str = "") -> str:
+def value(option: Any, indent: str = "") -> str:
     """JSON values as BAML writes the options of a client, over several lines, from `indent` on.
 
     Raises NotExpressible for a text or key that BAML has no spelling for.
     """
-    if isinstance(given, Mapping):
+    if isinstance(option, Mapping):
         deeper = f"{indent}  "
-        lines = (f"{deeper}{_key(key)} {value(item, deeper)}\n" for key, item in given.items())
-        return "{\n" + "".join(lines) + indent + "}" if given else "{}"
-    if isinstance(given, list | tuple):
-        return "[" + ", ".join(value(item, indent) for item in given) + "]"
-    if isinstance(given, str):
-        return text(given)
-    if isinstance(given, float):
-        return format(Decimal(repr(given)), "f")
-    return json.dumps(given)
+        lines = (f"{deeper}{_key(key)} {value(item, deeper)}\n" for key, item in option.items())
+        return "{\n" + "".join(lines) + indent + "}" if option else "{}"
+    if isinstance(option, list | tuple):
+        return "[" + ", ".join(value(item, indent) for item in option) + "]"
+    if isinstance(option, str):
+        return text(option)
+    if isinstance(option, float):
+        return format(Decimal(repr(option)), "f")
+    return json.dumps(option)
 
 
-def text(given: str) -> str:
+def text(content: str) -> str:
     """A quoted string. BAML reads a backslash before the last quote as its escape: such a one is raw."""
-    if given.endswith("\\"):
-        if given != given.strip() or "\n" in given or '"#' in given:
-            raise NotExpressible(f"The text {given!r}", "BAML cannot quote it", OTHERS)
-        return f'#"{given}"#'
-    for raw, said in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        given = given.replace(raw, said)
-    return f'"{given}"'
+    if content.endswith("\\"):
+        if content != content.strip() or "\n" in content or '"#' in content:
+            raise NotExpressible(f"The text {content!r}", "BAML cannot quote it", OTHERS)
+        return f'#"{content}"#'
+    for raw, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        content = content.replace(raw, escaped)
+    return f'"{content}"'
 
 
 def _key(name: str) -> str:
@@ -124,32 +124,34 @@ class Types:
         self.fields: dict[str, str] = {}
         self._schema, self._taken = schema, taken
         defs: Mapping[str, Any] = schema.get("$defs") or {}
-        self._reply = self._named(f"{name}Reply")
-        self._defs = {f"#/$defs/{key}": (self._named(name + pascal(key)), node) for key, node in defs.items()}
+        self._reply = self._unique_name(f"{name}Reply")
+        self._defs = {
+            f"#/$defs/{key}": (self._unique_name(name + pascal(key)), node) for key, node in defs.items()
+        }
 
     def reply(self) -> str:
-        """The name of the class of a reply; raises Untyped when a part of it has no type in BAML."""
-        for made, node in self._defs.values():
-            self._class(made, node)
+        """The name of the class of a reply; raises NoBamlType when a part of it has no type in BAML."""
+        for name, node in self._defs.values():
+            self._class(name, node)
         self.fields = self._class(self._reply, self._schema)
         return self._reply
 
-    def _named(self, wanted: str) -> str:
-        made = distinct(wanted, self._taken)
-        self._taken.add(made)
-        return made
+    def _unique_name(self, wanted: str) -> str:
+        name = distinct(wanted, self._taken)
+        self._taken.add(name)
+        return name
 
     def _class(self, name: str, node: Mapping[str, Any]) -> dict[str, str]:
         fields: Mapping[str, Any] = node.get("properties") or {}
         if node.get("type") != "object" or not fields:
-            raise Untyped
-        said = names(fields)
+            raise NoBamlType
+        aliases = names(fields)
         lines = [
-            f"  {said[key]} {self._type(f'{name}{pascal(key)}', part)}{_alias(key, said[key])}\n"
+            f"  {aliases[key]} {self._type(f'{name}{pascal(key)}', part)}{_alias(key, aliases[key])}\n"
             for key, part in fields.items()
         ]
         self.written.append(f"class {name} {{\n{''.join(lines)}}}\n")
-        return said
+        return aliases
 
     def _type(self, inner: str, node: Mapping[str, Any]) -> str:
         """The type of `node`, its bounds after it; a nested object is a class called `inner`."""
@@ -158,32 +160,32 @@ class Types:
     def _plain(self, inner: str, node: Mapping[str, Any]) -> str:
         if "$ref" in node:
             if node["$ref"] not in self._defs:
-                raise Untyped
+                raise NoBamlType
             return self._defs[node["$ref"]][0]
         if "const" in node or "enum" in node:
             return " | ".join(dict.fromkeys(map(_literal, node.get("enum") or [node["const"]])))
         if parts := node.get("anyOf") or node.get("oneOf"):
-            return " | ".join(dict.fromkeys(self._grouped(inner, part) for part in parts))
+            return " | ".join(dict.fromkeys(self._operand_type(inner, part) for part in parts))
         kind = node.get("type")
         if kind == "array" and isinstance(node.get("items"), Mapping) and "prefixItems" not in node:
-            return f"{self._grouped(inner, node['items'])}[]"
+            return f"{self._operand_type(inner, node['items'])}[]"
         if kind == "object" and "properties" in node:
-            made = self._named(inner)
-            self._class(made, node)
-            return made
+            name = self._unique_name(inner)
+            self._class(name, node)
+            return name
         if kind == "object" and isinstance(node.get("additionalProperties"), Mapping):
             return f"map<string, {self._plain(inner, node['additionalProperties'])}>"
         if kind not in _PLAIN:
-            raise Untyped
+            raise NoBamlType
         return _PLAIN[kind]
 
-    def _grouped(self, inner: str, node: Mapping[str, Any]) -> str:
-        made = self._type(inner, node)
-        return f"({made})" if "@" in made or "|" in made else made
+    def _operand_type(self, inner: str, node: Mapping[str, Any]) -> str:
+        type_text = self._type(inner, node)
+        return f"({type_text})" if "@" in type_text or "|" in type_text else type_text
 
 
-def _alias(name: str, said: str) -> str:
-    return f" @alias({text(name)})" if name != said else ""
+def _alias(name: str, alias: str) -> str:
+    return f" @alias({text(name)})" if name != alias else ""
 
 
 def _literal(option: Any) -> str:
@@ -193,5 +195,5 @@ def _literal(option: Any) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    found = [said.format(value(node[key])) for key, said in _BOUNDS.items() if key in node]
-    return f" @assert(bounds, {{{{ {' and '.join(found)} }}}})" if found else ""
+    bounds = [template.format(value(node[key])) for key, template in _BOUNDS.items() if key in node]
+    return f" @assert(bounds, {{{{ {' and '.join(bounds)} }}}})" if bounds else ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.exports.formats.baml.types import line
 from ragc.exports.formats.promptfoo.metric import METRICS
-from ragc.exports.loading import Place, example_inputs
+from ragc.exports.loading import ExportedPrompt, example_inputs
 from ragc.exports.write import Format
 from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram, Input, Kind, Slot, TemplateMessage
 
@@ -35,38 +35,38 @@ _HOLDS = """\
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """The files of each prompt in a folder of its name."""
-    made: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for prompt, folder in zip(program, folders(program), strict=True):
         cases = [case for case in program.cases if case.prompt == prompt.name]
-        made[f"{folder}/{CONFIG}"] = _config(program, prompt, cases).encode()
-        made[f"{folder}/{TEMPLATE}"] = _json([_message(prompt, one) for one in prompt.messages], indent=2)
+        files[f"{folder}/{CONFIG}"] = _config(program, prompt, cases).encode()
+        files[f"{folder}/{TEMPLATE}"] = _json([_message(prompt, one) for one in prompt.messages], indent=2)
         if prompt.enforced:
-            made[f"{folder}/{SCHEMA}"] = _json(prompt.parameters()["response_format"], indent=2)
+            files[f"{folder}/{SCHEMA}"] = _json(prompt.parameters()["response_format"], indent=2)
         if cases:
-            made[f"{folder}/{TESTS}"] = _json([_test(program, prompt, case) for case in cases], indent=1)
-        if cases and not unscored(program, prompt):
+            files[f"{folder}/{TESTS}"] = _json([_test(program, prompt, case) for case in cases], indent=1)
+        if cases and not why_not_scored(program, prompt):
             source = resources("ragc.exports.formats.promptfoo").joinpath("metric.py").read_text("utf-8")
-            made[f"{folder}/{METRIC}"] = source.encode()
-    return made
+            files[f"{folder}/{METRIC}"] = source.encode()
+    return files
 
 
 def folders(program: ExportedProgram) -> tuple[str, ...]:
     """The name of each prompt's folder: the prompt's, with a number where it is taken."""
-    made: list[str] = []
+    names: list[str] = []
     for prompt in program:
         plain = name = re.sub(r"[^A-Za-z0-9_-]", "_", prompt.name)
-        while name.lower() in map(str.lower, made):
-            name = f"{plain}_{len(made) + 1}"
-        made.append(name)
-    return tuple(made)
+        while name.lower() in map(str.lower, names):
+            name = f"{plain}_{len(names) + 1}"
+        names.append(name)
+    return tuple(names)
 
 
-def given(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def build_variables(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of a test for `inputs`; what JavaScript would write otherwise is given as text."""
-    return {"inputs": {name: _given(prompt.input(name), value) for name, value in inputs.items()}}
+    return {"inputs": {name: _input_value(prompt.input(name), value) for name, value in inputs.items()}}
 
 
-def unscored(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+def why_not_scored(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     """Why the metric of `program` is no assertion on replies to `prompt`; empty when it is one."""
     if not program.metric:
         return "the metric that the program was compiled for is not known"
@@ -79,7 +79,7 @@ def unscored(program: ExportedProgram, prompt: CompiledPrompt) -> str:
 
 
 def _config(program: ExportedProgram, prompt: CompiledPrompt, cases: list[Case]) -> str:
-    reason = unscored(program, prompt)
+    reason = why_not_scored(program, prompt)
     fields = "\n".join(f"# - {one.name}: {_kind(one)}" for one in prompt.inputs)
     note = f"# {line(program.note)}\n" if program.note else ""
     untested = f"# No assertion: {reason}.\n" if reason else ""
@@ -89,15 +89,15 @@ def _config(program: ExportedProgram, prompt: CompiledPrompt, cases: list[Case])
     return f"""\
 # Program {program.fingerprint}.
 {note}{_HOLDS.format(inputs=fields)}{untested}\
-description: {_quoted(f"The prompt {prompt.name} of {program.method}")}
+description: {_quote(f"The prompt {prompt.name} of {program.method}")}
 prompts:
   - id: file://{TEMPLATE}
-    label: {_quoted(prompt.name)}
+    label: {_quote(prompt.name)}
 providers:
   # shows the messages: promptfoo eval --filter-providers echo
   - id: echo
   # asks a server with OpenAI's API that has this model: OPENAI_BASE_URL names it, OPENAI_API_KEY its key
-  - id: {_quoted(f"openai:chat:{program.model(prompt).removeprefix('openai/')}")}
+  - id: {_quote(f"openai:chat:{program.model(prompt).removeprefix('openai/')}")}
     config:
       passthrough: {json.dumps(sent)}
 {schema}defaultTest:
@@ -109,7 +109,7 @@ providers:
 
 def _example(prompt: CompiledPrompt) -> str:
     """A test with a value of its type for each input, as YAML."""
-    test = {"description": "an example", "vars": given(prompt, example_inputs(prompt))}
+    test = {"description": "an example", "vars": build_variables(prompt, example_inputs(prompt))}
     return json.dumps(test)
 
 
@@ -120,20 +120,20 @@ def _kind(one: Input) -> str:
 def _test(program: ExportedProgram, prompt: CompiledPrompt, case: Case) -> dict[str, Any]:
     from ragc.prompts.model import style
 
-    test: dict[str, Any] = {"description": case.id, "vars": given(prompt, case.inputs)}
-    if not unscored(program, prompt):
-        told = {
+    test: dict[str, Any] = {"description": case.id, "vars": build_variables(prompt, case.inputs)}
+    if not why_not_scored(program, prompt):
+        config = {
             "metric": program.metric,
             "field": ANSWER,
             "style": style(prompt),
             "golds": list(case.answers),
         }
-        scored = {"type": "python", "value": f"file://{METRIC}", "metric": program.metric, "config": told}
+        scored = {"type": "python", "value": f"file://{METRIC}", "metric": program.metric, "config": config}
         test["assert"] = [scored]
     return test
 
 
-def _given(one: Input, value: Any) -> Any:
+def _input_value(one: Input, value: Any) -> Any:
     if one.many:
         return [_item(one.kind, item) for item in value]
     return _item(one.kind, value)
@@ -147,16 +147,16 @@ def _item(kind: Kind, value: Any) -> Any:
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, str]:
     from ragc.prompts.render import literal
 
-    made, after = "", False
+    content, after = "", False
     for part in message.parts:
         if isinstance(part, Slot):
-            made += _slot(prompt.input(part.name), part)
+            content += _slot(prompt.input(part.name), part)
         else:
-            made += literal(part, after_block=after, rest=part is not message.parts[-1])
-        after = made.endswith("%}")
-    if made.startswith("file://"):  # promptfoo would load such a file
-        made = f'{{{{ "f" }}}}{made[1:]}'
-    return {"role": message.role, "content": made}
+            content += literal(part, after_block=after, rest=part is not message.parts[-1])
+        after = content.endswith("%}")
+    if content.startswith("file://"):  # promptfoo would load such a file
+        content = f'{{{{ "f" }}}}{content[1:]}'
+    return {"role": message.role, "content": content}
 
 
 def _slot(one: Input, slot: Slot) -> str:
@@ -166,8 +166,8 @@ def _slot(one: Input, slot: Slot) -> str:
     plain = re.fullmatch("(?!(?:none|null|true|false)$)[A-Za-z_][A-Za-z0-9_]*", one.name)
     name = f"inputs.{one.name}" if plain else f"inputs[{json.dumps(one.name, ensure_ascii=False)}]"
     if slot.style == "plain":
-        return _shown(one.kind, name, slot.words)
-    item, refusal = _shown(one.kind, "item", ("true", "false")), guard(one.name, name)
+        return _expression(one.kind, name, slot.words)
+    item, refusal = _expression(one.kind, "item", ("true", "false")), guard(one.name, name)
     if slot.style == "lines":
         return (
             f"{refusal}{{% for item in {name} %}}[{{{{ loop.index }}}}] {item}"
@@ -178,11 +178,11 @@ def _slot(one: Input, slot: Slot) -> str:
     return refusal + listed
 
 
-def _shown(kind: Kind, name: str, words: tuple[str, str]) -> str:
+def _expression(kind: Kind, name: str, words: tuple[str, str]) -> str:
     return f'{{{{ "{words[0]}" if {name} else "{words[1]}" }}}}' if kind == "flag" else f"{{{{ {name} }}}}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """`text` as YAML."""
     return json.dumps(text)
 
@@ -196,7 +196,7 @@ def _folder(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return dict(zip((one.name for one in program), folders(program), strict=True))[prompt.name]
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         f"$ cd {shlex.quote(str(at.path.parent))}",

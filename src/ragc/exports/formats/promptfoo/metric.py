@@ -31,8 +31,8 @@ def get_assert(output: Any, context: Mapping[str, Any]) -> float:
 def answer_in(output: Any, field: str, style: str) -> str | None:
     """The text of `field` in a reply written in `style` (json, markers, tags); None where there is none."""
     fields = _READ[style](output) if isinstance(output, str) else output
-    found = fields.get(field) if isinstance(fields, Mapping) else None
-    return found if isinstance(found, str) else None
+    value = fields.get(field) if isinstance(fields, Mapping) else None
+    return value if isinstance(value, str) else None
 
 
 def _object(reply: str) -> Any:
@@ -68,21 +68,21 @@ def _tags(reply: str) -> dict[str, str] | None:
 _READ: Mapping[str, Callable[[str], Any]] = {"json": _object, "markers": _markers, "tags": _tags}
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
 
 
 def _em(answer: str, golds: Sequence[str]) -> float:
-    return float(_normalised(answer) in map(_normalised, golds))
+    return float(_normalise(answer) in map(_normalise, golds))
 
 
 def _f1(answer: str, golds: Sequence[str]) -> float:
-    return max((_overlap(_normalised(answer), _normalised(gold)) for gold in golds), default=0.0)
+    return max((_overlap(_normalise(answer), _normalise(gold)) for gold in golds), default=0.0)
 
 
 def _hotpot_f1(answer: str, golds: Sequence[str]) -> float:
-    mine, scores = _normalised(answer), [0.0]
-    for gold in map(_normalised, golds):
+    mine, scores = _normalise(answer), [0.0]
+    for gold in map(_normalise, golds):
         verdict = mine != gold and (mine in _VERDICTS or gold in _VERDICTS)
         scores.append(0.0 if verdict or not mine or not gold else _overlap(mine, gold))
     return max(scores)
@@ -97,8 +97,8 @@ def _overlap(mine: str, gold: str) -> float:
 
 
 def _acc(answer: str, golds: Sequence[str]) -> float:
-    mine = _normalised(answer)
-    return float(any(wanted in mine for gold in golds if (wanted := _normalised(gold))))
+    mine = _normalise(answer)
+    return float(any(wanted in mine for gold in golds if (wanted := _normalise(gold))))
 
 
 def _match(answer: str, golds: Sequence[str]) -> float:
@@ -111,13 +111,13 @@ def _bioasq_acc(answer: str, golds: Sequence[str]) -> float:
 
 
 def _choice_acc(answer: str, golds: Sequence[str]) -> float:
-    said, right = answer.strip(), [gold.strip() for gold in golds]
-    return float(any(said in (gold, _LETTERS.get(gold, gold)) for gold in right if gold))
+    choice, right = answer.strip(), [gold.strip() for gold in golds]
+    return float(any(choice in (gold, _LETTERS.get(gold, gold)) for gold in right if gold))
 
 
 def _slim_em(answer: str, golds: Sequence[str]) -> float:
-    mine = _normalised(answer)
-    return sum(_normalised(gold) in mine for gold in golds) / len(golds) if golds else 0.0
+    mine = _normalise(answer)
+    return sum(_normalise(gold) in mine for gold in golds) / len(golds) if golds else 0.0
 
 
 def _hit1(answer: str, golds: Sequence[str]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ragc.exports.loading import Place
+from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
@@ -13,10 +13,10 @@ SUFFIX = ".py"
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """One file for all prompts, named after the method; raises NotExpressible."""
-    return {_named(program): _file(program).encode()}
+    return {_file_name(program): _file(program).encode()}
 
 
-def _named(program: ExportedProgram) -> str:
+def _file_name(program: ExportedProgram) -> str:
     return re.sub(r"\W", "_", program.method, flags=re.ASCII) + SUFFIX
 
 
@@ -30,7 +30,7 @@ def _file(program: ExportedProgram) -> str:
         helpers,
         table,
     )
-    from ragc.exports.formats.python.source import Pieces, bracketed, docstring, literal, quoted
+    from ragc.exports.formats.python.source import Pieces, bracket, docstring, literal, string_literal
     from ragc.prompts.model import style
 
     for prompt in program:
@@ -40,17 +40,17 @@ def _file(program: ExportedProgram) -> str:
     pieces.need("collections.abc", "Mapping", *(["Sequence"] if _lists(program) else []))
     pieces.need("typing", "Any")
     package = "ragc.exports.formats.python.runtime"
-    calls = pieces.taken(package, "calls.py", but=("PROMPTS",))
+    calls = pieces.extract(package, "calls.py", but=("PROMPTS",))
     whole = answer(program, pieces)
     code = [
         *([whole] if whole else []),
         calls,
-        pieces.taken("ragc.prompts", "model.py", ("AGAIN",)),
+        pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
-        pieces.taken(package, "rendering.py", helpers(program)),
-        pieces.taken(package, "json_replies.py"),
-        *([pieces.taken(package, "markers.py", but=_unused(styles))] if styles - {"json"} else []),
-        *([pieces.taken(package, "tags.py")] if "tags" in styles else []),
+        pieces.extract(package, "rendering.py", helpers(program)),
+        pieces.extract(package, "json_replies.py"),
+        *([pieces.extract(package, "markers.py", but=_names_to_skip(styles))] if styles - {"json"} else []),
+        *([pieces.extract(package, "tags.py")] if "tags" in styles else []),
         table(program, names),
     ]
     functions_ = ["answer"] * answers(program) + ["ask", "messages", "parse", "repair", "request"]
@@ -59,8 +59,8 @@ def _file(program: ExportedProgram) -> str:
         docstring(_about(program, whole=answers(program))),
         "from __future__ import annotations",
         pieces.imports,
-        f"__all__ = {bracketed('[', [quoted(name) for name in public], ']', 0, 10)}",
-        f"PROGRAM = {quoted(program.fingerprint)}\nNOTE = {literal(program.note, 0, 7)}",
+        f"__all__ = {bracket('[', [string_literal(name) for name in public], ']', 0, 10)}",
+        f"PROGRAM = {string_literal(program.fingerprint)}\nNOTE = {literal(program.note, 0, 7)}",
     ]
     return "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(code) + "\n"
 
@@ -69,7 +69,7 @@ def _lists(program: ExportedProgram) -> bool:
     return any(one.many for prompt in program for one in prompt.inputs)
 
 
-def _unused(styles: set[str]) -> tuple[str, ...]:
+def _names_to_skip(styles: set[str]) -> tuple[str, ...]:
     return () if "markers" in styles else ("_HEADER", "_read_markers")
 
 
@@ -77,7 +77,7 @@ def _about(program: ExportedProgram, *, whole: bool) -> str:
     """What the file says of itself."""
     first = program.prompts[0]
     inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
-    said = [
+    lines = [
         f"{program.method}: {program.about}.",
         "",
         "The prompts of a compiled program, as it sends them, and the reading of their replies. Nothing is",
@@ -97,7 +97,7 @@ def _about(program: ExportedProgram, *, whole: bool) -> str:
         f"Program {program.fingerprint}.",
         *([program.note] if program.note else []),
     ]
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 def _fields(prompt: CompiledPrompt) -> str:
@@ -106,7 +106,7 @@ def _fields(prompt: CompiledPrompt) -> str:
     return f"{', '.join(one.name for one in prompt.outputs)} from {inputs}"
 
 
-def load(at: Place) -> tuple[str, ...]:
+def load(at: ExportedPrompt) -> tuple[str, ...]:
     """The lines that load a prompt of an export."""
     return (
         at.inputs,
@@ -124,5 +124,5 @@ FORMAT = Format(
     consumer="Python 3.9 or later, the standard library alone",
     write=write,
     load=load,
-    named=lambda program, prompt: _named(program),
+    named=lambda program, prompt: _file_name(program),
 )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ragc.exports.formats.python.source import Pieces, bracketed, docstring, literal, quoted
+from ragc.exports.formats.python.source import Pieces, bracket, docstring, literal, string_literal
 from ragc.prompts.model import (
     CompiledPrompt,
     ExportedProgram,
@@ -64,23 +64,23 @@ def _unknown(schema: Mapping[str, Any]) -> str:
 
 def functions(program: ExportedProgram) -> dict[str, str]:
     """The name of the function of each prompt, by the prompt's name."""
-    made: dict[str, str] = {}
+    names: dict[str, str] = {}
     for prompt in program:
         name = "_" + re.sub(r"\W", "_", prompt.name, flags=re.ASCII) + "_messages"
-        while name in made.values():
+        while name in names.values():
             name += "_"
-        made[prompt.name] = name
-    return made
+        names[prompt.name] = name
+    return names
 
 
 def helpers(program: ExportedProgram) -> set[str]:
     """The names of the functions of `python_rendering` that the prompts call."""
-    found = {"_message"}
+    names = {"_message"}
     for prompt in program:
         for slot in prompt.messages[-1].slots:
             one = prompt.input(slot.name)
-            found |= {f"_{one.kind}"} | ({"_text", "_items", _listing(slot)} if one.many else set())
-    return found
+            names |= {f"_{one.kind}"} | ({"_text", "_items", _listing(slot)} if one.many else set())
+    return names
 
 
 def _listing(slot: Slot) -> str:
@@ -90,14 +90,14 @@ def _listing(slot: Slot) -> str:
 def function(prompt: CompiledPrompt, name: str) -> str:
     """The function `name`, which gives the messages of `prompt` for its inputs."""
     arguments = [f"{one.name}: {typed(one)}" for one in prompt.inputs]
-    head = bracketed(f"def {name}(", ["*", *arguments] if arguments else [], ") -> list[dict[str, str]]:", 0)
+    head = bracket(f"def {name}(", ["*", *arguments] if arguments else [], ") -> list[dict[str, str]]:", 0)
     shown = f", {prompt.demos} demonstrations among them" if prompt.demos else ""
     about = "".join(f"\n    {one.name}: {one.about}" for one in prompt.inputs if one.about)
-    said = docstring(
+    doc = docstring(
         f"The messages of the prompt `{prompt.name}`{shown}.{f'{chr(10)}{about}' if about else ''}", 4
     )
     messages = [_message(prompt, message) for message in prompt.messages]
-    return f"{head}\n    {said}\n    return {bracketed('[', messages, ']', 4, 200)}"
+    return f"{head}\n    {doc}\n    return {bracket('[', messages, ']', 4, 200)}"
 
 
 def typed(one: Input) -> str:
@@ -110,26 +110,28 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> str:
         _slot(prompt.input(part.name), part) if isinstance(part, Slot) else literal(part, 12)
         for part in message.parts
     ]
-    return bracketed("_message(", [quoted(message.role), *parts], ")", 8)
+    return bracket("_message(", [string_literal(message.role), *parts], ")", 8)
 
 
 def _slot(one: Input, slot: Slot) -> str:
-    said = [quoted(one.name), one.name]
+    arguments = [string_literal(one.name), one.name]
     if one.many:
-        return f"{_listing(slot)}({', '.join([*said, *([f'_{one.kind}'] if one.kind != 'text' else [])])})"
-    words = map(quoted, slot.words) if one.kind == "flag" and slot.words != ("true", "false") else ()
-    return f"_{one.kind}({', '.join([*said, *words])})"
+        return (
+            f"{_listing(slot)}({', '.join([*arguments, *([f'_{one.kind}'] if one.kind != 'text' else [])])})"
+        )
+    words = map(string_literal, slot.words) if one.kind == "flag" and slot.words != ("true", "false") else ()
+    return f"_{one.kind}({', '.join([*arguments, *words])})"
 
 
 def table(program: ExportedProgram, names: Mapping[str, str]) -> str:
     """The constant `PROMPTS`; `names` are the functions of the prompts."""
     rows = [
-        f"{quoted(prompt.name)}: "
-        + bracketed(
+        f"{string_literal(prompt.name)}: "
+        + bracket(
             "Prompt(",
             [
                 f"messages={names[prompt.name]}",
-                f"model={quoted(program.model(prompt))}",
+                f"model={string_literal(program.model(prompt))}",
                 f"sampling={literal(_sampling(prompt), 8, 10)}",
                 f"schema={literal(dict(prompt.output_schema), 8, 8)}",
                 f"enforced={prompt.enforced}",
@@ -141,7 +143,7 @@ def table(program: ExportedProgram, names: Mapping[str, str]) -> str:
         )
         for prompt in program
     ]
-    return f"PROMPTS: Mapping[str, Prompt] = {bracketed('{', rows, '}', 0, 200)}"
+    return f"PROMPTS: Mapping[str, Prompt] = {bracket('{', rows, '}', 0, 200)}"
 
 
 def _sampling(prompt: CompiledPrompt) -> dict[str, Any]:
@@ -168,19 +170,23 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
     if not answers(program):
         return ""
     cited, refuses = program.knobs.get("answer_format") == "cited", program.method == "ragx"
-    given = {one.name for one in program.prompts[0].inputs}
-    code = [_function(program, given, cited=cited and ("passages" in given or refuses), refuses=refuses)]
-    if "passages" in given:
-        code.append(pieces.taken("ragc.core", "text.py", but=_NOT_EXPORTED))
+    input_names = {one.name for one in program.prompts[0].inputs}
+    code = [
+        _function(
+            program, input_names, cited=cited and ("passages" in input_names or refuses), refuses=refuses
+        )
+    ]
+    if "passages" in input_names:
+        code.append(pieces.extract("ragc.core", "text.py", but=_NOT_EXPORTED))
     if refuses:
-        code.append(pieces.taken("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "settled")))
-    if cited and ("passages" in given or refuses):
-        code.append(pieces.taken("ragc.signatures", "answer.py", ("_MARK", "within")))
+        code.append(pieces.extract("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "settled")))
+    if cited and ("passages" in input_names or refuses):
+        code.append(pieces.extract("ragc.signatures", "answer.py", ("_MARK", "within")))
     return "\n\n\n".join(code)
 
 
-def _function(program: ExportedProgram, given: set[str], *, cited: bool, refuses: bool) -> str:
-    name, passages, timed = program.prompts[0].name, "passages" in given, "query_time" in given
+def _function(program: ExportedProgram, input_names: set[str], *, cited: bool, refuses: bool) -> str:
+    name, passages, timed = program.prompts[0].name, "passages" in input_names, "query_time" in input_names
     arguments = [
         "question: str",
         *(["passages: Sequence[str]"] if passages else []),
@@ -189,7 +195,7 @@ def _function(program: ExportedProgram, given: set[str], *, cited: bool, refuses
     ]
     arguments += ['query_time: str = ""'] if timed else []
     arguments += ['model: str = ""']
-    head = bracketed("def answer(", arguments, ") -> str:", 0)
+    head = bracket("def answer(", arguments, ") -> str:", 0)
     inputs = ["question=question"]
     inputs += ['query_time=query_time.strip() or "unknown"'] if timed else []
     inputs += ["passages=shown"] if passages else []
@@ -200,8 +206,8 @@ def _function(program: ExportedProgram, given: set[str], *, cited: bool, refuses
             '    raise TypeError(f"passages must be a list of texts, got {passages!r:.80}.")',
             "shown = [neutral(passage) for passage in passages]",
         ]
-    call = bracketed(
-        "said = ask(", [quoted(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
+    call = bracket(
+        "said = ask(", [string_literal(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
     )
     if refuses:
         lines += ["try:", f"    {call}", "except ReplyError:", '    said = {"answer": ""}']
@@ -232,5 +238,5 @@ def _about(*, passages: bool, timed: bool, refuses: bool, cited: bool) -> str:
         more += ["It is UNSURE, INVALID or what the model says; a reply that cannot be read is unsure."]
     else:
         more += ["Raises ReplyError when neither the reply nor the one after it can be read."]
-    said = "\n    ".join(more)
-    return f"The answer to `question`{read}.\n\n    {said}\n    "
+    details = "\n    ".join(more)
+    return f"The answer to `question`{read}.\n\n    {details}\n    "

@@ -12,7 +12,7 @@ WIDTH = 110
 """The longest line, if it can be broken at all."""
 
 
-def quoted(text: str) -> str:
+def string_literal(text: str) -> str:
     """A string literal of `text` on one line, with what cannot be seen escaped."""
     quote = "'" if text.count("'") < text.count('"') else '"'
     short = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", quote: f"\\{quote}"}
@@ -26,55 +26,57 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def literal(value: Any, indent: int = 0, room: int = 1) -> str:
+def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
     """The JSON value `value` as Python source, for a line that is `indent` blanks deep.
 
-    `room` is what else stands on its first line. What does not fit one line goes over several: a text is cut
-    after its line breaks.
+    `reserved` is what else stands on its first line. What does not fit one line goes over several: a text is
+    cut after its line breaks.
     """
     if isinstance(value, str):
-        return _text(value, indent, room)
+        return _text(value, indent, reserved)
     if not isinstance(value, (Mapping, list, tuple)):
         return repr(value)
     named = isinstance(value, Mapping)
-    items = [f"{quoted(k)}: " for k in value] if isinstance(value, Mapping) else [""] * len(value)
+    items = [f"{string_literal(k)}: " for k in value] if isinstance(value, Mapping) else [""] * len(value)
     values = list(value.values()) if isinstance(value, Mapping) else list(value)
-    return bracketed(
+    return bracket(
         "{" if named else "[",
         [f"{key}{literal(one, indent + 4, len(key) + 1)}" for key, one in zip(items, values, strict=True)],
         "}" if named else "]",
         indent,
-        room,
+        reserved,
     )
 
 
-def bracketed(opening: str, items: Sequence[str], closing: str, indent: int, room: int = 1) -> str:
+def bracket(opening: str, items: Sequence[str], closing: str, indent: int, reserved: int = 1) -> str:
     """`items` between brackets: on one line where they fit, else one a line."""
     line = f"{opening}{', '.join(items)}{closing}"
-    if not items or ("\n" not in line and indent + room + len(line) <= WIDTH):
+    if not items or ("\n" not in line and indent + reserved + len(line) <= WIDTH):
         return line
     inner = " " * (indent + 4)
     return f"{opening}\n{''.join(f'{inner}{item},{chr(10)}' for item in items)}{' ' * indent}{closing}"
 
 
-def _text(text: str, indent: int, room: int) -> str:
-    line, pieces = quoted(text), text.split("\n")
-    if indent + room + len(line) <= WIDTH or len(pieces) < 2:
+def _text(text: str, indent: int, reserved: int) -> str:
+    line, pieces = string_literal(text), text.split("\n")
+    if indent + reserved + len(line) <= WIDTH or len(pieces) < 2:
         return line
     lines = [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
     if len(lines) < 2:
         return line
     inner = " " * (indent + 4)
-    return f"(\n{''.join(f'{inner}{quoted(piece)}{chr(10)}' for piece in lines)}{' ' * indent})"
+    return f"(\n{''.join(f'{inner}{string_literal(piece)}{chr(10)}' for piece in lines)}{' ' * indent})"
 
 
 def docstring(text: str, indent: int = 0) -> str:
     """A docstring that holds `text`, whose lines are indented as the code is; its end is on a line of its own
     where there are several.
     """
-    said = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text.replace("\\", "\\\\"))
-    end = f"\n{' ' * indent}" if "\n" in said else ""
-    return '"""' + said.replace('"', '\\"' if '"""' in said or said[-1:] == '"' else '"') + end + '"""'
+    escaped = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text.replace("\\", "\\\\"))
+    end = f"\n{' ' * indent}" if "\n" in escaped else ""
+    return (
+        '"""' + escaped.replace('"', '\\"' if '"""' in escaped or escaped[-1:] == '"' else '"') + end + '"""'
+    )
 
 
 class Pieces:
@@ -95,7 +97,7 @@ class Pieces:
         some = {module: sorted(names - {""}) for module, names in sorted(self._imports.items())}
         return "\n".join([*plain, *(f"from {m} import {', '.join(n)}" for m, n in some.items() if n)])
 
-    def taken(
+    def extract(
         self, package: str, file: str, names: Collection[str] = (), *, but: Collection[str] = ()
     ) -> str:
         """The code of a module of ours without its head: all of it, or the functions, classes and constants
@@ -110,22 +112,22 @@ class Pieces:
         used = {one.id for node in chosen for one in ast.walk(node) if isinstance(one, ast.Name)}
         for node in body[:first]:
             self._need_again(node, used)
-        lines, made = (
+        lines, code = (
             re.sub(r"  # noqa: .*", "", source).splitlines(),
             "",
         )  # told to our linter, not to theirs
         for before, node in zip([None, *chosen], chosen, strict=False):
             far = isinstance(node, _BLOCK) or isinstance(before, _BLOCK)
-            made += ("\n\n\n" if far else "\n") + "\n".join(lines[_begin(node) - 1 : node.end_lineno])
-        return made.strip("\n")
+            code += ("\n\n\n" if far else "\n") + "\n".join(lines[_begin(node) - 1 : node.end_lineno])
+        return code.strip("\n")
 
     def _need_again(self, node: ast.stmt, used: set[str]) -> None:
         """Import what `node` imports, as far as it is `used` and not ours."""
         for alias in getattr(node, "names", []):
             module = getattr(node, "module", None)
             if (alias.asname or alias.name) in used and not (module or alias.name).startswith("ragc"):
-                said = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-                self.need(module or alias.name, *([said] if module else []))
+                imported = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+                self.need(module or alias.name, *([imported] if module else []))
 
 
 _HEAD = (ast.Import, ast.ImportFrom, ast.Expr)
