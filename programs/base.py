@@ -16,7 +16,7 @@ import dspy
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 from ragc.corpora.sources.given import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 def format_passage(passage: Passage) -> str:
     """A passage as it stands in a prompt: title, then text, with markers defused."""
-    title, text = neutral(passage.title), neutral(passage.text)
+    title, text = escape_markers(passage.title), escape_markers(passage.text)
     return f"{title}\n{text}" if title else text
 
 
