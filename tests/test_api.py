@@ -394,7 +394,8 @@ def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
         4, candidate, ({"em": 1.0},) * 9, (0.5,), False, {}, Failures.among(["", "unreadable"])
     )
     assert repr(trial) == (
-        "TrialResult(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, top_k=3)"
+        "TrialResult(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, "
+        "top_k=3)"
     )
 
 
