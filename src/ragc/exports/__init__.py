@@ -1,1 +1,1 @@
-"""Exports: compiled prompts in the formats of other systems. This version writes none yet."""
+"""Exports: compiled prompts in the formats of other systems."""
