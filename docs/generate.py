@@ -163,10 +163,10 @@ def values(knob: Knob) -> str:
 
 def condition(when: When) -> str:
     """When a knob matters, in words."""
-    said = when.to_json()
-    if "is" in said:
-        return f"matters if `{when.knob}` is {' or '.join(toml(value) for value in said['is'])}"
-    bound = next(value for name, value in said.items() if name != "knob")
+    declared = when.to_json()
+    if "is" in declared:
+        return f"matters if `{when.knob}` is {' or '.join(toml(value) for value in declared['is'])}"
+    bound = next(value for name, value in declared.items() if name != "knob")
     return f"matters if `{when.knob}` > {bound:g}"
 
 
@@ -187,18 +187,18 @@ def origin(entry: Method) -> list[str]:
     """What the docstrings beside the program say of its paper, its calls and its differences."""
     program = file_of(entry)
     own = own_section(docstring(program), entry.program.partition(":")[2])
-    said = {heading: [own[heading]] for heading in own}
+    texts = {heading: [own[heading]] for heading in own}
     shared = program.parent.name == "baselines"
     for path in () if shared else sorted(program.parent.glob("*.py")):
         if path != program and (more := sections(docstring(path)).get("Differs")):
-            said.setdefault("Differs", []).append(more)
+            texts.setdefault("Differs", []).append(more)
     titles = {"Paper": "## Paper", "Calls": "## Calls", "Differs": "## Where it differs from the paper"}
-    found = []
+    parts = []
     for heading, title in titles.items():
-        if heading in said:
-            text = "\n\n".join(said[heading]) if heading != "Differs" else bullets(said[heading])
-            found.append(f"{title}\n\n{text}")
-    return found
+        if heading in texts:
+            text = "\n\n".join(texts[heading]) if heading != "Differs" else bullets(texts[heading])
+            parts.append(f"{title}\n\n{text}")
+    return parts
 
 
 def docstring(path: Path) -> str:
@@ -221,8 +221,8 @@ def sections(text: str) -> dict[str, str]:
     line = " ".join(text.split())
     parts = re.split(r"(?:(?<=^)|(?<=[.:] ))(Paper|Calls|Differs)(?: \([^)]*\))?: ", line)
     return {
-        heading: said.strip()[:1].upper() + said.strip()[1:]
-        for heading, said in zip(parts[1::2], parts[2::2], strict=True)
+        heading: text.strip()[:1].upper() + text.strip()[1:]
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
     }
 
 
@@ -289,7 +289,8 @@ def recipe_page() -> str:
 
 def resolve(part: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """A part of the schema with the definition that it refers to; its own words go first."""
-    return (schema["$defs"][part["$ref"].rsplit("/", 1)[-1]] if "$ref" in part else {}) | part
+    referred = schema["$defs"][part["$ref"].rsplit("/", 1)[-1]] if "$ref" in part else {}
+    return {**referred, **part}
 
 
 def kinds_of(part: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -430,9 +431,9 @@ def spelled(action: argparse.Action) -> str:
 
 def described(action: argparse.Action) -> str:
     """What an argument's help says, and its default where it has one worth saying."""
-    said = action.help or ""
-    worth = action.default not in (None, False, "", []) and action.nargs != 0 and "default" not in said
-    return said + (f" (default: `{action.default}`)" if worth else "")
+    help_text = action.help or ""
+    worth = action.default not in (None, False, "", []) and action.nargs != 0 and "default" not in help_text
+    return help_text + (f" (default: `{action.default}`)" if worth else "")
 
 
 # Names
