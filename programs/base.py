@@ -75,13 +75,9 @@ class RagProgram(dspy.Module):
             k.name: getattr(self.knobs, k.name) for k in declared if getattr(self.knobs, k.name) != k.default
         }
         demos = sum(len(predictor.demos) for predictor in self.predictors())
+        name = repr(method.id if method else type(self).__name__)
         return describe(
-            "RagProgram",
-            repr(method.id if method else type(self).__name__),
-            **targets,
-            **runtime.sources,
-            **changed,
-            demos=demos or None,
+            "RagProgram", name, **{**targets, **runtime.sources, **changed, "demos": demos or None}
         )
 
     @property
