@@ -30,7 +30,7 @@ from tests.examples import cases
 from tests.optimizers.colours import RECIPE, write_data
 from tests.paths import ROOT
 
-README = (ROOT / "README.md").read_text("utf-8")
+GUIDE = (ROOT / "docs/guide/integrations.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def states(study: optuna.Study) -> list[str]:
     return [trial.state.name for trial in study.trials]
 
 
-def test_the_script_of_the_readme_runs_and_goes_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", README, re.DOTALL)
+def test_the_script_of_the_guide_runs_and_goes_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", GUIDE, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block, names)
     message = capsys.readouterr().err
