@@ -428,13 +428,13 @@ def is_name(name: str) -> bool:
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
-            found: Any = importlib.import_module(".".join(parts[:end]))
+            value: Any = importlib.import_module(".".join(parts[:end]))
         except ModuleNotFoundError:
             continue
         for attribute in parts[end:]:
-            if not hasattr(found, attribute):
+            if not hasattr(value, attribute):
                 return False
-            found = getattr(found, attribute)
+            value = getattr(value, attribute)
         return True
     return False
 
@@ -471,9 +471,9 @@ def walks(folder: Path, *commands: str) -> list[set[str]]:
         timeout=120,
         check=True,
     )
-    found = json.loads(done.stderr.splitlines()[-1])
-    assert [walk["status"] for walk in found] == [0] * len(commands), done.stderr
-    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in found]
+    reports = json.loads(done.stderr.splitlines()[-1])
+    assert [walk["status"] for walk in reports] == [0] * len(commands), done.stderr
+    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in reports]
     return [{str(path.relative_to(ROOT)) for path in listed if ROOT in path.parents} for listed in paths]
 
 
