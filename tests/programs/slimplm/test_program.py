@@ -58,9 +58,10 @@ def proxy(**says: Any) -> ScriptedTarget:
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
-        (name,) = request.schema["properties"]
+        *reason, name = request.schema["properties"]
         value = replies[name]
-        text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
+        said = value(request.messages[-1].content) if callable(value) else value
+        text = json.dumps({**dict.fromkeys(reason, "It is definite."), name: said})
         plain_reply = Reply(text, usage=Usage(prompt=7, completion=4))
         if not request.logprobs:
             return plain_reply
