@@ -45,7 +45,8 @@ def by_field(**replies: Any) -> SchemaReplies:
 
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
+    runtime = Runtime({"main": target}, default_sources if sources is None else sources)
+    return METHOD.build(runtime, {"wording": "brief", **knobs})
 
 
 def read_output_field(request: ChatRequest) -> str:
@@ -165,7 +166,7 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
     held = [part for part in chunk(long, 200) if block.start <= part.start < block.start + len(block.text)]
     assert list(shown_passages) == held[::-1][:3]
     assert len(held) < len(chunk(long, 200)[1:-1])
-    assert program.web.asked == [(QUESTION, 20 * 6)]
+    assert program.web.queries == [(QUESTION, 20 * 6)]
 
 
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:

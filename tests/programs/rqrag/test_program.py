@@ -22,6 +22,7 @@ from ragc.signatures.query import (
     RewriteQuery,
     TrajectoryJudge,
 )
+from ragc.signatures.wording import worded
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
@@ -35,11 +36,12 @@ def passages(n: int) -> list[Passage]:
 
 def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+    runtime = Runtime(targets, {"local": source or ListSource(passages(40))})
+    return RQRAG.build(runtime, {"wording": "brief", **knobs})
 
 
 def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
+    return request.messages[0].content.startswith(worded(signature, "brief").instructions)
 
 
 def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
@@ -90,7 +92,7 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     ],
 )
 def test_branches_run_at_the_same_time(knobs: dict[str, Any], steps: int, peak: int) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "score": 5, "action": "rewrite"}, hold=True)
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "score": 5, "action": "rewrite"}, hold=True)
     build_program(target, **knobs)(question="Capital?")
     assert (target.steps, target.peak) == (steps, peak)
 
@@ -154,7 +156,8 @@ def last_answer(target: ScriptedTarget) -> str:
 )  # fmt: skip
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {
-        **BOTH, "reasoning": "so", "action": "decompose", "confidence": 5, "score": 5, "need": {"percent": 90}
+        **BOTH, "reasoning": "so", "reason": "so", "action": "decompose",
+        "confidence": 5, "score": 5, "need": {"percent": 90}
     }  # fmt: skip
     plain, other = ScriptedTarget(lambda r: reply), ScriptedTarget(lambda r: reply)
     build_program(plain, width="decompose")(question="Capital?")

@@ -15,6 +15,7 @@ from ragc.programs.rqrag import BY_LOGPROBS, RqRagKnobs
 from ragc.programs.rqrag import paths as selection
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
+from ragc.signatures import wording
 from ragc.signatures.query import DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
@@ -30,11 +31,12 @@ def passages(n: int) -> list[Passage]:
 
 def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+    runtime = Runtime(targets, {"local": source or ListSource(passages(40))})
+    return RQRAG.build(runtime, {"wording": "brief", **knobs})
 
 
 def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
+    return request.messages[0].content.startswith(wording.worded(signature, "brief").instructions)
 
 
 def prompt(request: ChatRequest) -> str:
@@ -120,7 +122,7 @@ def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str)
 def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
     with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
         build_program(ScriptedTarget([], capabilities=("schema",)), select=select)
-    plain = ScriptedTarget([{"action": "answer"}, {"answer": "x"}], capabilities=("schema",))
+    plain = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}], capabilities=("schema",))
     assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
     vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
     assert build_program(vote, select="vote")(question="Capital?").answer == "a"

@@ -14,6 +14,7 @@ from ragc.programs.rqrag import RqRagKnobs
 from ragc.programs.rqrag import paths as selection
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
+from ragc.signatures import wording
 from ragc.signatures.query import AnswerPath, DecomposeQuery, RewriteQuery, TrajectoryJudge
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
@@ -29,11 +30,12 @@ def passages(n: int) -> list[Passage]:
 
 def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+    runtime = Runtime(targets, {"local": source or ListSource(passages(40))})
+    return RQRAG.build(runtime, {"wording": "brief", **knobs})
 
 
 def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
+    return request.messages[0].content.startswith(wording.worded(signature, "brief").instructions)
 
 
 def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
@@ -91,7 +93,7 @@ def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
 def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
     main = fork(root={"answer": "Lyon"}, rewrite={"answer": "Paris"}, decompose={"answer": "paris"})
     target = ScriptedTarget(main)
-    judge = ScriptedTarget(lambda r: {"score": 80 if classify_path(r) == "root" else 50})
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 80 if classify_path(r) == "root" else 50})
     prediction = build_program(target, judge=judge, **FORK, select="judge", pooled=pooled)(
         question="Capital?"
     )
@@ -101,7 +103,7 @@ def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
 
 
 def test_without_a_judge_the_main_model_scores() -> None:
-    target = ScriptedTarget([{**BOTH, "score": 3}] * 6)
+    target = ScriptedTarget([{**BOTH, "reason": "so", "score": 3}] * 6)
     build_program(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
     assert (target.replies_left, len(select_requests(target, TrajectoryJudge))) == (1, 2)
 
@@ -134,7 +136,7 @@ def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
         question="Capital?"
     )
     assert (prediction.answer, prediction.counters["dropped"]) == ("Nice", 2)
-    judge = ScriptedTarget(lambda r: {"score": 1} if "none" in r.messages[1].content else "?")
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 1} if "none" in r.messages[1].content else "?")
     main = ScriptedTarget(fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}))
     prediction = build_program(main, judge=judge, max_depth=1, width="rewrite", select="judge")(
         question="Capital?"
