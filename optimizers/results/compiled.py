@@ -199,7 +199,7 @@ class CompiledProgram:
                 f"version."
             )
         for name, saved in self.state.predictors.items():
-            predictors[name].signature = self._signature(name, predictors[name].signature, saved)
+            predictors[name].signature = self._signature(program, name, saved)
             predictors[name].demos = [dict(demo) for demo in saved.demos]
             predictors[name].nearest = saved.nearest
         try:
@@ -208,25 +208,28 @@ class CompiledProgram:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         return program
 
-    def _signature(self, name: str, present: Any, saved: PredictorState) -> Any:
-        """The signature that the predictor `name` had when it was compiled; its types are the `present` ones.
+    def _signature(self, program: RagProgram, name: str, saved: PredictorState) -> Any:
+        """The signature that the predictor `name` had when it was compiled, with the types of `program`.
 
         Raises ArtefactError when it had fields that the present one lacks, or lacked fields that the present
         one has, as those of the first format may.
         """
-        outputs = list(saved.output_schema.get("required", saved.output_schema.get("properties", {})))
-        fields, first = [*saved.inputs, *outputs], self.state.format == FIRST
-        differ = set(fields) - set(present.fields) if first else set(fields) ^ set(present.fields)
+        present = dict(program.named_predictors())[name].signature
+        first, schema = self.state.format == FIRST, saved.output_schema
+        fields = [*saved.inputs, *schema.get("required", ())]
+        try:
+            if first:
+                signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
+                said = compiled_1.first_descriptions(program, name, signature, self.state.knobs, saved.layout)
+            else:
+                signature, said = with_fields(present, fields), saved.descriptions
+            differ = set() if first else set(present.fields) - set(fields)
+        except (KeyError, TypeError) as error:
+            differ = {str(error.args[0]) if error.args else name}
         if differ:
             raise ArtefactError(
                 f"The predictor {name!r} of the compiled program at {self.path} has other fields than here: "
-                f"{', '.join(sorted(map(str, differ)))}; compile it again with this version."
-            )
-        signature = with_fields(present, fields)
-        said = saved.descriptions
-        if first:
-            said = compiled_1.first_descriptions(
-                self.state.method, name, signature, self.state.knobs, saved.layout
+                f"{', '.join(sorted(differ))}; compile it again with this version."
             )
         return described(signature, saved.instructions, said)
 

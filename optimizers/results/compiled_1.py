@@ -7,10 +7,14 @@ said of inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import dspy
+from pydantic import BaseModel, Field
+
+from ragc.signatures.answer import FORMATS, one_of
 from ragc.signatures.wording import description
 
 Texts = Mapping[str, str]
@@ -138,13 +142,16 @@ _OWN: Mapping[tuple[str, str], Texts] = {
 
 
 def first_descriptions(
-    method: str, predictor: str, signature: Any, knobs: Mapping[str, Any], layout: str
+    program: Any, predictor: str, signature: Any, knobs: Mapping[str, Any], layout: str
 ) -> dict[str, str]:
-    """What `predictor` of `method` said of the fields of `signature`, by name, in programs of that format.
+    """What `predictor` of `program` said of the fields of `signature`, by name, in programs of that format.
 
     What depends on the knobs in another way than by how the answer is worded is as in the `signature`.
     """
+    method = program.method.id
     own = dict(_OWN.get((method, predictor), _NONE))
+    if (method, predictor) == ("prefrag", "step"):
+        own["action"] = f"one of: {', '.join(_actions(program))}"
     if method == "react" and knobs.get("tools") == "concat":
         own["action"] = "search looks in a fixed collection of documents and on the web, finish answers"
     if method == "chain_of_note" and knobs.get("abstain"):
@@ -169,6 +176,80 @@ def first_descriptions(
             text = text.replace(_NAME, _WORDED[wanted]).replace(" in a few words", f": {_WORDED[wanted]}")
         found[name] = text
     return found
+
+
+class Match(BaseModel):
+    """A part and the piece of the passage that means the same."""
+
+    component: int = Field(ge=1, le=8)
+    segment: str = Field(max_length=200)
+
+
+class Rewording(BaseModel):
+    """A part in other words."""
+
+    component: int = Field(ge=1, le=8)
+    wording: str = Field(max_length=80)
+
+
+class Claim(BaseModel):
+    """One fact that an answer states, and how it could be checked."""
+
+    claim: str = Field("", max_length=300)
+    need_search: Literal["yes", "no"] = "yes"
+    query: str = Field("", max_length=200)
+
+
+class Part(BaseModel):
+    """One thing that a question asks, and how it could be found."""
+
+    question: str = Field("", max_length=300)
+    need_search: Literal["yes", "no"] = "yes"
+    query: str = Field("", max_length=200)
+
+
+_TYPES: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("ggatrieval", "align"): {
+        "aligned": Annotated[list[Match], Field(max_length=8)],
+        "reflected": Annotated[list[int], Field(max_length=8)],
+        "synonyms": Annotated[list[Rewording], Field(max_length=8)],
+    },
+    ("prefrag", "step"): {
+        **dict.fromkeys(("action_input", "explanation", "improvement"), str),
+        "grade": one_of(("none", "CORRECT", "PARTIALLY CORRECT", "INCORRECT")),
+    },
+    ("slimplm", "claims"): {"claims": Annotated[list[Claim], Field(max_length=5)]},
+    ("slimplm", "parts"): {"questions": Annotated[list[Part], Field(max_length=5)]},
+}
+"""Types of outputs by method and predictor, of those that have changed since or are models of their own."""
+
+
+def _actions(program: Any) -> tuple[str, ...]:
+    """What a step of PrefRAG might do."""
+    return (*program.tools, "finish")
+
+
+def first_signature(
+    program: Any, predictor: str, present: Any, inputs: Sequence[str], schema: Mapping[str, Any]
+) -> Any:
+    """The signature with the fields of a program in that format: `inputs`, and the outputs of `schema`.
+
+    Types that have not changed are those of the `present` signature. Raises KeyError with the name of a field
+    that is known no more.
+    """
+    key = (program.method.id, predictor)
+    types = dict(_TYPES.get(key, {}))
+    if key == ("prefrag", "step"):
+        types["action"] = one_of(_actions(program))
+        options = FORMATS[program.knobs.answer_format].options
+        types["answer"] = one_of((*options, "")) if options else str
+    fields = {name: present.input_fields[name] for name in inputs}
+    for name in schema["required"]:
+        if name in types:
+            fields[name] = (types[name], dspy.OutputField())
+        else:
+            fields[name] = present.output_fields[name]
+    return dspy.Signature(fields, present.instructions)
 
 
 _DYNAMIC = ("action",)
