@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,63 +12,17 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from tests.programs.baselines.common import Echo, build_source, count_requests, field, script_replies, tokens
 
 JUDGED = {"need": {"percent": 90}, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
-
-
-class Echo(ListSource):
-    """A source whose passages are about the query, so that no two searches lead to the same request."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
-
-
-def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
-    return ListSource(
-        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
-    )
 
 
 def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
     return method("selfrag").build(
         Runtime({"main": target}, {"local": local or build_source("p", 20)}), knobs
     )
-
-
-def field(request: ChatRequest) -> str:
-    """The name of the last output that the request asks for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
-    """A script that gives each output its value; a function is given the request's last message."""
-
-    def reply(request: ChatRequest) -> Any:
-        assert request.schema is not None
-        values = {}
-        for name in request.schema["properties"]:
-            value = replies.get(name, "because")
-            values[name] = value(request.messages[-1].content) if callable(value) else value
-        whole = values.get(field(request))
-        return whole if isinstance(whole, Reply) else values
-
-    return reply
-
-
-def count_requests(target: ScriptedTarget) -> dict[str, int]:
-    """How many requests there were by output."""
-    names = [field(request) for request in target.requests]
-    return {name: names.count(name) for name in dict.fromkeys(names)}
-
-
-def tokens(*pairs: tuple[str, float]) -> Reply:
-    """A reply whose tokens are `pairs` of text and probability."""
-    scored = tuple(TokenLogprob(text, math.log(p)) for text, p in pairs)
-    return Reply("".join(text for text, _ in pairs), logprobs=scored)
 
 
 def by_passage(**words: str) -> Callable[[str], str]:
