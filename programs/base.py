@@ -17,7 +17,7 @@ from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe
 from ragc.core.text import escape_markers
-from ragc.corpora.sources.given import current_question
+from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict

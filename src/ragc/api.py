@@ -74,6 +74,13 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
     return estimate(recipes.load(recipe, sets), out)
 
 
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema of recipes (draft 2020-12), by which editors complete and check them."""
+    from ragc.recipe.schema import json_schema
+
+    return json_schema()
+
+
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
     from ragc import recipe as recipes
@@ -401,6 +408,7 @@ def source(
     *,
     fields: Mapping[str, str] | None = None,
     store: bool = True,
+    record: str | Path | None = None,
     **options: Any,
 ) -> Source:
     """Something to search (`ragc list sources`), for `ragc.program`; nothing is sent or indexed yet.
@@ -409,7 +417,8 @@ def source(
     `fields` that say where those stand), an address `hf:`, or passages in memory: `ragc.Passage`, mappings
     with `text` and perhaps `id` and `title`, or texts. `options` are those of `[sources.NAME.options]` in a
     recipe, such as `k1`, `chunk_by` or `rerank`. The results of a web search go to the call store of this
-    user; with `store=False` they are held in memory only.
+    user; with `store=False` they are held in memory only. Every search is also written to the file `record`,
+    which a source of kind `recorded` reads.
 
         local = ragc.source("bm25", corpus=[{"id": "stop", "text": "StopIteration ends an iterator."}])
 
@@ -418,4 +427,4 @@ def source(
     """
     from ragc.optimizers.integrations.without_recipe import build_one_source
 
-    return build_one_source(kind, corpus, fields or {}, options, store=store)
+    return build_one_source(kind, corpus, fields or {}, options, store=store, record=record)

@@ -74,7 +74,7 @@ def functions(program: ExportedProgram) -> dict[str, str]:
 
 
 def helpers(program: ExportedProgram) -> set[str]:
-    """The names of the functions of `python_rendering` that the prompts call."""
+    """The names of the functions of `runtime/rendering.py` that the prompts call."""
     names = {"_message"}
     for prompt in program:
         for slot in prompt.messages[-1].slots:
@@ -155,7 +155,6 @@ _METHODS = frozenset(
 )
 """What happens around the call is known of these, where a question asks it once."""
 
-_INPUTS = {"question": "str", "passages": "Sequence[str]"}
 _NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
 """What core/text.py holds beside the escaping of markers."""
 
