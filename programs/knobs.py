@@ -146,7 +146,7 @@ class Knobs:
     @classmethod
     def list_knobs(cls) -> tuple[Knob, ...]:
         """All knobs in the order of declaration."""
-        return _declared(cls)
+        return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
     def knob(cls, name: str) -> Knob:
