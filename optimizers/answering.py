@@ -109,7 +109,7 @@ async def evaluate(
     scorer: Scorer,
     *,
     limit: asyncio.Semaphore,
-    done: Callable[[Row], None] = lambda row: None,
+    done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
     """Every question answered, in the order given, with as many in flight as `limit` allows.
@@ -123,7 +123,7 @@ async def evaluate(
         async with limit:
             with known:
                 row = await answer(program, question, scorer)
-        done(row)
+        done()
         return row
 
     tasks = [asyncio.ensure_future(one(question)) for question in questions]

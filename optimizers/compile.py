@@ -285,7 +285,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         for name, program in programs.items() if task.test else ():
             progress.phase(f"{name} on test", len(task.test))
             rows[name] = await evaluate(
-                program, task.test, task.scorer, limit=prepared.limit, done=lambda row: progress.step()
+                program, task.test, task.scorer, limit=prepared.limit, done=progress.step
             )
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")

@@ -217,7 +217,7 @@ class ProgramBuilder:
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
-            done=lambda row: self.progress.step(),
+            done=self.progress.step,
             kinds=task.recipe.search.demo_kinds,
         )
         kinds = f"{len(pool.scores)} bootstrapped, {pool.labelled} labelled"
