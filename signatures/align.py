@@ -24,6 +24,12 @@ class Match(BaseModel):
     segment: str = Field(max_length=200)
 
 
+class CheckedMatch(Match):
+    """A match with the verdict on it, behind what it is about. A reply cut short loses its last match only."""
+
+    same: bool
+
+
 class Rewording(BaseModel):
     """A part in other words."""
 
@@ -41,11 +47,9 @@ class AlignComponent(dspy.Signature):
     question: str = dspy.InputField()
     components: list[str] = dspy.InputField(desc="parts of the question, numbered from 1")
     passage: str = dspy.InputField()
-    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField(
-        desc="part number and copied piece"
-    )
-    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
-        desc="numbers of the aligned parts whose piece, read once more, does mean the same"
+    aligned: Annotated[list[CheckedMatch], Field(max_length=8)] = dspy.OutputField(
+        desc="part number, the words copied from the passage (not from the question), and whether, read once "
+        "more, they do mean the same"
     )
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
         desc="for every other part, the same in other words"
@@ -53,8 +57,14 @@ class AlignComponent(dspy.Signature):
 
 
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, without `reflected` unless `reflect` and without `synonyms` unless `reword`."""
-    signature: Any = AlignComponent if reflect else AlignComponent.delete("reflected")
+    """AlignComponent, without verdicts on its matches unless `reflect`, without `synonyms` unless `reword`."""
+    signature: Any = AlignComponent
+    if not reflect:
+        signature = signature.with_updated_fields(
+            "aligned",
+            type_=Annotated[list[Match], Field(max_length=8)],
+            desc="part number, and the words copied from the passage (not from the question)",
+        )
     return signature if reword else signature.delete("synonyms")
 
 

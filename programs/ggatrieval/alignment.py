@@ -2,12 +2,11 @@
 
 Paper: GGatrieval, section 3.1 (the labels), section 3.2 with equations 1 to 3 (alignment), sections 4.3 and
 4.4 with Tables 3 and 4 (documents of a label left out, conversion rates).
-A component counts only if it stands in the question, a segment only if it stands in the document, both up to
-case, white space, the shape of quotes and dashes, and punctuation around them.
+A component counts only if it stands in the question, a segment only if it was copied from the document, both
+as `ragc.programs.ggatrieval.copying` tells.
 Documents are ordered by how much of the question they align with; the order decides which are chosen in the
 end, and how many of each label those are is counted.
-Differs: both checks are ours, computed on the text; an occurrence that begins or ends inside a Latin word or
-number does not count.
+Differs: both checks are ours, computed on the text.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
             parts, wrong = parts_in(part, question)
             dropped += wrong
             for one in parts:
-                components.setdefault(key_of(one), one)
+                components[key_of(one)] = one
     counters.count(dropped=dropped + max(0, len(components) - MOST_PARTS))
     return tuple(components.values())[:MOST_PARTS] or (question,)
 
@@ -120,20 +119,15 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
 def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
     """What an AlignComponent reply says of `passage`, less what does not hold; that is counted.
 
-    Without the output `reflected` every alignment counts, without `synonyms` nothing is reworded.
+    A match without a verdict counts; without the output `synonyms` nothing is reworded.
     """
     n = len(components)
     text = format_passage(passage)
     claims = [match for match in reply.aligned if match.segment.strip()]
-    real = {m.component for m in claims if m.component <= n and is_copied(m.segment, text)}
-    wrong = sum(m.component > n or not is_copied(m.segment, text) for m in claims)
-    if "reflected" in reply:
-        claimed = {match.component for match in claims}
-        wrong += sum(i not in claimed for i in reply.reflected)
-        real &= set(reply.reflected)
+    sound = [m for m in claims if m.component <= n and is_copied(m.segment, text)]
+    real = {match.component for match in sound if getattr(match, "same", True)}
     others = reply.synonyms if "synonyms" in reply else ()
-    wrong += sum(other.component > n for other in others)
-    counters.count(dropped=wrong)
+    counters.count(dropped=len(claims) - len(sound) + sum(other.component > n for other in others))
     wordings = {
         components[o.component - 1]: o.wording.strip()
         for o in others

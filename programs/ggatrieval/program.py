@@ -68,7 +68,7 @@ class GGatrieval(RagProgram):
         self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
         aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
-        self.align = self.predictor(aligning, max_tokens=512)
+        self.align = self.predictor(aligning, max_tokens=900)
         self.condense = self.predictor(CondenseDocument, max_tokens=150)
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
         self.select = self.predictor(SelectDocuments, max_tokens=60)

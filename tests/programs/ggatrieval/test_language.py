@@ -50,7 +50,6 @@ def ask(question: str, passage: Passage, slots: tuple[str, ...], segment: str) -
     replies: dict[str, Any] = {
         **dict(zip(SLOTS, [*slots, *[""] * (8 - len(slots))], strict=True)),
         "aligned": [{"component": 1, "segment": segment, "same": True}],
-        "reflected": [1],
         "ids": [1],
         "answer": "x",
     }
@@ -80,7 +79,9 @@ def counts_as_piece(row: Mapping[str, Any], segment: str) -> bool:
 def test_the_parts_of_real_questions_count() -> None:
     annotated = [id for by_id in PARTS.values() for id in by_id]
     assert len(annotated) >= 60
-    lost = [(row["question"], part) for row, part in cases(PARTS) if not counts_as_part(row["question"], part)]
+    lost = [
+        (row["question"], part) for row, part in cases(PARTS) if not counts_as_part(row["question"], part)
+    ]
     assert lost == []
 
 
@@ -101,6 +102,7 @@ def test_documents_that_answer_are_told_from_documents_that_share_a_name() -> No
     """The finding that split parts corrupt labels: a predicate in two places decides between two documents."""
     question = "When did the Titanic sink?"
     for segment, label in (("sank on 15 April 1912", "full"), ("", "partial")):
+
         def reply(request: ChatRequest, segment: str = segment) -> dict[str, Any]:
             assert request.schema is not None
             names = request.schema["properties"]
@@ -108,11 +110,13 @@ def test_documents_that_answer_are_told_from_documents_that_share_a_name() -> No
             values: dict[str, Any] = {
                 **dict.fromkeys(SLOTS, ""), "subject": "the Titanic", "predicate": "did sink",
                 "aligned": [{"component": n, "segment": text, "same": True} for n, text in pieces],
-                "reflected": [n for n, _ in pieces], "ids": [1], "answer": "1912",
+                "ids": [1], "answer": "1912",
             }  # fmt: skip
             return {name: values[name] for name in names}
 
-        passage = Passage("p", "", "The Titanic sank on April 15, 1912." if segment else "The Titanic is a film.")
+        passage = Passage(
+            "p", "", "The Titanic sank on April 15, 1912." if segment else "The Titanic is a film."
+        )
         runtime = Runtime({"main": ScriptedTarget(reply)}, {"local": ListSource([passage])})
         counters = method("ggatrieval").build(runtime, {"rounds": 1})(question=question).counters
         assert (counters[label], counters["dropped"]) == (1, 0)
