@@ -25,7 +25,7 @@ class Match(BaseModel):
 
 
 class CheckedMatch(Match):
-    """A match with the verdict on it, behind what it is about. A reply cut short loses its last match only."""
+    """A match with the verdict on it. One object each: a reply cut short loses its last match only."""
 
     same: bool
 
@@ -57,7 +57,7 @@ class AlignComponent(dspy.Signature):
 
 
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, without verdicts on its matches unless `reflect`, without `synonyms` unless `reword`."""
+    """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
     signature: Any = AlignComponent
     if not reflect:
         signature = signature.with_updated_fields(

@@ -20,35 +20,38 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 OVERLAP = 0.85
 """The least share of words, of segment and window together, that both have."""
 
-_FREE = frozenset({"a", "an", "the", "s"})
-_LIGHT = frozenset(
-    "of in on at to for with as and or that which who whom whose is am are was were be been being has have "
-    "had do does did it its his her their this these those there also then".split()
-)
-_ROLES = frozenset(
-    "what when where why how by from into up out off down over under after before about than during between "
-    "across since until can could will would shall should may might must".split()
-)
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FREE = _set_of("a an the s")
+_LIGHT = _set_of("""
+    of in on at to for with as and or that which who whom whose is am are was were be been being has have had
+    do does did it its his her their this these those there also then
+""")
+_ROLES = _set_of("""
+    what when where why how by from into up out off down over under after before about than during between
+    across since until can could will would shall should may might must
+""")
 _FUNCTION = _LIGHT | _ROLES
-_NEGATION = frozenset(
-    "not no never nor neither none nobody nothing without cannot hardly barely unless except non "
-    "nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin ningún nessuno mai senza не нет без 不 没 無".split()
-)
-_QUALIFIER = _NEGATION | frozenset(
-    "only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice "
-    "deputy assistant ex fictional "
-    "first second third fourth fifth sixth seventh eighth ninth tenth last next one two three four five six "
-    "seven eight nine ten eleven twelve hundred thousand million billion half double".split()
-)
-_JOINING = frozenset({"and", "or"})
-_MONTHS = frozenset(
-    "january february march april may june july august september october november december".split()
-)
+_NEGATION = _set_of("""
+    not no never nor neither none nobody nothing without cannot hardly barely unless except non
+    nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin nessuno mai senza не нет без 不 没 無
+""")
+_QUALIFIER = _NEGATION | _set_of("""
+    only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice deputy
+    assistant ex fictional first second third fourth fifth sixth seventh eighth ninth tenth last next
+    one two three four five six seven eight nine ten eleven twelve hundred thousand million billion half double
+""")
+_JOINING = _set_of("and or")
+_MONTHS = _set_of("january february march april may june july august september october november december")
 _TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------")
 _PLAIN = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}
@@ -74,7 +77,8 @@ class Word(NamedTuple):
     """One word or number of a text.
 
     `key` is what is compared, `stem` the same without an ending. `is_name` says that it has a capital letter
-    where none must be, `is_aside` that it stands in brackets. `start` and `end` are its place in `typed(text)`.
+    where none must be, `is_aside` that it stands in brackets. `start` and `end` are where it stands in
+    `typed(text)`.
     """
 
     key: str
@@ -141,7 +145,7 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def is_same(one: Word, other: Word) -> bool:
-    """Whether two words are the same up to their endings; `is` may be the s of `what's`, which is left out."""
+    """Whether two words are the same up to their endings."""
     return one.key == other.key or one.stem == other.stem
 
 
@@ -288,7 +292,7 @@ def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
 def _knows(piece: Sequence[Word], words: Sequence[Word]) -> bool:
     """Whether every word of `piece` that carries a fact is somewhere in `words`; a quick first look."""
     known = {word.stem for word in words} | {word.key for word in words}
-    joined = {one.key + other.key for one, other in zip(words, words[1:], strict=False)}
+    joined = {one.key + other.key for one, other in pairwise(words)}
     for i, word in enumerate(piece):
         beside = {word.key + other.key for other in piece[i + 1 : i + 2]}
         beside |= {other.key + word.key for other in piece[max(0, i - 1) : i]}

@@ -257,8 +257,8 @@ PIECES: dict[str, dict[str, tuple[str, ...]]] = {
         "hp-00018": ("It is told in the first person", "a science fantasy series of young-adult books"),
         "hp-00023": ("also known by his stage name 'Aladin'", "former international management consultant"),
         "hp-00027": (
-            "the practice of helping organisations to improve their performance, operating primarily through "
-            "analysis of existing organizational problems",
+            "the practice of helping organisations to improve their performance",
+            "operating primarily through analysis of existing organizational problems",
         ),
         "hp-00033": (
             "a 628 ft tall modern-style office skyscraper in Midtown Manhattan",
@@ -339,7 +339,7 @@ NO_PIECES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "hp-00023": (
             "helped organizations improve their performance",
-            "a Bangladeshi-British cultural practitioner, magician, live artist and current international management consultant",
+            "magician, live artist and current international management consultant",
         ),
         "hp-00033": ("was completed in 1996 and has 46 floors", "both used for real estate"),
         "hp-00042": ("a population of how many inhabitants",),

@@ -32,9 +32,9 @@ Annotated = Mapping[str, Mapping[str, tuple[str, ...]]]
 def rows(file: str) -> dict[str, dict[str, Any]]:
     """The rows of a data set by id."""
     path = SHARED_DATA / file
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        return {row["id"]: row for row in map(json.loads, lines)}
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    return {row["id"]: row for row in map(json.loads, text.split("\n")[:-1])}
 
 
 def cases(annotations: Annotated) -> Iterator[tuple[dict[str, Any], str]]:
@@ -98,25 +98,33 @@ def test_what_is_invented_or_changes_a_fact_does_not_count() -> None:
     assert len(through) <= total * 3 // 60, through
 
 
-def test_documents_that_answer_are_told_from_documents_that_share_a_name() -> None:
-    """The finding that split parts corrupt labels: a predicate in two places decides between two documents."""
-    question = "When did the Titanic sink?"
-    for segment, label in (("sank on 15 April 1912", "full"), ("", "partial")):
+def label_of(passage: str, segment: str) -> str:
+    """The label of a passage of which `segment` is said to be what "did sink" asks for."""
+    values: dict[str, Any] = {
+        **dict.fromkeys(SLOTS, ""),
+        "subject": "the Titanic",
+        "predicate": "did sink",
+        "aligned": [
+            {"component": n, "segment": text, "same": True}
+            for n, text in ((1, "The Titanic"), (2, segment))
+            if text
+        ],
+        "ids": [1],
+        "answer": "1912",
+    }
 
-        def reply(request: ChatRequest, segment: str = segment) -> dict[str, Any]:
-            assert request.schema is not None
-            names = request.schema["properties"]
-            pieces = [(1, "The Titanic"), (2, segment)] if segment else [(1, "The Titanic")]
-            values: dict[str, Any] = {
-                **dict.fromkeys(SLOTS, ""), "subject": "the Titanic", "predicate": "did sink",
-                "aligned": [{"component": n, "segment": text, "same": True} for n, text in pieces],
-                "ids": [1], "answer": "1912",
-            }  # fmt: skip
-            return {name: values[name] for name in names}
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        assert request.schema is not None
+        return {name: values[name] for name in request.schema["properties"]}
 
-        passage = Passage(
-            "p", "", "The Titanic sank on April 15, 1912." if segment else "The Titanic is a film."
-        )
-        runtime = Runtime({"main": ScriptedTarget(reply)}, {"local": ListSource([passage])})
-        counters = method("ggatrieval").build(runtime, {"rounds": 1})(question=question).counters
-        assert (counters[label], counters["dropped"]) == (1, 0)
+    runtime = Runtime({"main": ScriptedTarget(reply)}, {"local": ListSource([Passage("p", "", passage)])})
+    counters = (
+        method("ggatrieval").build(runtime, {"rounds": 1})(question="When did the Titanic sink?").counters
+    )
+    return next(label for label in ("full", "partial", "none") if counters[label])
+
+
+def test_a_predicate_in_two_pieces_tells_the_ship_from_the_film() -> None:
+    assert label_of("The Titanic sank on April 15, 1912.", "sank on 15 April 1912") == "full"
+    assert label_of("The Titanic is a film of 1997.", "") == "partial"
+    assert label_of("The Titanic is a film of 1997.", "sank in 1912") == "partial"
