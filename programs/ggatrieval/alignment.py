@@ -29,7 +29,8 @@ class Candidate:
     """A document, the query that found it, and how much of the question it aligns with.
 
     `share` is r, the aligned part of all components. `wordings` gives other words for components that
-    are not aligned. `text` is what choosing and verifying calls see of it, empty when it is irrelevant.
+    are not aligned. `text` is what choosing and verifying calls see of it, empty when it is irrelevant or
+    was `filtered` out.
     """
 
     passage: Passage
@@ -37,6 +38,7 @@ class Candidate:
     share: float = 0.0
     wordings: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
+    filtered: bool = False
 
     @property
     def label(self) -> Label:

@@ -46,9 +46,10 @@ _NEGATION = _set_of("""
     nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin nessuno mai senza не нет без 不 没 無
 """)
 _QUALIFIER = _NEGATION | _set_of("""
-    only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice deputy
-    assistant ex fictional first second third fourth fifth sixth seventh eighth ninth tenth last next
-    one two three four five six seven eight nine ten eleven twelve hundred thousand million billion half double
+    only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice
+    deputy assistant ex fictional first second third fourth fifth sixth seventh eighth ninth tenth last next
+    one two three four five six seven eight nine ten eleven twelve hundred thousand million billion half
+    double
 """)
 _JOINING = _set_of("and or")
 _MONTHS = _set_of("january february march april may june july august september october november december")

@@ -46,6 +46,7 @@ STAGES = {
     "passage": "imagine",
     "ids": "select",
     "sufficient": "verify",
+    "grade": "grade",
 }
 
 ANY = {"component": 1, "wording": "a tome"}
@@ -256,15 +257,69 @@ def test_gold_sub_questions_are_not_used_otherwise_and_their_lack_is_noted() -> 
     assert notes(prediction)["sub-questions"] == "none came with the question"
 
 
-@pytest.mark.parametrize(("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0)])
-def test_the_verifying_call_shows_its_own_number_of_demonstrations(knobs: dict[str, int], n: int) -> None:
+@pytest.mark.parametrize(
+    ("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0), ({"verify_demo": 0}, 0)]
+)
+def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[str, int], n: int) -> None:
     model = target()
     program = build_program(model, rounds=2, **knobs)
-    verify: Any = dict(program.named_predictors())["verify"]
-    verify.demos = [{"question": f"q{i}", "documents": ["d"], "sufficient": "YES"} for i in range(3)]
+    predictors: Any = dict(program.named_predictors())
+    predictors["verify"].demos = [{"question": "q", "documents": ["d"], "sufficient": "YES"}]
+    predictors["answer"].demos = [
+        {"question": f"Which {i}?", "passages": ["d"], "answer": f"This {i}"} for i in range(3)
+    ]
     program(question=QUESTION)
     request = next(request for request in model.requests if stage(request) == "verify")
-    assert len(request.messages) == 2 + 2 * n
+    assert len(request.messages) == 2
+    shown = [f"Which {i}?\nThis {i}" in request.messages[-1].content for i in range(3)]
+    assert shown == [i < n for i in range(3)]
+    assert ("Examples:" in request.messages[-1].content) is (n > 0)
+
+
+def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
+    def grade(request: ChatRequest) -> Said:
+        passage = request.messages[-1].content
+        return {"grade": {"points": 80 if "BOOK" in passage else -20 if "WROTE" in passage else 0}}
+
+    for keep, ids in (
+        (0.0, ["p2", "p5", "p0", "p3"]),
+        (0.5, ["p2", "p5"]),
+        (-1.0, ["p2", "p5", "p1", "p4", "p0"]),
+    ):
+        model = target(script={"grade": grade})
+        prediction = build_program(model, rounds=1, crag_filter=True, crag_keep=keep)(question=QUESTION)
+        assert [p.id for p in prediction.passages] == ids
+        assert len(read_prompts(model, "grade")) == 6
+        assert prediction.counters["filtered"] == 6 - counts(model)["align"]
+        assert prediction.counters["irrelevant"] == 0
+    nothing = target(script={"grade": {"grade": {"points": -100}}})
+    prediction = build_program(nothing, crag_filter=True)(question=QUESTION)
+    assert (prediction.answer, prediction.passages) == ("Anna.", ())
+    assert counts(nothing) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
+
+
+def test_an_unreadable_grade_is_zero() -> None:
+    for keep, aligned in ((0.0, 6), (0.1, 0)):
+        model = target(script={"grade": "no idea"})
+        build_program(model, rounds=1, crag_filter=True, crag_keep=keep)(question=QUESTION)
+        assert counts(model)["align"] == aligned
+
+
+@pytest.mark.parametrize("top_up", [True, False])
+def test_an_unreadable_choice_keeps_the_first_of_the_window(top_up: bool) -> None:
+    model = target(script={"select": "no idea"})
+    prediction = build_program(model, rounds=1, top_up=top_up)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
+
+
+def test_a_summary_that_says_irrelevant_in_a_sentence_is_no_summary() -> None:
+    def condense(request: ChatRequest) -> Said:
+        text = "In short." if "BOOK" in request.messages[-1].content else "Irrelevant to the question."
+        return {"summary": text}
+
+    model = target(script={"condense": condense})
+    prediction = build_program(model, rounds=1, doc_condense=True)(question=QUESTION)
+    assert ([p.id for p in prediction.passages], prediction.counters["irrelevant"]) == (["p2", "p5"], 4)
 
 
 def test_queries_are_made_from_the_chosen_documents() -> None:
@@ -620,8 +675,11 @@ def test_every_stage_takes_demonstrations_from_a_run() -> None:
     compiled = boot.compile(build_program(model, rounds=2), trainset=[example])
     model.requests.clear()
     assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
-    demos_by_stage = {stage(request): request.messages[2].content for request in model.requests}
-    assert set(demos_by_stage) == set(HONEST)
+    demos_by_stage = {
+        stage(request): request.messages[2].content for request in model.requests if len(request.messages) > 2
+    }
+    assert "Examples:\n[1] Who wrote the red book?\nAnna [1]." in read_prompts(model, "verify")[0]
+    assert set(demos_by_stage) == set(HONEST) - {"verify"}
     assert '"aligned": ' in demos_by_stage["align"]  # of several documents, whichever DSPy draws
 
 
