@@ -4,9 +4,9 @@ A model that copies drops articles, brackets and inner commas, writes 1,500 as 1
 changes case, accents, hyphens, quotes and marks of markup. None of that changes what is said. Texts are
 compared by `words_of`, in which none of it is left; only words, numbers and their order count.
 
-- A part stands in a question when its words stand there in order. English splits what belongs together: an
+- A part stands in a question when its words stand there in order. Language splits what belongs together: an
   auxiliary and its verb ("When did the Titanic sink?"), a verb and its particle, what `and` joins. A gap may
-  not skip a negation, nor a name or number inside of what else would be another name.
+  not skip a negation; one that skips a name or number may not join two names into a third.
 - A segment is copied when a window of the passage has its words in order, and `OVERLAP` of the words of both
   are shared. A word that carries a fact (any but articles, auxiliaries and the like) must be in the window; a
   number, a name, a negation or a qualifier (`former`, `nearly`) of the window may not be left out inside it.
@@ -36,21 +36,25 @@ _LIGHT = _set_of("""
     of in on at to for with as and or that which who whom whose is am are was were be been being has have had
     do does did it its his her their this these those there also then
 """)
-_ROLES = _set_of("""
-    what when where why how by from into up out off down over under after before about than during between
-    across since until can could will would shall should may might must
-""")
-_FUNCTION = _LIGHT | _ROLES
 _NEGATION = _set_of("""
     not no never nor neither none nobody nothing without cannot hardly barely unless except non
     nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin nessuno mai senza не нет без 不 没 無
 """)
 _QUALIFIER = _NEGATION | _set_of("""
     only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice
-    deputy assistant ex fictional first second third fourth fifth sixth seventh eighth ninth tenth last next
-    one two three four five six seven eight nine ten eleven twelve hundred thousand million billion half
-    double
+    deputy assistant ex fictional last next hundred thousand million billion half double
 """)
+_AUXILIARY = _set_of("""
+    is am are was were be been being has have had do does did can could will would shall should may might must
+""")
+_NUMBERS = {
+    word: str(number)
+    for words in (
+        "one two three four five six seven eight nine ten eleven twelve",
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
+    )
+    for number, word in enumerate(words.split(), 1)
+}
 _JOINING = _set_of("and or")
 _MONTHS = _set_of("january february march april may june july august september october november december")
 _TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------")
@@ -58,6 +62,7 @@ _PLAIN = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
+_COMMA = re.compile(r"[,،、，](?!\d)")
 _AROUND = " \t\r\n.,;:!?…\"'*_"
 
 _MARKS = "".join(chr(c) for c in range(0x300, 0x1100) if unicodedata.category(chr(c))[0] == "M")
@@ -65,7 +70,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])"
 _WORD = re.compile(
     rf"(?<!\w)(?P<initials>[^\W\d_]\.(?:\x20?[^\W\d_]\.)+)"
-    r"|(?P<number>(?:(?<![\w)\]])(?<!\d\x20)-)?(?:\d{1,3}(?:[,'\x20\xa0\u202f]\d{3})+(?!\d)|\d+(?:\.\d+)*))"
+    r"|(?P<number>(?:(?<![\w)\]])(?<!\d\x20)-)?(?:\d{1,3}(?:[,'\x20\xa0\u202f]\d{3})+(?!\d)|\d+(?:\.\d+)*|(?<![\w.])\.\d+))"
     r"(?:(?:st|nd|rd|th)\b)?"
     rf"|(?P<bare>{_LETTER}+?(?=n't\b))|(?P<negated>n't\b)"
     rf"|(?P<word>{_LETTER}+(?:\+\+|\#)?)|(?P<sign>[{_UNSPACED}])|(?P<ampersand>&)"
@@ -77,13 +82,14 @@ _WORD = re.compile(
 class Word(NamedTuple):
     """One word or number of a text.
 
-    `key` is what is compared, `stem` the same without an ending. `is_name` says that it has a capital letter
-    where none must be, `is_aside` that it stands in brackets. `start` and `end` are where it stands in
-    `typed(text)`.
+    `key` is what is compared, `stem` the same without an ending. `is_capital` says that it begins with a
+    capital letter, `is_name` that it does where none must be, `is_aside` that it stands in brackets. `start`
+    and `end` are where it stands in `typed(text)`.
     """
 
     key: str
     stem: str
+    is_capital: bool
     is_name: bool
     is_aside: bool
     start: int
@@ -92,7 +98,7 @@ class Word(NamedTuple):
     @property
     def is_fixed(self) -> bool:
         """Whether a copy that leaves it out says something else."""
-        return self.key in _QUALIFIER or self.key[-1].isdigit()
+        return self.key in _QUALIFIER or self.stem[-1].isdigit()
 
 
 def typed(text: str) -> str:
@@ -100,7 +106,7 @@ def typed(text: str) -> str:
     return unicodedata.normalize("NFKC", text.translate(_TYPED)).translate(_TYPED)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def words_of(text: str) -> tuple[Word, ...]:
     """The words and numbers of `text` in order; articles and the s of a genitive are left out."""
     words: list[Word] = []
@@ -113,24 +119,29 @@ def words_of(text: str) -> tuple[Word, ...]:
             continue
         key = _key(match[0], kind or "", match["number"])
         if key not in _FREE:
-            is_name = match[0][0].isupper() and not _begins_sentence(raw, match.start())
-            words.append(Word(key, _stem(key), is_name, depth > 0, match.start(), match.end()))
+            capital, (start, end) = match[0][0].isupper(), match.span()
+            is_name = capital and not _begins_sentence(raw, start)
+            words.append(Word(key, _stem(key), capital, is_name, depth > 0, start, end))
     return tuple(words)
 
 
 def _key(text: str, kind: str, number: str | None) -> str:
     if number is not None:
-        return re.sub(r"[^\d.\-]", "", number)
+        return re.sub(r"^(-?)\.", r"\g<1>0.", re.sub(r"[^\d.\-]", "", number))
     if kind == "negated":
         return "not"
     if kind == "ampersand":
         return "and"
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN)))
-    return re.sub(r"[.\s]", "", plain) if kind == "initials" else unicodedata.normalize("NFC", plain)
+    if kind == "initials":
+        return re.sub(r"[.\s]", "", plain)
+    return unicodedata.normalize("NFC", plain)
 
 
 def _stem(key: str) -> str:
-    """`key` without a common English ending, in American spelling."""
+    """`key` without a common English ending, in American spelling; a number word as the number."""
+    if key in _NUMBERS:
+        return _NUMBERS[key]
     if len(key) < 5 or not key.isascii():
         return key
     key = key.replace("isa", "iza").replace("ise", "ize").replace("isi", "izi").replace("our", "or")
@@ -142,7 +153,7 @@ def _stem(key: str) -> str:
 
 def _begins_sentence(text: str, at: int) -> bool:
     before = text[max(0, at - 8) : at].rstrip(" \t\"'([*_")
-    return not before or before[-1] in ".!?\n:"
+    return not before or before[-1] in ".!?\n"
 
 
 def is_same(one: Word, other: Word) -> bool:
@@ -160,7 +171,7 @@ def parts_in(part: str, question: str) -> tuple[tuple[str, ...], int]:
 
     A part that does not stand there in one piece, and has commas, is several.
     """
-    pieces = [piece.strip() for piece in part.split(",") if key_of(piece)]
+    pieces = [piece.strip() for piece in _COMMA.split(part) if key_of(piece)]
     if len(pieces) > 1 and find_run(part, question) is None:
         standing = tuple(piece for piece in pieces if is_part(piece, question))
         return standing, len(pieces) - len(standing)
@@ -174,11 +185,10 @@ def is_part(part: str, question: str) -> bool:
         return False
     if find_run(part, question) is not None:
         return True
-    ends: set[int] = {-1}  # where a beginning of the part may end, -1 before anything is found
-    reach = [(end, 0) for end in ends]
-    seen = set(reach)
-    while reach:
-        end, i = reach.pop()
+    reached = [(-1, 0)]  # how far in the question so many words of the part may end
+    seen = set(reached)
+    while reached:
+        end, i = reached.pop()
         if i == len(wanted):
             return True
         for at in range(end + 1, len(words)):
@@ -188,7 +198,7 @@ def is_part(part: str, question: str) -> bool:
                 state = (at + used - 1, i + taken)
                 if state not in seen:
                     seen.add(state)
-                    reach.append(state)
+                    reached.append(state)
     return False
 
 
@@ -210,14 +220,24 @@ def _steps(wanted: Sequence[Word], i: int, words: Sequence[Word], at: int) -> li
 
 def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
     """Whether a part may go on at `right` after `left`."""
-    skipped = words[left + 1 : right]
+    skipped = [word for word in words[left + 1 : right] if not word.is_aside]
+    ends = (words[left], words[right])
     if not skipped:
         return True
-    if any(word.key in _NEGATION for word in skipped):
-        return False
-    if words[left].key in _FUNCTION or words[right].key in _FUNCTION or skipped[0].key in _JOINING:
+    for before, word in pairwise(words[left:right]):
+        in_title = before.is_name and before.end == word.start  # the n't of Now You Don't
+        if word.key in _NEGATION and not in_title:
+            return False
+    if skipped[0].key in _JOINING:
         return True
-    return not any(word.is_name or word.key[-1].isdigit() for word in skipped)
+    if any(map(_is_number, skipped)) and any(map(_is_number, ends)):
+        return False
+    naming = any(word.is_name or _is_number(word) for word in skipped)
+    return not (naming and all(word.is_name and word.key not in _AUXILIARY for word in ends))
+
+
+def _is_number(word: Word) -> bool:
+    return word.key[-1].isdigit()
 
 
 def find_run(part: str, text: str) -> tuple[int, int] | None:
@@ -310,7 +330,7 @@ def _skip_cost(words: Sequence[Word], at: int) -> int | None:
     if word.is_fixed:
         return None
     if word.is_name:
-        inside = 0 < at < len(words) - 1 and words[at - 1].is_name and words[at + 1].is_name
+        inside = 0 < at < len(words) - 1 and words[at - 1].is_capital and words[at + 1].is_capital
         return 1 if inside else None
     return 1
 
