@@ -73,8 +73,9 @@ def test_a_part_with_commas_that_stands_in_pieces_is_several(
 PASSAGE = (
     "The Hallertau\n"
     "Anna Maria Lee (born 18 May 1950 in Bonn), a former mayor, was elected the 3rd president of the "
-    "well-known Hop Growers' Union in 1990 and 1994, after the union had not paid its members more than 1,500 "
-    "marks. She didn't accept the first prize of the U.S. jury; her brother, Tom Lee, praised Anna's organization."
+    "well-known Hop Growers' Union in 1990 and 1994, after the union had not paid its members more than "
+    "1,500 marks. She didn't accept the first prize of the U.S. jury; her brother, Tom Lee, praised "
+    "Anna's organization."
 )
 
 
