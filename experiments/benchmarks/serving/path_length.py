@@ -41,6 +41,7 @@ RESULT, QUESTION = "a trial's result", "a question"
 QUESTIONS = (3, 4, 5)
 RECIPE = """
 program = "vanilla"
+concurrency = 1
 [search]
 knobs = ["top_k", "query_pos"]
 trials = 3
