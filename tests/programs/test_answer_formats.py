@@ -77,8 +77,8 @@ def test_an_unknown_format_is_named_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("id", ["vanilla", "ggatrieval", "llatrieval"])
 def test_a_cited_list_has_one_mark_an_item_and_is_read_by_the_metrics_of_qampari(id: str) -> None:
-    said = "Rhine [1], Main [2][3], Nile [99], Ems [3, 1]."
-    target = ScriptedTarget(SchemaReplies(fields={"answer": said}))
+    listed = "Rhine [1], Main [2][3], Nile [99], Ems [3, 1]."
+    target = ScriptedTarget(SchemaReplies(fields={"answer": listed}))
     prediction = method(id).build(
         Runtime({"main": target}, {"local": FOUND}, store=CallStore(None)),
         {"answer_format": "cited_list", ("top_k" if id == "vanilla" else "k_support"): 3},
