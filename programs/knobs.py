@@ -192,7 +192,7 @@ LAYOUTS = ("minimal", "json", "chat", "xml")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
-CITING = (*WORDED, "cited")
+CITING = (*WORDED, "cited", "cited_list")
 """How a program may that answers from numbered passages."""
 
 
@@ -205,7 +205,7 @@ class AnswerKnobs(Knobs):
         "short",
         WORDED,
         "few words, every answer that may be right, yes or no, the letter of an option, or a paragraph, "
-        "`cited` where passages are numbered",
+        "`cited` or `cited_list` where passages are numbered",
         searched=False,
         paper="as the data sets of all five papers ask",
     )

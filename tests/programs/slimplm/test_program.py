@@ -18,7 +18,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -443,7 +443,7 @@ def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first
 def test_every_format_words_both_answering_calls(answer_format: str) -> None:
     program = build_program(speaker(), proxy(), answer_format=answer_format)
     closed, read = program.chat.signature, program.answer.signature
-    alone = "long" if answer_format == "cited" else answer_format
+    alone = UNCITED.get(answer_format, answer_format)
     assert closed.instructions == apply_format(ClosedBookAnswer, alone).instructions
     assert "passage" not in f"{closed.instructions} {closed.output_fields}"
     for signature in (closed, read):
@@ -453,8 +453,9 @@ def test_every_format_words_both_answering_calls(answer_format: str) -> None:
         field = signature.output_fields["answer"]
         assert field.json_schema_extra["desc"] == usual.json_schema_extra["desc"]
         assert field.annotation == usual.annotation
-    assert program.chat.sampling == program.answer.sampling
-    assert ("what you know" in read.instructions) is (answer_format != "cited")
+    assert program.chat.sampling.max_tokens == FORMATS[alone].tokens
+    assert program.answer.sampling.max_tokens == FORMATS[answer_format].tokens
+    assert ("what you know" in read.instructions) is (answer_format not in UNCITED)
     assert ("not sure of" in read.instructions) is (answer_format == "long")
 
 
