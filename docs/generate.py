@@ -60,7 +60,7 @@ def method_page(entry: Method) -> str:
     parts = [
         facts(entry),
         "## Flow\n\n" + flow_chart(entry.flow) + "\n\n" + steps_table(entry.flow),
-        "## Knobs\n\n" + knobs_table(entry.knobs.declared()),
+        "## Knobs\n\n" + knobs_table(entry.knobs.list_knobs()),
         *origin(entry),
     ]
     return below_mark(f"methods/{entry.id}.md", "\n\n".join(parts))
@@ -68,8 +68,8 @@ def method_page(entry: Method) -> str:
 
 def facts(entry: Method) -> str:
     """What a recipe must say to use the program."""
-    sources = names(entry.sources, entry.to_json()["may_use"])
-    roles = names(entry.roles, entry.to_json()["may_ask"])
+    sources = names(entry.sources, entry.optional_sources)
+    roles = names(entry.roles, entry.optional_roles)
     return "\n".join(
         (
             "| | |",
@@ -220,26 +220,26 @@ def sections(text: str) -> dict[str, str]:
     line = " ".join(text.split())
     parts = re.split(r"(?:(?<=^)|(?<=[.:] ))(Paper|Calls|Differs)(?: \([^)]*\))?: ", line)
     return {
-        heading: said[:1].upper() + said[1:].strip()
+        heading: said.strip()[:1].upper() + said.strip()[1:]
         for heading, said in zip(parts[1::2], parts[2::2], strict=True)
     }
 
 
 def bullets(texts: Iterable[str]) -> str:
-    """The parts of sentences that semicolons join, one a line."""
-    return "\n".join(
-        f"- {part[:1].upper()}{part[1:].rstrip('.')}." for text in texts for part in split_at(text, ";")
-    )
+    """The sentences of texts, and their parts that semicolons join, one a line."""
+    parts = (part for text in texts for part in clauses(text))
+    return "\n".join(f"- {part[:1].upper()}{part[1:].rstrip('.')}." for part in parts)
 
 
-def split_at(text: str, mark: str) -> Iterator[str]:
-    """`text` cut at each `mark` that stands outside of brackets and code."""
+def clauses(text: str) -> Iterator[str]:
+    """`text` cut at each semicolon and full stop outside of brackets and code."""
     depth, start, code = 0, 0, False
     for index, character in enumerate(text):
         if character == "`":
             code = not code
         depth += (character in "([") - (character in ")]")
-        if character == mark and depth == 0 and not code:
+        ends = character == ";" or text[index : index + 2] == ". "
+        if ends and depth == 0 and not code:
             yield text[start:index].strip()
             start = index + 1
     yield text[start:].strip()
@@ -424,16 +424,17 @@ def value_of(action: argparse.Action) -> str:
 
 def spelled(action: argparse.Action) -> str:
     """An argument in code font, with what stands for its value."""
-    text = ", ".join(action.option_strings)
-    return f"`{' '.join(part for part in (text, value_of(action)) if part)}`".replace("|", "\\|")
+    option, value = ", ".join(action.option_strings), value_of(action)
+    if "|" not in value:
+        return f"`{' '.join(part for part in (option, value) if part)}`"
+    values = " or ".join(f"`{part}`" for part in value.split("|"))
+    return f"`{option}` {values}" if option else values
 
 
 def described(action: argparse.Action) -> str:
     """What an argument's help says, and its default where it has one worth saying."""
     said = action.help or ""
-    if action.choices:
-        said += ("; " if said else "") + "one of " + ", ".join(f"`{choice}`" for choice in action.choices)
-    worth = action.default not in (None, False, "", []) and action.nargs != 0
+    worth = action.default not in (None, False, "", []) and action.nargs != 0 and "default" not in said
     return said + (f" (default: `{action.default}`)" if worth else "")
 
 

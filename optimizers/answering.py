@@ -46,14 +46,8 @@ class Row:
 
     def __repr__(self) -> str:
         scores = {name: score for name, score in self.scores.items() if score is not None}
-        return describe(
-            "Row",
-            repr(self.question.question),
-            prediction=repr(self.prediction),
-            passages=len(self.passages),
-            **scores,
-            failure=self.failure,
-        )
+        shown = {"prediction": repr(self.prediction), "passages": len(self.passages), "failure": self.failure}
+        return describe("Row", repr(self.question.question), **{**shown, **scores})
 
     @property
     def total_cost(self) -> Counters:

@@ -1,6 +1,17 @@
-"""Compile: search on dev, one look at test, a compiled program with proof.
+"""Compile: the passes that lead from a recipe to a compiled program with proof.
 
-prepare ─► study on dev ─► baseline and winner on test ─► verdict ─► CompiledProgram
+    prepare ────► open_models ─► baseline ─► search ───► select ───► verify ───► write
+    Recipe        Prepared       DevSearch   Baseline    Searched    Selected    Verified
+    to Prepared                  to Baseline to Searched to Selected to Verified to Compiled
+
+1. `prepare` reads and checks everything; nothing is sent.
+2. `baseline` answers the dev questions with the program as the recipe has it.
+3. `search` tries candidates on the dev questions.
+4. `select` chooses the program to compile.
+5. `verify` answers the test questions, once, with both programs, and compares them.
+6. `write` leaves the compiled program with its provenance in a directory.
+
+`compile` is their composition. Each pass can be called alone.
 """
 
 from __future__ import annotations
@@ -9,49 +20,98 @@ import asyncio
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from ragc.core import event_loop, garbage, inputs
-from ragc.core.activity import doing
+from ragc.core import event_loop, garbage
 from ragc.core.counters import Counters, counting
-from ragc.core.digest import digest, pretty
+from ragc.core.digest import pretty
 from ragc.core.display import describe
 from ragc.core.progress import Progress, Silent, listening
-from ragc.errors import BudgetExhausted, RecipeError, UsageError
+from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.power import small_data_note
+from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.distributed.addresses import open_store, refuse_shared
-from ragc.optimizers.distributed.study_address import (
-    clear,
-    delete_address,
-    ledger_of,
-    read_address,
-    recipe_in,
-    write_address,
-)
+from ragc.optimizers.distributed.addresses import open_store
+from ragc.optimizers.distributed.study_address import ledger_of
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
-from ragc.optimizers.search.driver import SearchOutcome, search
-from ragc.optimizers.search.storage import difference, study_directory
+from ragc.optimizers.search.directory import open_directory
+from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
 from ragc.optimizers.search.study import translate_storage_errors
-from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task that is read and checked, and where its results go; nothing has been sent.
+
+    `out` is the directory of the compiled program, `directory` that of the study. `limit` bounds the
+    questions in flight.
+    """
+
+    task: Task
+    out: Path
+    directory: Path
+    limit: asyncio.Semaphore
+    progress: Progress = SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Baseline and winner on the same test questions.
+
+    `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". All are
+    empty, and the verdict says so, where there is no test split or the budget ran out. `differences` are
+    paired, by metric; `note` is what to know beside the verdict.
+    """
+
+    rows: Mapping[str, tuple[Row, ...]]
+    scores: Mapping[str, Mapping[str, Interval]]
+    differences: Mapping[str, Mapping[str, Any]]
+    failures: Mapping[str, Failures]
+    verdict: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What search and test took: requests sent and replayed, tokens, US dollars, wall-clock seconds.
+
+    `cached` counts prompt tokens that were in the prefix cache of a vLLM server; empty without such a server.
+    """
+
+    sent: float
+    replayed: float
+    tokens: float
+    usd: float
+    seconds: float
+    cached: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, float]:
+        """What `ragc compile --json` prints of it."""
+        return {
+            "sent": self.sent,
+            "replayed": self.replayed,
+            "tokens": self.tokens,
+            "usd": self.usd,
+            "seconds": self.seconds,
+            **self.cached,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +160,10 @@ class Compiled:
             "baseline": intervals_to_json(self.baseline),
             "test": intervals_to_json(self.test),
             "differences": {name: dict(value) for name, value in self.differences.items()},
-            "failures": _as_json(self.failures),
+            "failures": failures_json(self.failures),
             "note": self.note,
             "counters": dict(self.counters),
         }
-
-
-def _as_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[str, Any]]:
-    return {
-        split: {program: held.to_json() for program, held in programs.items()}
-        for split, programs in failures.items()
-    }
 
 
 def compile(
@@ -128,192 +181,217 @@ def compile(
     earlier study of `out` is begun anew, its calls replayed from the store. `targets` stand in for
     those of the recipe. Raises RagcError; nothing is written to `out` before the end.
     """
-    target = Path(out)
-    refuse_foreign(target)
+    opened = prepare(recipe, out, resume=resume, store=store, targets=targets, progress=progress)
+    with opened as prepared:
+        return event_loop.run(run_passes(prepared))
+
+
+async def run_passes(prepared: Prepared) -> Compiled:
+    """All passes after `prepare`, on the process's loop. Raises RagcError."""
+    await open_models(prepared)
+    clock = await Clock.start(prepared.task)
+    with counting(Counters()) as spent:
+        opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
+        async with opened as dev_search:
+            first = await baseline(dev_search)
+            searched = await search(dev_search, first)
+        selected = await select(dev_search, searched)
+        verified = await verify(prepared, selected)
+    cost = await clock.stop(spent)
+    return write(prepared, selected, verified, cost)
+
+
+@contextmanager
+def prepare(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[Prepared]:
+    """Read and check what `recipe` names; the study's directory is locked and its budget open inside.
+
+    Nothing is sent. Raises UsageError and its kin: for an `out` that holds something else, for what this
+    machine lacks, for files that cannot be read, and on `resume` for a recipe that changed.
+    """
+    refuse_foreign(Path(out))
     if recipe.study.workers and (store or targets):
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
-    with study_of(target, recipe, resume) as directory:
-        ledger = ledger_of(recipe, directory)
-        call_store = store or open_store(recipe.study)
-        charges = directory / "charges.jsonl"
-        task = prepare(recipe, store=call_store, charges=charges, ledger=ledger, targets=targets)
+    with open_directory(Path(out), recipe, resume) as directory:
+        task = tasks.prepare(
+            recipe,
+            ledger=ledger_of(recipe, directory),
+            store=store or open_store(recipe.study),
+            charges=directory / "charges.jsonl",
+            targets=targets,
+        )
+        limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), garbage.frozen_gc():
-                return event_loop.run(_compile(task, target, directory, progress))
+                yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()
 
 
-@contextmanager
-def study_of(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
-    """The study's directory, locked; a recipe of another identity is refused on resume.
+async def open_models(prepared: Prepared) -> None:
+    """Load models and reach servers, after all programs were built once to see what they lack.
 
-    A study that keeps nothing cannot be resumed, and its directory is removed at the end, whatever ends it.
+    Raises UsageError for what a program lacks, and TargetUnavailable.
     """
-    keep = recipe.study.keep
-    refuse_shared(recipe.study)
-    if resume and not keep:
-        raise UsageError(
-            "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."
-        )
-    directory = study_directory(out)
-    lock = FileLock(f"{directory}.lock")
-    try:
-        with doing(
-            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
-        ):
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            if directory.is_symlink():
-                raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
-            lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
-    except Timeout:
-        raise UsageError(
-            f"Another process is compiling to {out}; wait for it or choose another --out."
-        ) from None
-    try:
-        text = recipe.to_toml()
-        written = directory / "recipe.toml"
-        if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
-            delete_address(directory)
-            clear(directory)
-        elif change := _change(directory, recipe):
-            raise UsageError(
-                f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
-                "--resume out to begin anew."
-            )
-        with doing(
-            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
-        ):
-            directory.mkdir(parents=True, exist_ok=True)
-            fresh = directory / "recipe.toml.new"
-            fresh.write_text(text, "utf-8")
-            fresh.replace(written)
-            write_address(directory, recipe=digest(text))
-        yield directory
-    except KeyboardInterrupt:
-        if keep:
-            raise
-        raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
-    finally:
-        if not keep:
-            event_loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
-            with suppress(OSError):
-                clear(directory)
-        lock.release()
-
-
-def _change(directory: Path, recipe: Recipe) -> str:
-    """What makes `recipe` another one than that of the study in `directory`; "" for nothing.
-
-    A budget, for one, may be raised. Raises ArtefactError where the study's recipe is damaged.
-    """
-    text = recipe.to_toml()
-    before = inputs.read_text(directory / "recipe.toml", errors="replace")
-    if before == text or digest(text) == read_address(directory).get("recipe"):
-        return ""
-    try:
-        return difference(recipe_in(directory).identity(), recipe.identity())
-    except RecipeError:  # written by a ragc of other keys
-        return difference(before, text)
-
-
-async def _compile(task: Task, out: Path, directory: Path, progress: Progress) -> Compiled:
-    # What the programs lack is said before a model is loaded.
+    task, progress = prepared.task, prepared.progress
     await asyncio.to_thread(check_programs, task)
     if small := small_data_note(len(task.dev), len(task.test)):
         progress.note(small)
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
-    limit = asyncio.Semaphore(task.in_flight)
-    started, cached = time.monotonic(), await prefix_tokens(task.runtime.targets.values())
-    with counting(Counters()) as spent:
-        outcome = await search(task, directory, limit, progress)
-        before, after = await _evaluate_test(task, outcome, limit, progress)
-    seconds = time.monotonic() - started
-    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-    cached = increase(cached, await prefix_tokens(task.runtime.targets.values()))
-    rows = {"baseline": before, "winner": after}
-    scored = {name: summarize(task, [row.scores for row in held]) for name, held in rows.items()}
-    failures = {"dev": outcome.failures} | (
-        {"test": {name: failures_of(held) for name, held in rows.items()}} if after else {}
-    )
-    differences, decided, note = compare(task, before, after)
-    if after and all(held.all for held in failures["test"].values()):
-        decided = f"nothing answered: {failures['test']['winner'].reason}"
+
+
+async def baseline(dev_search: DevSearch) -> Baseline:
+    """Answer the dev questions with the program as the recipe has it, and reserve the calls of `verify`.
+
+    Raises BudgetExhausted when the budget does not even last for that.
+    """
+    first = await dev_search.baseline()
+    dev_search.task.ledger.hold(first.calls_on(len(dev_search.task.test)))
+    return first
+
+
+async def search(dev_search: DevSearch, first: Baseline) -> Searched:
+    """Try candidates on the dev questions until the trials or the budget are spent."""
+    return await dev_search.search(first.calls_on(len(dev_search.task.test)))
+
+
+async def select(dev_search: DevSearch, searched: Searched) -> Selected:
+    """Choose the program to compile, by its dev scores alone.
+
+    Raises NothingAnswered when no dev question was answered by any program.
+    """
+    return await dev_search.select(searched)
+
+
+async def verify(prepared: Prepared, selected: Selected) -> Verified:
+    """Answer the test questions with baseline and winner, and compare the two question by question.
+
+    Not measured where there is no test split or the budget ends meanwhile.
+    """
+    task, progress = prepared.task, prepared.progress
+    programs = {"baseline": selected.baseline, "winner": selected.best}
+    rows: dict[str, tuple[Row, ...]] = {}
+    try:
+        for name, program in programs.items() if task.test else ():
+            progress.phase(f"{name} on test", len(task.test))
+            rows[name] = await evaluate(
+                program, task.test, task.scorer, limit=prepared.limit, done=lambda row: progress.step()
+            )
+    except BudgetExhausted as error:
+        progress.note(f"test not measured: {error}")
+        rows = {}
+    measured = bool(rows)
+    rows = {name: rows.get(name, ()) for name in programs}
+    scores = {name: summarize(task, [row.scores for row in answered]) for name, answered in rows.items()}
+    failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
+    differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
+    if measured and all(program.all for program in failures.values()):
+        verdict = f"nothing answered: {failures['winner'].reason}"
+    if measured and state_of(selected.best) == state_of(selected.baseline):
+        note = "The baseline is kept: on the dev questions no trial promised to be better."
+    return Verified(rows, scores, differences, failures, verdict, note)
+
+
+def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
+    """Write the compiled program to `prepared.out`, and all that was tried to the study's directory.
+
+    `program.json`, `provenance.json`, `recipe.toml` and `prompts/` do not depend on `cost`. Raises OSError,
+    and ArtefactError when somebody else wrote to `out` meanwhile.
+    """
+    task = prepared.task
+    rows = [row for answered in verified.rows.values() for row in answered]
+    failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
+    test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
     provenance = {
         **task.facts,
-        "dev": {name: intervals_to_json(summarize(task, scores)) for name, scores in outcome.dev.items()},
-        "test": {name: intervals_to_json(held) for name, held in scored.items()}
-        | {"differences": differences},
-        "failures": _as_json(failures),
-        "verdict": decided,
-        "search": dict(outcome.facts),
-        "counters": _total_cost(outcome, (*before, *after)),
+        "dev": {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()},
+        "test": test | {"differences": verified.differences},
+        "failures": failures_json(failures),
+        "verdict": verified.verdict,
+        "search": dict(selected.facts),
+        "counters": total_cost(selected.costs, rows),
     }
-    run = {
-        "sent": spent.sent,
-        "replayed": spent.replayed,
-        "seconds": round(seconds, 3),
-        **cached,
+    compiled = CompiledProgram.of(
+        selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=_run_facts(task, cost)
+    )
+    compiled.save(prepared.out, selected.best)
+    (prepared.directory / "trials.json").write_text(pretty(list(selected.trials)), "utf-8")
+    prepared.progress.close()
+    return Compiled(
+        path=prepared.out,
+        program=compiled,
+        verdict=verified.verdict,
+        baseline=verified.scores["baseline"],
+        test=verified.scores["winner"],
+        differences=verified.differences,
+        note=verified.note,
+        counters=cost.to_json(),
+        example=next((row for row in verified.rows["winner"] if row.prediction), None),
+        failures=failures,
+    )
+
+
+def _run_facts(task: Task, cost: Cost) -> dict[str, Any]:
+    """What `run.json` says of this run: what differs from run to run."""
+    return {
+        "sent": cost.sent,
+        "replayed": cost.replayed,
+        "seconds": round(cost.seconds, 3),
+        **cost.cached,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
     }
-    compiled = CompiledProgram.of(outcome.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
-    compiled.save(out, outcome.best)
-    if after and compiled.state == state_of(outcome.baseline):
-        note = "The baseline is kept: on the dev questions no trial promised to be better."
-    (directory / "trials.json").write_text(pretty(list(outcome.trials)), "utf-8")
-    progress.close()
-    cost = {
-        "sent": spent.sent,
-        "replayed": spent.replayed,
-        "tokens": spent.tokens,
-        "usd": spent.usd,
-        "seconds": seconds,
-        **cached,
-    }
-    example = next((row for row in after if row.prediction), None)
-    return Compiled(
-        out,
-        compiled,
-        decided,
-        scored["baseline"],
-        scored["winner"],
-        differences,
-        note,
-        cost,
-        example,
-        failures,
-    )
 
 
-async def _evaluate_test(
-    task: Task, outcome: SearchOutcome, limit: asyncio.Semaphore, progress: Progress
-) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Baseline and winner on the test split; empty when there is none or the budget is spent."""
-    if not task.test:
-        return (), ()
-    rows: list[tuple[Row, ...]] = []
-    try:
-        for name, program in (("baseline", outcome.baseline), ("winner", outcome.best)):
-            progress.phase(f"{name} on test", len(task.test))
-            rows.append(
-                await evaluate(program, task.test, task.scorer, limit=limit, done=lambda row: progress.step())
-            )
-    except BudgetExhausted as error:
-        progress.note(f"test not measured: {error}")
-        return (), ()
-    return rows[0], rows[1]
-
-
-def _total_cost(outcome: SearchOutcome, rows: Sequence[Row]) -> dict[str, float]:
-    """What the search and the look at test cost, replayed or not."""
+def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dict[str, float]:
+    """What the `parts` of a search and the test `rows` cost, replayed or not."""
     total = Counters()
-    for cost in outcome.costs:
-        total.add(**cost)
+    for part in parts:
+        total.add(**part)
     for row in rows:
         total.merge(row.total_cost)
     return total.invariant()
+
+
+def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[str, Any]]:
+    """The failures by split and program, as JSON values."""
+    return {
+        split: {program: counted.to_json() for program, counted in programs.items()}
+        for split, programs in failures.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Measures what the passes from `baseline` to `verify` take; started once the models are open.
+
+    `started` is a monotonic time in seconds, `cached` what the prefix caches of servers counted then.
+    """
+
+    task: Task
+    started: float
+    cached: Mapping[str, float]
+
+    @classmethod
+    async def start(cls, task: Task) -> Clock:
+        """A clock that starts now."""
+        started = time.monotonic()
+        return cls(task, started, await prefix_tokens(task.runtime.targets.values()))
+
+    async def stop(self, spent: Counters) -> Cost:
+        """The cost since the start; the next dry run knows from it how long a request takes."""
+        seconds = time.monotonic() - self.started
+        note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
+        cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
+        return Cost(spent.sent, spent.replayed, spent.tokens, spent.usd, seconds, cached)

@@ -19,7 +19,7 @@ METHODS: tuple[Method, ...] = (*BASELINES[:2], PREFRAG, RAGX, GGATRIEVAL, RQRAG,
 
 
 def table() -> str:
-    """The programs as a Markdown table, as it stands in the README."""
+    """The programs as a Markdown table, as the documentation lists them."""
     rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
     for entry in METHODS:
         names = ", ".join((*entry.sources, *(f"({name})" for name in entry.optional_sources))) or "-"

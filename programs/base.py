@@ -16,8 +16,8 @@ import dspy
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe
-from ragc.core.text import neutral
-from ragc.corpora.sources.given import current_question
+from ragc.core.text import escape_markers
+from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 def format_passage(passage: Passage) -> str:
     """A passage as it stands in a prompt: title, then text, with markers defused."""
-    title, text = neutral(passage.title), neutral(passage.text)
+    title, text = escape_markers(passage.title), escape_markers(passage.text)
     return f"{title}\n{text}" if title else text
 
 
@@ -69,19 +69,15 @@ class RagProgram(dspy.Module):
 
     def __repr__(self) -> str:
         method = getattr(self, "method", None)
-        runtime, declared = self.runtime, type(self.knobs).declared()
+        runtime, declared = self.runtime, type(self.knobs).list_knobs()
         targets = {role: runtime.target(role).name for role in (*runtime.targets, *runtime.target_names)}
         changed = {
             k.name: getattr(self.knobs, k.name) for k in declared if getattr(self.knobs, k.name) != k.default
         }
         demos = sum(len(predictor.demos) for predictor in self.predictors())
+        name = repr(method.id if method else type(self).__name__)
         return describe(
-            "RagProgram",
-            repr(method.id if method else type(self).__name__),
-            **targets,
-            **runtime.sources,
-            **changed,
-            demos=demos or None,
+            "RagProgram", name, **{**targets, **runtime.sources, **changed, "demos": demos or None}
         )
 
     @property

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from ragc.errors import UnknownName, UsageError
@@ -145,10 +146,7 @@ class Knobs:
     @classmethod
     def list_knobs(cls) -> tuple[Knob, ...]:
         """All knobs in the order of declaration."""
-        return tuple(
-            dataclasses.replace(f.metadata["knob"], name=f.name)
-            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
-        )
+        return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
     def knob(cls, name: str) -> Knob:
@@ -183,6 +181,11 @@ class Knobs:
         if knob.when is None:
             return True
         return knob.when.holds(values[knob.when.knob]) and cls.matters(cls.knob(knob.when.knob), values)
+
+
+@cache
+def _declared(knobs: Any) -> tuple[Knob, ...]:
+    return tuple(dataclasses.replace(f.metadata["knob"], name=f.name) for f in dataclasses.fields(knobs))
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")

@@ -98,6 +98,11 @@ def test_importing_the_package_imports_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("use", ["metrics.score('em', 'Red.', ['red'])", "recipe.load"])
+def test_packages_that_hold_public_functions_need_no_import_of_their_own(use: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import ragc; assert ragc.{use}"], check=True)
+
+
 # Programs without a recipe
 
 
@@ -190,7 +195,7 @@ def test_dspy_evaluates_and_ragc_compiles_such_a_program() -> None:
         dspy.Example(question=f"What colour is {thing}?", answer=colour).with_inputs("question")
         for thing, colour in things
     ]
-    evaluate = dspy.Evaluate(devset=examples, metric=lambda gold, said: gold.answer == said.answer)
+    evaluate = dspy.Evaluate(devset=examples, metric=lambda example, reply: example.answer == reply.answer)
     before = evaluate(program).score
     compiled = ragc.Compile(metric="em", trials=2, demos=2).compile(
         program, trainset=examples[:8], valset=examples[8:]
@@ -389,7 +394,8 @@ def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
         4, candidate, ({"em": 1.0},) * 9, (0.5,), False, {}, Failures.among(["", "unreadable"])
     )
     assert repr(trial) == (
-        "Tried(4, top_k=3; 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1)"
+        "TrialResult(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, "
+        "top_k=3)"
     )
 
 

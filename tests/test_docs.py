@@ -8,12 +8,14 @@ import importlib.util
 import inspect
 import io
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -21,11 +23,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import ragc
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import recipe as recipes
 from ragc import targets
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.optimizers.colours import write_data
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -277,6 +281,73 @@ def test_the_page_of_a_method_keeps_what_is_written_by_hand(tmp_path: Path) -> N
     assert len(above.split()) > 40
 
 
+KEYED = ('targets.main.kind="vllm"', "targets.main.model=m", "targets.main.options.api_key_env=NO_SUCH_KEY")
+ELSEWHERE = 'kind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:8000/v1"'
+TROUBLES: Mapping[str, tuple[str, ...]] = {
+    "This machine lacks what the recipe needs": ("compile recipe.toml --dry-run", *KEYED),
+    "unknown key 'seeds' at the top. Did you mean 'seed'?": ("compile recipe.toml --dry-run", "seeds=1"),
+    "knob top_k is fixed in [knobs] and searched here; keep one": (
+        "compile recipe.toml --dry-run",
+        "knobs.top_k=1",
+        'search.knobs=["top_k"]',
+    ),
+    "... holds a secret, and recipes are passed on": (
+        "compile recipe.toml --dry-run",
+        "targets.main.options.api_key=sk-abcdefghijklmnop",
+    ),
+    "questions.jsonl: ... `question` is read from `query`, which no row has": (
+        "compile recipe.toml --dry-run",
+        "data.fields.question=query",
+    ),
+    "search.demos needs train questions, found none; set data.train, or demos = 0.": (
+        "compile recipe.toml --dry-run",
+        "data.train=0",
+    ),
+    "... there is no such file... say where relative paths lead from with --base DIR": ("ask copied Why?",),
+    "2 dev and 1 test questions cannot show anything: 6 must get better, and none worse, for p < 0.05.": (
+        "compile recipe.toml --dry-run",
+        "data.dev=2",
+        "data.test=1",
+    ),
+    "The budget of 5000 LM calls is spent; raise budget.lm_calls to go on.": (
+        "compile recipe.toml --out compiled/poor",
+        "budget.lm_calls=1",
+        "knobs.cot=true",
+    ),
+    "... exists; choose another --out, or replace it with --force.": (
+        "export compiled/mine --to python --out recipe.toml",
+    ),
+    "The recipe changed since the study of ... began": (
+        "compile recipe.toml --resume --out compiled/mine",
+        "seed=2",
+    ),
+    "... was neither compiled nor trusted on this machine": ("ask elsewhere Why? --base .",),
+}
+"""Headings of the page on troubles: the command that ends in that message, and its overrides."""
+
+
+@pytest.mark.parametrize("heading", TROUBLES)
+def test_the_troubles_are_those_that_users_meet(
+    heading: str, folder: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    text = Path("theirs/recipe.toml").read_text("utf-8")
+    for name, changed in {
+        "copied": f"# by hand\n{text}",
+        "elsewhere": text.replace('kind = "embedded"', ELSEWHERE),
+    }.items():
+        shutil.copytree("theirs", name)
+        Path(name, "recipe.toml").write_text(changed, "utf-8")
+    command, *sets = TROUBLES[heading]
+    main([*command.split(), *(word for value in sets for word in ("--set", value))])
+    pattern = re.sub(r"\d+", r"\\d+", re.escape(heading)).replace(r"\.\.\.", ".*")
+    printed = capsys.readouterr()
+    assert re.search(pattern, " ".join((printed.err + printed.out).split()))
+    assert re.search(
+        rf"^### `+{re.escape(heading)}`+$", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE
+    )
+
+
 # Links and names
 
 
@@ -366,6 +437,58 @@ def is_name(name: str) -> bool:
             found = getattr(found, attribute)
         return True
     return False
+
+
+WALKS = """
+import json, sys, threading
+import dspy, optuna  # before the profile, under which importing is slow
+from ragc.cli.main import main
+from ragc.optimizers import compile as _
+
+def profile(frame, event, argument):
+    files.add(frame.f_code.co_filename)
+
+walks = []
+for command in json.loads(sys.argv[1]):
+    files = set()
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    status = main(command)
+    sys.setprofile(None)
+    walks.append({"status": status, "files": sorted(files)})
+sys.stderr.write("\\n" + json.dumps(walks))
+"""
+
+
+def walks(folder: Path, *commands: str) -> list[set[str]]:
+    """The files in which a function runs during each of the commands, by their paths from the top."""
+    done = subprocess.run(
+        [sys.executable, "-c", WALKS, json.dumps([command.split() for command in commands])],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = json.loads(done.stderr.splitlines()[-1])
+    assert [walk["status"] for walk in found] == [0] * len(commands), done.stderr
+    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in found]
+    return [{str(path.relative_to(ROOT)) for path in listed if ROOT in path.parents} for listed in paths]
+
+
+def test_the_walks_name_files_that_run(tmp_path: Path) -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    write_data(tmp_path)
+    with Loopback(latency_s=0.0, answer=lambda body: json.dumps({"answer": "red"})) as server:
+        target = f'kind = "vllm"\nmodel = "{MODEL}"\nbase_url = "{server.url}"'
+        (tmp_path / "recipe.toml").write_text(RECIPE.replace('kind = "embedded"', target), "utf-8")
+        trial, question = walks(tmp_path, "compile recipe.toml --out mine", "ask mine Why?")
+    for name, files in (("question", question), ("trial", trial)):
+        walk = text.partition(f"## The walk of one {name}\n")[2].partition("\n## ")[0]
+        named = re.findall(r"`([\w/]+\.py)`", walk)
+        assert len(named) > 8
+        assert [path for path in named if not any(f"/{file}".endswith(f"/{path}") for file in files)] == []
 
 
 # Sizes and figures

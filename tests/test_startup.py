@@ -9,7 +9,7 @@ import pytest
 
 from tests.paths import ROOT
 
-HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp")
+HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")
 
 PROGRAM = """\
 import sys

@@ -1,7 +1,7 @@
 """The ways to cut passages into chunks, by name.
 
-text        at paragraphs, lines, sentences, words (`chunking`)
-markdown    before headings, between blocks, items and rows (`markdown_chunks`)
+text        at paragraphs, lines, sentences, words (`text`)
+markdown    before headings, between blocks, items and rows (`markdown`)
 sections    as markdown, and the title of every chunk names its section
 """
 

@@ -5,7 +5,6 @@ text ──► prefix of the model ──► tokens ──► model ──► po
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragc.errors import UsageError
 from ragc.records import Passage
 
 Vectors = NDArray[np.float32]
@@ -90,9 +88,3 @@ def traits(model: str) -> Traits:
 def passage_text(passage: Passage) -> str:
     """What of a passage is embedded: its title, where it has one, on a line before its text."""
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
-
-
-def require(library: str, what: str, install: str) -> None:
-    """Raise UsageError, naming `install`, unless `library` can be imported; imports nothing."""
-    if importlib.util.find_spec(library) is None:
-        raise UsageError(f"{what} needs {library}, which is not installed; run: pip install {install}")

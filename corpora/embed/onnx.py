@@ -10,10 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ragc.core.digest import digest
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import Vectors, require, traits
+from ragc.corpora.embed.base import Vectors, traits
 from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, model_file, pad_id
 from ragc.corpora.embed.model_files import settings as file_settings
+from ragc.corpora.embed.onnx_session import OnnxSession
 from ragc.errors import SourceError, UsageError
 
 VERSION = 1
@@ -53,7 +55,7 @@ class OnnxEmbedder:
         prepare: Callable[[], object] | None = None,
     ) -> None:
         for library in ("onnxruntime", "tokenizers"):
-            require(library, "An embedder in ONNX form", "'ragc[dense]'")
+            require(library, "An embedder in ONNX form")
         self.folder = Path(folder).expanduser()
         self.model = model or self.folder.resolve().name
         known = traits(self.model)
@@ -105,7 +107,6 @@ class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, pooling: Pooling, max_tokens: int, threads: int) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         self.folder = folder
@@ -114,19 +115,9 @@ class _OnnxModel:
         self.pad = pad_id(self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_tokens)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        self.session = onnxruntime.InferenceSession(
-            str(model_file(folder)), options, providers=["CPUExecutionProvider"]
+        self.session = OnnxSession(
+            model_file(folder), pad=self.pad, output="sentence_embedding", threads=threads
         )
-        self.inputs = [entry.name for entry in self.session.get_inputs()]
-        self.output = _output(self.session.get_outputs())
-        if strange := set(self.inputs) - {"input_ids", "attention_mask", "token_type_ids"}:
-            raise SourceError(
-                f"The model in {folder} asks for {', '.join(sorted(strange))}; an embedder is given "
-                "input_ids, attention_mask and token_type_ids."
-            )
         self.dimensions = int(self._run([[self.pad]]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -141,15 +132,8 @@ class _OnnxModel:
         return vectors
 
     def _run(self, ids: Sequence[Sequence[int]]) -> Vectors:
-        longest = max(1, *map(len, ids)) if ids else 1
-        tokens = np.full((len(ids), longest), self.pad, dtype=np.int64)
-        mask = np.zeros_like(tokens)
-        for at, row in enumerate(ids):
-            tokens[at, : len(row)] = row
-            mask[at, : len(row)] = 1
-        inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
         try:
-            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
+            out, mask = self.session.run([(row, [0] * len(row)) for row in ids])
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The embedder in {self.folder} failed: {first_line(error)}.") from error
         pooled = out if out.ndim == 2 else _pool(out, mask, self.pooling)
@@ -183,11 +167,6 @@ def _pooling(folder: Path) -> Pooling | None:
 def _max_tokens(folder: Path) -> int:
     limit = file_settings(folder / "sentence_bert_config.json").get("max_seq_length")
     return limit if type(limit) is int and limit > 0 else _TOKENS
-
-
-def _output(outputs: Sequence[Any]) -> str:
-    names = [str(entry.name) for entry in outputs]
-    return "sentence_embedding" if "sentence_embedding" in names else names[0]
 
 
 def _pool(out: Any, mask: Any, pooling: Pooling) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ragc.core.digest import digest, folder_digests
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import Vectors, require, traits
+from ragc.corpora.embed.base import Vectors, traits
 from ragc.errors import SourceError
 
 BATCH = 32

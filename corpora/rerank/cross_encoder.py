@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from ragc.core.digest import digest, folder_digests
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import passage_text, require
+from ragc.corpora.embed.base import passage_text
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
 from ragc.corpora.embed.onnx import BATCH
+from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
 from ragc.corpora.rerank.base import Reranker
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
@@ -29,8 +31,6 @@ VERSION = 1
 
 TOKENS = 512
 """Of query and passage together; what is longer loses tokens of whichever is longer."""
-
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def cross(model: str) -> Reranker:
@@ -64,7 +64,7 @@ class OnnxCrossEncoder:
 
     def __init__(self, folder: str | Path, *, max_tokens: int | None = None, threads: int = 0) -> None:
         for library in ("onnxruntime", "tokenizers"):
-            require(library, "A cross-encoder in ONNX form", "'ragc[dense]'")
+            require(library, "A cross-encoder in ONNX form")
         self.folder = Path(folder).expanduser()
         for path in (model_file(self.folder), self.folder / TOKENIZER):
             if not path.is_file():
@@ -95,8 +95,6 @@ class OnnxCrossEncoder:
             if self._loaded is None:
                 try:
                     self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
-                except SourceError:
-                    raise
                 except Exception as error:  # both libraries raise bare ones for files they cannot read
                     raise SourceError(
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
@@ -111,27 +109,14 @@ class _OnnxModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         self.folder = folder
         self.tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        self.pad = pad_id(self.tokenizer)
+        pad = pad_id(self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_tokens, strategy="longest_first")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        file = str(model_file(folder))
-        self.session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        self.inputs = [entry.name for entry in self.session.get_inputs()]
-        outputs = [str(entry.name) for entry in self.session.get_outputs()]
-        self.output = "logits" if "logits" in outputs else outputs[0]
-        if strange := set(self.inputs) - set(_INPUTS):
-            raise SourceError(
-                f"The model in {folder} asks for {', '.join(sorted(strange))}; a cross-encoder is given "
-                f"{', '.join(_INPUTS)}."
-            )
+        self.session = OnnxSession(model_file(folder), pad=pad, output="logits", threads=threads)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number for each pair, which go through the model sorted by length, so little is padding."""
@@ -143,20 +128,12 @@ class _OnnxModel:
             scores[batch] = self._run([encoded[at] for at in batch])
         return [float(score) for score in scores]
 
-    def _run(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
-        longest = max(1, *(len(ids) for ids, _ in rows))
-        tokens = np.full((len(rows), longest), self.pad, dtype=np.int64)
-        mask, types = np.zeros_like(tokens), np.zeros_like(tokens)
-        for at, (ids, type_ids) in enumerate(rows):
-            tokens[at, : len(ids)] = ids
-            types[at, : len(ids)] = type_ids
-            mask[at, : len(ids)] = 1
-        inputs = dict(zip(_INPUTS, (tokens, mask, types), strict=True))
+    def _run(self, batch: Sequence[Encoded]) -> Any:
         try:
-            (out,) = self.session.run([self.output], {name: inputs[name] for name in self.inputs})
+            out, _ = self.session.run(batch)
         except Exception as error:  # onnxruntime's errors share no class of their own
             raise SourceError(f"The cross-encoder in {self.folder} failed: {first_line(error)}.") from error
-        return _relevance(np.asarray(out), len(rows), str(self.folder))
+        return _relevance(np.asarray(out), len(batch), str(self.folder))
 
 
 class TransformersCrossEncoder:
@@ -173,7 +150,7 @@ class TransformersCrossEncoder:
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()
-        self._place = str(folder) if folder.is_dir() else model
+        self._path_or_id = str(folder) if folder.is_dir() else model
         identity: object = folder_digests(folder) if folder.is_dir() else [model, revision]
         self.fingerprint = digest(["cross-sentence-transformers", VERSION, identity, max_tokens])
         self._lock = Lock()
@@ -206,7 +183,7 @@ class TransformersCrossEncoder:
             more: dict[str, Any] = {} if self.max_tokens is None else {"max_length": self.max_tokens}
             try:
                 self._native = importlib.import_module("sentence_transformers").CrossEncoder(
-                    self._place,
+                    self._path_or_id,
                     revision=self.revision or None,
                     device=self.device or None,
                     model_kwargs={"use_safetensors": True},

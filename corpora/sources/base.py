@@ -1,10 +1,17 @@
-"""The protocol of everything that can be searched."""
+"""The protocol of everything that can be searched, and the question for which it is."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Protocol
 
-from ragc.records import Hit, Passage
+from ragc.records import Hit, Passage, Question
+
+current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
+"""The question being answered in this context; None outside of one.
+
+Programs set it once per question; tasks that are started meanwhile inherit it.
+"""
 
 
 class Source(Protocol):

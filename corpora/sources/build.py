@@ -60,8 +60,6 @@ def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | Non
     """The reranker that `rerank` names and the hits it puts in order; both are taken from `options`."""
     name, pool = options.pop("rerank", None), options.pop("rerank_pool", None)
     if name is None:
-        if pool is not None:
-            raise UsageError("The option 'rerank_pool' of a source needs the option 'rerank'.")
         return None, POOL
     # Spaces go before the folder is looked for: what was allowed by name is what is read.
     kind, _, model = (part.strip() for part in name.partition(":"))
@@ -79,32 +77,29 @@ class _Inputs:
     recording: str
     resolve: Resolve
 
-
-def _build_with_options(
-    make: Callable[..., Any], kind: str, *args: Any, options: Mapping[str, Any], **own: Any
-) -> Any:
-    """`make` with the options `options` and with `own`."""
-    try:
-        return make(*args, **options, **own)
-    except TypeError as error:
-        raise UsageError(f"The options of a source of kind {kind!r} do not fit: {error}.") from error
+    @property
+    def passages(self) -> Corpus:
+        """The corpus of a source that searches one."""
+        if self.corpus is None:
+            raise UsageError("A source of this kind searches a corpus; name one.")
+        return self.corpus
 
 
-def _build_bm25(inputs: _Inputs, options: dict[str, Any]) -> Any:
-    return _build_with_options(Bm25Source, "bm25", inputs.corpus, options=options)
+def _build_bm25(inputs: _Inputs, options: dict[str, Any]) -> Source:
+    return Bm25Source(inputs.passages, **options)
 
 
-def _build_given(inputs: _Inputs, options: dict[str, Any]) -> Any:
-    return _build_with_options(GivenSource, "given", inputs.corpus, options=options)
+def _build_given(inputs: _Inputs, options: dict[str, Any]) -> Source:
+    return GivenSource(inputs.passages, **options)
 
 
-def _build_lucene(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_lucene(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.lucene.source import LuceneSource
 
-    return _build_with_options(LuceneSource, "lucene", inputs.corpus, options=options)
+    return LuceneSource(inputs.passages, **options)
 
 
-def _build_dense(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_dense(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.dense import DenseSource
     from ragc.corpora.sources.faiss_index import IndexSettings
 
@@ -113,48 +108,40 @@ def _build_dense(inputs: _Inputs, options: dict[str, Any]) -> Any:
     settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
     folder = inputs.resolve(model)
     embedder = embed.make(str(folder) if folder.is_dir() else model)
-    return _build_with_options(
-        DenseSource, "dense", inputs.corpus, embedder, options=options, settings=settings
-    )
+    return DenseSource(inputs.passages, embedder, settings=settings, **options)
 
 
-def _build_hybrid(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_hybrid(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.hybrid import HybridSource
 
-    parts = {}
-    for name, maker in (("dense", _build_dense), ("sparse", _build_bm25)):
-        parts[name] = maker(inputs, dict(options.pop(name, {})))
-    return _build_with_options(HybridSource, "hybrid", parts["dense"], parts["sparse"], options=options)
+    dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
+    return HybridSource(_build_dense(inputs, dense), _build_bm25(inputs, sparse), **options)
 
 
-def _build_web(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_web(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.web.engine import Ddgs
     from ragc.corpora.sources.web.source import WebSource
 
     names: tuple[str, ...] = ("engines", "region", "window")
-    engine = _build_with_options(
-        Ddgs, "web", options={name: options.pop(name) for name in names if name in options}
-    )
-    return _build_with_options(WebSource, "web", engine, options=options, store=inputs.store)
+    engine: Any = Ddgs(**{name: options.pop(name) for name in names if name in options})
+    return WebSource(engine, store=inputs.store, **options)
 
 
-def _build_recorded(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_recorded(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.recorded import RecordedSource
 
     if not inputs.recording:
         raise UsageError("A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\".")
-    path = inputs.resolve(inputs.recording)
-    return _build_with_options(RecordedSource, "recorded", path, options=options)
+    return RecordedSource(inputs.resolve(inputs.recording), **options)
 
 
-def _build_api(inputs: _Inputs, options: dict[str, Any]) -> Any:
+def _build_api(inputs: _Inputs, options: dict[str, Any]) -> Source:
     from ragc.corpora.sources.crag_api.source import ApiSource
 
-    url = options.pop("base_url")
-    return _build_with_options(ApiSource, "api", url, options=options)
+    return ApiSource(options.pop("base_url"), **options)
 
 
-_MAKERS: dict[str, Callable[[_Inputs, dict[str, Any]], Any]] = {
+_MAKERS: dict[str, Callable[[_Inputs, dict[str, Any]], Source]] = {
     "bm25": _build_bm25,
     "given": _build_given,
     "lucene": _build_lucene,

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
+from ragc.core.extras import require
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.embed.base import Embedder, Vectors, passage_text, require
+from ragc.corpora.embed.base import Embedder, Vectors, passage_text
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.storage.corpus import Corpus
@@ -60,7 +61,7 @@ class DenseSource(ChunkedSource):
         home: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        require("faiss", "A source of kind 'dense'", "'ragc[dense]'")
+        require("faiss", "A source of kind 'dense'")
         self.embedder, self.settings = embedder, settings
         self._keep, self._home, self._progress = keep, home, progress or Silent()
         super().__init__(passages, chunk_size, overlap, chunk_by)

@@ -1,27 +1,23 @@
 """`given`: the passages that come with a question, as in reading comprehension.
 
-What can be found depends on the question being answered. Programs say which one that is by setting
-`current_question`, once per question; tasks started meanwhile inherit it.
+What can be found depends on the question being answered (`current_question`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextvars import ContextVar
 from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.bm25 import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
-from ragc.records import Hit, Passage, Question
-
-current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
-"""The question being answered in this context; None outside of one."""
+from ragc.records import Hit, Passage
 
 
 class GivenSource(ChunkedSource):

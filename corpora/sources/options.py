@@ -7,11 +7,11 @@ of the sources.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ragc.core.validation import Choice, Key, Number, Options, Switch, Text, Whole, dotted, shown
+from ragc.core.validation import Choice, Key, Number, Options, Switch, Text, Whole, dotted, sentence, shown
 from ragc.corpora.chunking.chunk import METHODS
 from ragc.errors import UsageError, nearest
 
@@ -65,10 +65,16 @@ class RerankOptions(SourceOptions):
         description='Reranker: "bm25", "embed", "embed:MODEL" or "cross:MODEL"; MODEL is a folder or an id. '
         "Without it the order of the source stays.",
     )
-    rerank_pool: Annotated[int | None, Whole(1, wanted="a whole number of at least 1")] = Field(
+    rerank_pool: Annotated[int | None, Whole(1)] = Field(
         default=None,
         description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank.",
     )
+
+    @model_validator(mode="after")
+    def _check_pool(self) -> Self:
+        if self.rerank_pool is not None and self.rerank is None:
+            raise sentence(UsageError("The option 'rerank_pool' of a source needs the option 'rerank'."))
+        return self
 
 
 class Bm25Parameters(ChunkOptions):

@@ -142,6 +142,9 @@ class Recorder:
     def __deepcopy__(self, memo: object) -> Recorder:
         return self
 
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.source, path=str(self.path))
+
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """What the source finds. Raises SourceError as it does, or when the file cannot be written."""
         hits = await self.source.search(query, k)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 from ragc.metrics.short_answer import normalise
 from ragc.programs.trace import Call, Event, Search
 from ragc.records import Passage, Question
@@ -51,7 +51,7 @@ def feedback(
 
 
 def _quote(text: str) -> str:
-    plain = " ".join(neutral(text).split())
+    plain = " ".join(escape_markers(text).split())
     return f'"{plain[:QUOTED]}…"' if len(plain) > QUOTED else f'"{plain}"'
 
 

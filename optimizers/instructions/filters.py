@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 
 LONGEST = 1200
 """Characters of an instruction; a longer one is cut at the end of a sentence or line."""
@@ -53,7 +53,7 @@ def usable(text: str, answers: Iterable[str]) -> bool:
     It is long enough, holds no marker that an adapter or a chat template would read, and does not give away
     `answers`: it quotes none of QUOTED characters or more, and no LISTED different shorter ones.
     """
-    if len(text) < SHORTEST or neutral(text) != text or "[[ ##" in text:
+    if len(text) < SHORTEST or escape_markers(text) != text or "[[ ##" in text:
         return False
     folded_text = _fold(text)
     known = {folded for answer in answers if (folded := _fold(answer))}

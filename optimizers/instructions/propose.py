@@ -57,7 +57,7 @@ async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> di
     """Instruction candidates for each predictor of `program`, by its name.
 
     At most `n` in all, the present instruction first, fewer when the teacher gives no more that are of use
-    (`proposing_rules`); with `n` 1 nothing is asked. A predictor takes about two calls of the
+    (`filters`); with `n` 1 nothing is asked. A predictor takes about two calls of the
     teacher for each candidate, and half a dozen go to reading the questions. The same task, seed and store
     give the same candidates. Raises UsageError without train questions or for `n` below 1, and
     BudgetExhausted when the next call would pass the budget.

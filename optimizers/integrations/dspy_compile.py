@@ -45,11 +45,12 @@ from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.compile import SILENT, study_of
+from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals_to_json, summarize
-from ragc.optimizers.search.driver import search
+from ragc.optimizers.search.directory import open_directory
+from ragc.optimizers.search.driver import open_search
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
@@ -173,7 +174,7 @@ class Compile(Teleprompter):
     def _directory(self, recipe: Recipe) -> Iterator[Path]:
         """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
         if self.out is not None:
-            with study_of(self.out, recipe, resume=False) as directory:
+            with open_directory(self.out, recipe, resume=False) as directory:
                 yield directory
         else:
             with tempfile.TemporaryDirectory() as folder:
@@ -212,19 +213,21 @@ class Compile(Teleprompter):
     async def _search(
         self, task: Task, recipe: Recipe, directory: Path
     ) -> tuple[RagProgram, CompiledProgram]:
+        """The program of the best candidate, and its compiled form; no test questions are answered."""
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
-        outcome = await search(task, directory, limit, self.progress)
-        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in outcome.dev.items()}
-        failures = {name: held.to_json() for name, held in outcome.failures.items()}
+        async with open_search(task, directory, limit, self.progress) as dev_search:
+            searched = await search(dev_search, await baseline(dev_search))
+        selected = await select(dev_search, searched)
+        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()}
         provenance = {
             **task.facts,
             "dev": dev,
-            "failures": {"dev": failures},
-            "search": dict(outcome.facts),
+            "failures": failures_json({"dev": selected.failures}),
+            "search": dict(selected.facts),
         }
-        compiled = CompiledProgram.of(outcome.best, provenance=provenance, recipe=recipe.to_toml(), run={})
-        return outcome.best, compiled
+        best = selected.best
+        return best, CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
 
 
 def _check(program: Any, teacher: Any) -> None:

@@ -24,6 +24,7 @@ from ragc.corpora.files.records import read_passages
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.data import RecipeData
@@ -40,6 +41,9 @@ ADVICE = "pass {name}=ragc.{kind}(...)"
 """What to do about a target or source that is missing, where there is no recipe to add it to."""
 
 Passages = Iterable[Passage | Mapping[str, Any] | str]
+
+_PER_QUESTION = ("given", "api")
+"""Kinds of sources whose results depend on more than the query."""
 
 
 def build_program(name: str, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
@@ -112,6 +116,7 @@ def build_one_source(
     options: Mapping[str, Any],
     *,
     store: bool = True,
+    record: str | Path | None = None,
 ) -> Source:
     """The source of that kind over `corpus`; nothing is sent or indexed yet. Errors as in `ragc.source`."""
     known = [entry.id for entry in corpora.SOURCES]
@@ -126,8 +131,16 @@ def build_one_source(
         spec = SourceSpec(kind, str(_existing("corpus", corpus)), spec.options)
     elif corpus is not None:
         raise UsageError(f"A source of kind {kind!r} searches no corpus of passages; leave corpus out.")
+    if record is not None and kind in _PER_QUESTION:
+        raise UsageError(
+            f"What a source of kind {kind!r} finds depends on the question that is answered, so its searches "
+            "cannot be recorded; leave record out."
+        )
     call_store = open_call_store(keep=store)
-    return build_source(kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path)
+    source = build_source(
+        kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path
+    )
+    return source if record is None else Recorder(source, record)
 
 
 def _read_corpus(

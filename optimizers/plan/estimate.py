@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ragc.metrics.base import families
@@ -22,6 +23,7 @@ from ragc.optimizers.plan.cost import cost_bounds
 from ragc.optimizers.plan.proposal_bounds import proposal_calls
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
+from ragc.optimizers.results.compiled import refuse_foreign
 from ragc.optimizers.search.driver import OWN
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
@@ -226,7 +228,7 @@ class _Plan:
         return reasons
 
 
-def estimate(recipe: Recipe) -> dict[str, Any]:
+def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     """What compiling `recipe` takes at most, in all and by phase, and the sizes that this comes from.
 
     `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
@@ -235,9 +237,11 @@ def estimate(recipe: Recipe) -> dict[str, Any]:
     `lm_calls_about` those if besides candidates take as many calls as on average over the search space and
     racing stops none; replay and programs that end early make the real number smaller still. `tokens` and
     `usd` are upper bounds, `tokens_about`, `usd_about` and `seconds` estimates for `lm_calls_about`; each is
-    None where it is not known. Raises as a compile does before it sends
-    anything.
+    None where it is not known. Raises as a compile to `out` does before it sends anything; without `out`
+    nothing is checked about where it writes.
     """
+    if out is not None:
+        refuse_foreign(Path(out))
     require(recipe)
     task = prepare(recipe, store=CallStore(None))
     check_programs(task)

@@ -21,7 +21,7 @@ from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
-from ragc.optimizers.results.trust_record import DIGESTED, digest_of, read_inside, remember_written
+from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
 from ragc.programs import METHODS, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ragc.optimizers.answering import Row
 
 FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
-IDENTICAL = ("program.json", "provenance.json", "recipe.toml")
 RUN = "run.json"
 """What differs between runs, and the list of the files that ragc wrote."""
 
@@ -268,11 +267,11 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         )
     try:
         # What is digested is what is read: the files may change in between.
-        contents = {name: read_inside(folder, name) for name in DIGESTED}
+        contents = {name: _read_inside(folder, name) for name in DIGESTED}
         state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
         provenance = _object(contents["provenance.json"], "provenance.json")
         recipe = contents["recipe.toml"].decode("utf-8")
-        run = _object(read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
+        run = _object(_read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -284,6 +283,21 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
+
+
+def _read_inside(folder: Path, name: str) -> bytes:
+    """The bytes of the file `name` of a compiled directory, links followed inside it only."""
+    try:
+        return inputs.read_bytes(folder / name, within=folder)
+    except inputs.LeadsOut:
+        raise ArtefactError(
+            f"{folder / name} is a link that leads out of the directory; copy the program with what it "
+            "links to."
+        ) from None
+    except (inputs.NotRegular, IsADirectoryError) as error:
+        raise ArtefactError(
+            f"{folder / name} cannot be read: {error.strerror}; copy the compiled program again."
+        ) from None
 
 
 def state_of(program: RagProgram) -> ProgramState:

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragc.core import inputs
 from ragc.core.digest import digest, pretty
-from ragc.core.inputs import LARGEST
 from ragc.core.paths import cache_home
-from ragc.errors import ArtefactError, UsageError
+from ragc.errors import UsageError
 
 log = logging.getLogger("ragc.trust")
 
@@ -33,10 +33,6 @@ TRUST_ENV = "RAGC_TRUST"
 """The variable of the environment that may name one digest, `sha256:` and 64 hexadecimal digits."""
 
 FORMAT = "ragc.trusted/1"
-# A pipe in the place of a file would be waited for, a link would lead elsewhere.
-_READING = os.O_RDONLY
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
-    _READING |= getattr(os, _flag, 0)
 _WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -56,26 +52,6 @@ def digest_of(contents: Mapping[str, bytes]) -> str:
     """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits."""
     hashes = {name: hashlib.sha256(contents[name]).hexdigest() for name in DIGESTED}
     return f"sha256:{digest(['ragc.compiled', hashes])}"
-
-
-def read_inside(folder: Path, name: str) -> bytes:
-    """The bytes of the regular file `name` of a compiled directory, links followed inside it only.
-
-    Raises ArtefactError for anything else, OSError when it cannot be read.
-    """
-    real = (folder / name).resolve()
-    if not real.is_relative_to(folder.resolve()):
-        raise ArtefactError(
-            f"{folder / name} is a link that leads out of the directory; copy the program with what it "
-            "links to."
-        )
-    with os.fdopen(os.open(real, _READING), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ArtefactError(f"{folder / name} is no regular file; copy the compiled program again.")
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ArtefactError(f"{folder / name} has more than {LARGEST >> 20} MiB, so it is not read.")
-    return content
 
 
 def record_folder() -> Path:
@@ -180,7 +156,7 @@ def _name(written: str, location: str) -> str:
 def _read(path: Path, wanted: str) -> Entry | None:
     """The entry in the file `path`; None for one that is damaged, renamed or could be anybody's."""
     try:
-        with os.fdopen(os.open(path, _READING), "rb") as file:
+        with inputs.open_regular(path, follow=False) as file:
             seen = os.fstat(file.fileno())
             if not _is_own(seen, stat.S_ISREG):
                 return None

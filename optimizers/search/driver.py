@@ -1,12 +1,16 @@
-"""The search of a compile, by ragc's own study or by one of its peers: what it found, and what that cost."""
+"""The search of a compile on dev, by ragc's own study or by an external optimizer: baseline, search, select.
+
+Both kinds have the three steps as methods; `ragc.optimizers.compile` calls them in this order.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered
@@ -16,24 +20,56 @@ from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.selection import is_outdone, shrunken_means
+from ragc.optimizers.search.selection import is_outdone, pareto_front, shrunken_means
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
+if TYPE_CHECKING:
+    from ragc.optimizers.external.optimize import ExternalResult
+
 OWN = "ragc"
 """The name of the study of this package in `search.optimizer`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOutcome:
-    """The program that the search began with and the one that it chose.
+class Baseline:
+    """The program as the recipe has it, on all dev questions in the order of the search.
 
-    `dev` are the scores of both on all dev questions and `failures` those of them without an answer, `facts`
-    what provenance says of the search, `costs` the counters of each part of it and `trials` all that was
-    tried, as JSON values.
+    `lm_calls` are those of one question on average, replayed or not.
+    """
+
+    scores: Sequence[Scores]
+    failures: Failures
+    lm_calls: float
+
+    def calls_on(self, questions: int) -> int:
+        """LM calls of two such programs on so many questions."""
+        return round(2 * self.lm_calls * questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search tried. `budget` says which budget ended it, "" for none.
+
+    `trials` are those of ragc's own study, the baseline first; `external` is the choice of an external
+    optimizer.
+    """
+
+    trials: tuple[TrialResult, ...] = ()
+    budget: str = ""
+    external: ExternalResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The program that the search began with and the one that is compiled.
+
+    `dev` are the scores of both on all dev questions and `failures` those of them without an answer, by
+    "baseline" and "winner". `facts` is what provenance says of the search, `costs` the counters of each part
+    of it and `trials` all that was tried, as JSON values.
     """
 
     baseline: RagProgram
@@ -45,119 +81,181 @@ class SearchOutcome:
     failures: Mapping[str, Failures] = field(default_factory=dict)
 
 
-async def search(task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> SearchOutcome:
-    """What the recipe's optimizer finds for `task`; its state is kept in `directory`.
+class DevSearch(Protocol):
+    """A search on the dev questions of `task`. The steps are called in this order, each once."""
 
-    Raises NothingAnswered when every dev question failed, the baseline's included.
-    """
-    if task.recipe.search.optimizer == OWN:
-        return await _search_study(task, directory, limit, progress)
-    return await _search_external(task, limit, progress)
+    task: Task
+
+    async def baseline(self) -> Baseline:
+        """Answer the dev questions with the program as the recipe has it. Raises BudgetExhausted."""
+        ...
+
+    async def search(self, reserved: int) -> Searched:
+        """Try candidates until the trials or the budget are spent; `reserved` LM calls are left for test."""
+        ...
+
+    async def select(self, searched: Searched) -> Selected:
+        """The program to compile. Raises NothingAnswered when no dev question was ever answered."""
+        ...
 
 
-async def _search_study(
+@asynccontextmanager
+async def open_search(
     task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress
-) -> SearchOutcome:
+) -> AsyncIterator[DevSearch]:
+    """The search by the recipe's optimizer, taken up where `directory` keeps one; its workers stay inside.
+
+    `limit` bounds the questions in flight.
+    """
+    if task.recipe.search.optimizer != OWN:
+        yield ExternalSearch(task, limit, progress)
+        return
     study = Study(task, directory, limit, progress)
     async with on_workers(task, directory, progress) as runner:
         study.runner = runner or study.runner
-        chosen = await study.run()
-    if chosen.failures.all:
-        raise no_answer_error(chosen.failures, len(study.trials))
-    base, hope = study.trials[0], shrunken_means(study.trials, task.pick)[chosen.number]
-    facts: dict[str, Any] = {
-        "candidate": chosen.candidate.to_json(),
-        "expected": {task.pick.metric.id: _apply_sign(task.pick, hope.to_json())},
-        "trials": len(study.trials) - 1,
-        "stopped": sum(not tried.complete for tried in study.trials),
-        "budget": study.spent,
-    }
-    if calibrated := study.calibrating.facts():
-        facts["calibration"] = calibrated
-    if scores := await study.maker.demo_scores(chosen.candidate):
-        facts["demonstrations"] = scores
-    if study.front:
-        facts["front"] = [_on_front(task, tried) for tried in study.front]
-    return SearchOutcome(
-        await study.maker.program(base.candidate),
-        await study.maker.program(chosen.candidate),
-        {"baseline": base.scores, "winner": chosen.scores},
-        facts,
-        [*(tried.counters for tried in study.trials), *study.maker.costs(), *study.calibrating.costs()],
-        [tried.to_json() for tried in study.trials],
-        {"baseline": base.failures, "winner": chosen.failures},
-    )
+        yield StudySearch(study)
+
+
+class StudySearch:
+    """The search by ragc's own study."""
+
+    def __init__(self, study: Study) -> None:
+        self.task, self._study = study.task, study
+
+    async def baseline(self) -> Baseline:
+        """The first trial, run unless the study has it."""
+        trial = await self._study.baseline()
+        calls = trial.counters["lm_calls"] / max(1, len(self.task.dev))
+        return Baseline(trial.scores, trial.failures, calls)
+
+    async def search(self, reserved: int) -> Searched:
+        """Run trials until they or the budget are spent."""
+        await self._study.search(reserved)
+        self.task.ledger.hold(0)
+        return Searched(tuple(self._study.trials), self._study.spent)
+
+    async def select(self, searched: Searched) -> Selected:
+        """The program of the trial with the greatest shrunken_means score."""
+        task, study, trials = self.task, self._study, searched.trials
+        chosen = study.select(trials, searched.budget)
+        if chosen.failures.all:
+            raise no_answer_error(chosen.failures, len(trials))
+        first, hope = trials[0], shrunken_means(trials, task.pick)[chosen.number]
+        facts: dict[str, Any] = {
+            "candidate": chosen.candidate.to_json(),
+            "expected": {task.pick.metric.id: _apply_sign(task.pick, hope.to_json())},
+            "trials": len(trials) - 1,
+            "stopped": sum(not trial.complete for trial in trials),
+            "budget": searched.budget,
+        }
+        if calibrated := study.calibrating.facts():
+            facts["calibration"] = calibrated
+        if scores := await study.maker.demo_scores(chosen.candidate):
+            facts["demonstrations"] = scores
+        if len(task.objectives) > 1:
+            facts["front"] = [_on_front(task, trial) for trial in pareto_front(trials, task.objectives)]
+        return Selected(
+            await study.maker.program(first.candidate),
+            await study.maker.program(chosen.candidate),
+            {"baseline": first.scores, "winner": chosen.scores},
+            facts,
+            [*(trial.counters for trial in trials), *study.maker.costs(), *study.calibrating.costs()],
+            [trial.to_json() for trial in trials],
+            {"baseline": first.failures, "winner": chosen.failures},
+        )
+
+
+class ExternalSearch:
+    """The search by an external optimizer, such as MIPROv2, on the same store, budget and splits."""
+
+    def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self._limit, self._progress = task, limit, progress
+        self._order = shuffle_dev(task)
+        self._first: tuple[RagProgram, Baseline] | None = None
+
+    async def _answered(self, program: RagProgram) -> tuple[Row, ...]:
+        return await evaluate(program, self._order, self.task.scorer, limit=self._limit)
+
+    async def baseline(self) -> Baseline:
+        """The dev questions, answered by the recipe's own program."""
+        maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
+        self._progress.phase("baseline on dev", len(self._order))
+        program = await maker.program(self.task.space.baseline())
+        rows = await self._answered(program)
+        calls = sum(row.counters.get("lm_calls", 0) for row in rows) / max(1, len(self._order))
+        baseline = Baseline([row.scores for row in rows], failures_of(rows), calls)
+        self._first = program, baseline
+        return baseline
+
+    async def search(self, reserved: int) -> Searched:
+        """Let the optimizer search; it ends with the best program so far when a budget is spent."""
+        from ragc.optimizers.external.optimize import optimize
+
+        name = self.task.recipe.search.optimizer
+        external = await optimize(name, self.task, limit=self._limit, progress=self._progress)
+        for note in external.notes:
+            self._progress.note(note)
+        return Searched(external=external)
+
+    async def select(self, searched: Searched) -> Selected:
+        """What the optimizer chose, or the baseline where that failed in far fewer questions."""
+        if self._first is None or searched.external is None:
+            raise RuntimeError("select comes after baseline and search")
+        (program, baseline), external = self._first, searched.external
+        best = await external.program(self.task)
+        dev, failures = {"baseline": baseline.scores}, {"baseline": baseline.failures}
+        budget, notes = "", list(external.notes)
+        try:
+            rows = await self._answered(best)
+            scores, failed = [row.scores for row in rows], failures_of(rows)
+            if failed.all and baseline.failures.all:
+                raise no_answer_error(baseline.failures, 2)
+            if failed.all or self._is_outdone(scores, failed, baseline):
+                notes.append(f"the baseline is kept, because of {external.name}'s choice {failed.text}")
+                self._progress.note(notes[-1])
+                best, scores, failed = program, list(baseline.scores), baseline.failures
+            dev["winner"], failures["winner"] = scores, failed
+        except BudgetExhausted as error:
+            budget = str(error)
+        self.task.ledger.hold(0)
+        facts = {
+            "optimizer": external.name,
+            "trials": max(0, len(external.trials) - 1),
+            "stopped": 0,
+            "budget": budget,
+            "notes": notes,
+        }
+        return Selected(program, best, dev, facts, [external.counters], failures=failures)
+
+    def _is_outdone(self, scores: Sequence[Scores], failed: Failures, baseline: Baseline) -> bool:
+        """Whether the choice failed in many more questions than the baseline without answering better."""
+        task = self.task
+        return is_outdone(
+            failed, _means(task, scores), baseline.failures, _means(task, baseline.scores), task.objectives
+        )
 
 
 def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
     """The error of a search in which each of so many `programs` had these `failures`, or as many."""
-    tried = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
+    which = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
     return NothingAnswered(
-        f"Nothing was compiled, because no dev question was answered by {tried}: {failures.text}. Every "
+        f"Nothing was compiled, because no dev question was answered by {which}: {failures.text}. Every "
         "reply is kept; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend that, then compile "
         "again."
     )
 
 
-def _means(task: Task, rows: Sequence[Row]) -> tuple[float, ...]:
+def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:
     """The signed means of the objectives."""
-    return tuple(sum(one.of(row.scores) for row in rows) / len(rows) for one in task.objectives)
+    return tuple(sum(objective.of(row) for row in scores) / len(scores) for objective in task.objectives)
 
 
 def _apply_sign(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
     return {name: objective.sign * value for name, value in values.items()}
 
 
-def _on_front(task: Task, tried: TrialResult) -> dict[str, Any]:
-    pairs = zip(task.objectives, tried.values, strict=True)
+def _on_front(task: Task, trial: TrialResult) -> dict[str, Any]:
+    pairs = zip(task.objectives, trial.values, strict=True)
     values = {objective.metric.id: objective.sign * value for objective, value in pairs}
-    failed = {"failures": tried.failures.to_json()} if tried.failures.n else {}
-    return {"trial": tried.number, "values": values, "candidate": tried.candidate.to_json(), **failed}
-
-
-async def _search_external(task: Task, limit: asyncio.Semaphore, progress: Progress) -> SearchOutcome:
-    from ragc.optimizers.external.optimize import optimize
-
-    maker, order = ProgramBuilder(task, InMemoryAttributes(), limit, progress), shuffle_dev(task)
-
-    async def score_program(program: RagProgram) -> tuple[Row, ...]:
-        return await evaluate(program, order, task.scorer, limit=limit)
-
-    progress.phase("baseline on dev", len(order))
-    baseline = await maker.program(task.space.baseline())
-    before = await score_program(baseline)
-    calls = sum(row.counters.get("lm_calls", 0) for row in before) / max(1, len(order))
-    task.ledger.hold(round(2 * calls * len(task.test)))
-    peer = await optimize(task.recipe.search.optimizer, task, limit=limit, progress=progress)
-    for note in peer.notes:
-        progress.note(note)
-    best = await peer.program(task)
-    dev = {"baseline": [row.scores for row in before]}
-    failures = {"baseline": failures_of(before)}
-    budget, notes = "", list(peer.notes)
-    try:
-        after = await score_program(best)
-        if failures_of(after).all and failures["baseline"].all:
-            raise no_answer_error(failures["baseline"], 2)
-        if failures_of(after).all or is_outdone(
-            failures_of(after),
-            _means(task, after),
-            failures["baseline"],
-            _means(task, before),
-            task.objectives,
-        ):
-            notes.append(f"the baseline is kept, because of {peer.name}'s choice {failures_of(after).text}")
-            progress.note(notes[-1])
-            best, after = baseline, before
-        dev["winner"], failures["winner"] = [row.scores for row in after], failures_of(after)
-    except BudgetExhausted as error:
-        budget = str(error)
-    task.ledger.hold(0)
-    facts = {
-        "optimizer": peer.name,
-        "trials": max(0, len(peer.trials) - 1),
-        "stopped": 0,
-        "budget": budget,
-        "notes": notes,
-    }
-    return SearchOutcome(baseline, best, dev, facts, [peer.counters], failures=failures)
+    failed = {"failures": trial.failures.to_json()} if trial.failures.n else {}
+    return {"trial": trial.number, "values": values, "candidate": trial.candidate.to_json(), **failed}

@@ -106,17 +106,21 @@ class Study:
             if not trial.state.is_finished():
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
-    async def run(self) -> TrialResult:
-        """Search until the trials or the budget are spent; the trial to compile."""
+    async def baseline(self) -> TrialResult:
+        """The first trial, the program as the recipe has it; run unless it is there."""
         self._journal.begins(len(self.trials))
-        space = self.task.space
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
-            await self._run_batch(TrialSampler(self._study, self.task, space).baseline())
+            await self._run_batch(TrialSampler(self._study, self.task, self.task.space).baseline())
         await self._best.keep(self.trials)
-        calls = self.trials[0].counters["lm_calls"] / max(1, len(self.task.dev))
-        held = round(2 * calls * len(self.task.test))
-        self.task.ledger.hold(held)
+        return self.trials[0]
+
+    async def search(self, reserved: int) -> None:
+        """Run trials after the baseline until they or the budget are spent.
+
+        `reserved` is the number of LM calls that the budget holds back for the test questions.
+        """
+        space = self.task.space
         try:
             space = await self._add_instructions(space)
             wanted = self.task.trials + 1 if space.size else 1
@@ -124,22 +128,18 @@ class Study:
             while len(self.trials) < wanted:
                 if not self.calibrating.done and len(self.trials) > asking.screening_size:
                     screened = self.trials[: asking.screening_size + 1]
-                    asking.offer(await self.calibrating.candidates(space, screened, held))
+                    asking.offer(await self.calibrating.candidates(space, screened, reserved))
                 await self._run_batch(asking.batch(self.trials, wanted))
                 await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
-        self.task.ledger.hold(0)
-        chosen = select(self.trials, self.task.objectives, self.task.pick)
-        self._journal.ends(chosen, len(self.trials), self.spent)
-        return chosen
 
-    @property
-    def front(self) -> list[TrialResult]:
-        """The complete trials that none other beats, where there are several objectives."""
-        objectives = self.task.objectives
-        return pareto_front(self.trials, objectives) if len(objectives) > 1 else []
+    def select(self, trials: Sequence[TrialResult], budget: str) -> TrialResult:
+        """Which of `trials` to compile; the log ends with it. `budget` says which budget ended the search."""
+        chosen = select(trials, self.task.objectives, self.task.pick)
+        self._journal.ends(chosen, len(trials), budget)
+        return chosen
 
     async def _add_instructions(self, space: SearchSpace) -> SearchSpace:
         """`space` with the instructions that were found for each program, where the recipe wants any."""

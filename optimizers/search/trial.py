@@ -43,15 +43,15 @@ class TrialResult:
 
     def __repr__(self) -> str:
         candidate = self.candidate
-        return describe(
-            type(self).__name__,
-            self.number,
-            describe_candidate(candidate, candidate.knobs, program=candidate.program),
-            values=", ".join(f"{value:.3f}" for value in self.values),
-            questions=len(self.scores),
-            stopped=None if self.complete else "early",
-            failures=self.failures.n or None,
-        )
+        shown = {
+            "values": ", ".join(f"{value:.3f}" for value in self.values),
+            "questions": len(self.scores),
+            "stopped": None if self.complete else "early",
+            "failures": self.failures.n or None,
+            **candidate.knobs,
+        }
+        choices = describe_candidate(candidate, {}, program=candidate.program)
+        return describe(type(self).__name__, self.number, choices, **shown)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `of` is the inverse."""

@@ -22,7 +22,7 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import ReactKnobs
 from ragc.programs.calls.predict import RagPredict
@@ -54,10 +54,10 @@ class Step:
 
     def render(self) -> str:
         """The step as it stands in a prompt."""
-        head = f"Thought: {neutral(self.thought)}\nAction: {self.action}"
+        head = f"Thought: {escape_markers(self.thought)}\nAction: {self.action}"
         if not self.text:
             return f"{head}, refused because it said nothing to search for"
-        head = f"{head}: {neutral(self.text)}"
+        head = f"{head}: {escape_markers(self.text)}"
         if self.action == "finish":
             return head
         missing = "left out" if self.cut else "nothing"

@@ -11,7 +11,7 @@ different queries do not compare. An unaligned component is reworded by the alig
 the query by us. At most 800 characters of a document are made part of a query, behind the question, and
 queries start from the question unless `scqu_base` says prevQ. With `scqu` off a round reads on in the hits
 of the question. A document is a candidate once. Rounds end when nothing new is found. `top_up` is on and
-takes the best aligned documents first. Gold sub-questions stand below the question, and are queries beside
+takes the best aligned documents first. Gold sub-questions are below the question, and are queries beside
 it in the first round; parts and later queries are those of the question alone.
 """
 

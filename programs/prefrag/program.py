@@ -1,19 +1,19 @@
 """PrefRAG: search step by step, the preferred source first, and grade the answer before it is given.
 
 Paper: PrefRAG, sections 3.2 and 3.3 and appendix B.3; the loop and its budget follow the authors' code,
-where the grade comes with the answer and a step may answer before any search. `prefrag_sources` says
-which source a step searches.
+where the grade comes with the answer and a step may answer before any search. `sources.py` says which
+source a step searches.
 Calls: at most max_step + 1 steps and two more for each supplement, a comparison for each search but the
 first, a grade for each answer if `reflect_mode` is separate, and one answer when no step gave one.
-Differs: a search that a step asks for is made whatever answer stands beside it, as typed steps fill every
+Differs: a search that a step asks for is made whatever answer comes with it, as typed steps fill every
 field (in the code an answer wins); steps are told to answer from results, not from memory, and so to search
 first, though an answer before any search is still taken; a step that cannot be read ends the search and the
 answer is forced; a step that added nothing is sampled anew, and ends the search at temperature 0, or when
 it asks again for what was searched everywhere; replies are limited to 412 tokens beside the answer (steps)
-and 256 (comparison, grade), not 4096; how the answer is worded stands in the instructions, not beside the
+and 256 (comparison, grade), not 4096; the wording of the answer is in the instructions, not beside the
 question; what does not fit the context is left out, oldest first. Chunks are cut at 500 tokens, not 512.
-After a bad grade all sources that may be searched are; without `pref` that is the preferred one alone,
-unless the choice is free. With `strict_budget` an answer at the last step is given whatever its grade.
+After a bad grade every source that may be searched is searched; without `pref` that is the preferred one
+alone, unless the choice is free. With `strict_budget` an answer at the last step is given whatever its grade.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 from ragc.programs.base import format_passage
 from ragc.records import Passage
 
@@ -71,7 +71,7 @@ def render_trajectory(turns: Trajectory) -> str:
             if passage not in numbers:
                 numbers[passage] = len(numbers) + 1
                 lines.append(f"[{numbers[passage]}] {format_passage(passage)}")
-    return neutral("\n".join(lines)) or "none"
+    return escape_markers("\n".join(lines)) or "none"
 
 
 def shrink_trajectory(turns: Trajectory) -> Trajectory:

@@ -45,7 +45,7 @@ class KgStage(RagProgram):
     async def name_domain(self, request: DomainQuestion) -> None:
         """Give `request` its domain where it has none; one that cannot be read is open."""
         if not request.domain:
-            reply = await self.domain.attempt(question=request.question)
+            reply = await self.domain.try_call(question=request.question)
             request.domain = reply.domain if reply else "open"
 
     async def from_kg(self, request: DomainQuestion) -> tuple[Passage, ...]:
@@ -54,7 +54,7 @@ class KgStage(RagProgram):
         if request.domain not in KINDS:
             record(Note("kg", f"domain {request.domain}, not searched"))
             return ()
-        reply = await self.entities.attempt(question=request.question, domain=request.domain)
+        reply = await self.entities.try_call(question=request.question, domain=request.domain)
         names = names_in_question(reply.entities, request) if reply else []
         if not names:
             record(Note("kg", "no entity, not searched"))

@@ -5,9 +5,9 @@ Knowledge Sources" in its Appendix B, prompts in Appendix D. LM calls: 1 for a m
 the model alone is unsure, for a predefined one; 1, or 3, for `agent`, which always reasons. Where `kg` is
 asked, 1 more names the domain and 1 more the entities, beside the search of `web`; `rerank` and `dynamism`
 are 1 more each. `icl_domain` needs the domain too; it is named once, and not where the caller gives it.
-Differs (see also `ragx_web` and `ragx_demos`): `kg` is any source, searched with each entity; the
-authors' rules that pick API calls and resolve dates are not here. Facts of `kg` stand before the web
-passages in one list, `top_k` for each entity. The tuned domain classifier is a prompt. `dense_share` is 0
+Differs (see also `web.py` and `demos.py`): `kg` is any source, searched with each entity; the
+authors' rules that pick API calls and resolve dates are in the source `api`. Facts of `kg` come before the
+web passages in one list, `top_k` for each entity. The tuned domain classifier is a prompt. `dense_share` is 0
 by default, because the source `web` may be of any kind, and above 0 needs a source `dense` over the same
 pages. Reasoning has 412 tokens more than the 100 of the authors' code, so that it is not cut and counted
 as unsure. The source router names sources instead of letters. Where the answer is known beforehand, to

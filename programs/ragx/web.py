@@ -86,7 +86,7 @@ class WebStages(RagProgram):
         seen = self.passages_that_fit(self.rank, pool, question=question)
         if len(seen) < 2:
             return list(pool[:top])
-        reply = await self.rank.attempt(question=question, passages=[format_passage(p) for p in seen])
+        reply = await self.rank.try_call(question=question, passages=[format_passage(p) for p in seen])
         places, wrong = pick_positions(reply.order if reply else [], len(seen), len(seen))
         counters.count(dropped=wrong)
         return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]

@@ -18,7 +18,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragc.core.text import neutral
+from ragc.core.text import escape_markers
 from ragc.metrics.short_answer import normalise
 from ragc.programs.base import format_passage
 from ragc.records import Passage
@@ -35,7 +35,7 @@ class Step:
 
     def __str__(self) -> str:
         """The step as it stands in a prompt."""
-        return "\n".join([f"{self.kind}: {neutral(self.query)}", *map(format_passage, self.passages)])
+        return "\n".join([f"{self.kind}: {escape_markers(self.query)}", *map(format_passage, self.passages)])
 
 
 Path = tuple[Step, ...]

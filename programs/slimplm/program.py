@@ -11,7 +11,7 @@ question count at most. An empty proxy answer counts as not known, without a jud
 without a word of what they are taken from are dropped, and queries of the same words are one, where the
 authors' code takes over all that it can read (`usable_items`, `unique_queries`). A score is a stated
 confidence or the probability of the judgement's word, in the place of the difference of two likelihoods. The
-main model answers as briefly as in the other methods unless `answer_format` says otherwise. top_k 1 and a
+main model answers as briefly as in the other methods unless `answer_format` says otherwise. `top_k` 1 and a
 repetition penalty are not sent. What cannot be read counts as no claims, or as not known.
 """
 

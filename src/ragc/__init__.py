@@ -62,6 +62,8 @@ from ragc.records import Hit, Passage, Question
 from ragc.version import __version__
 
 if TYPE_CHECKING:
+    import ragc.metrics
+    import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
     from ragc.exports.write import Exported
@@ -154,8 +156,13 @@ _IMPORTED_WHEN_USED = {
 }
 """The module of each class that is imported when it is first used."""
 
+_PACKAGES = ("metrics", "recipe")
+"""Packages that `import ragc` offers too, as in `ragc.metrics.score("f1", prediction, golds)`."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in _IMPORTED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_IMPORTED_WHEN_USED[name]), name)

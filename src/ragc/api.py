@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.metrics.reports.runs import Run
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.integrations.optuna_objective import Objective
@@ -36,9 +36,18 @@ def compile(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Compiled:
-    """Compile the recipe file `recipe` to the directory `out` (default `compiled/<recipe name>`).
+    """Search, prove and write the compiled program of a recipe file.
 
-    `sets` are overrides, `key.path=value`. Raises RagcError.
+    It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
+    overrides such as `"search.trials=5"`. `resume` continues a study that was interrupted, or starts one.
+    Gives a Compiled with `verdict` (str), `baseline` and `test` (an Interval a metric, on the test split),
+    `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
+
+        compiled = ragc.compile("recipe.toml", out="compiled/mine")
+        print(compiled.verdict, compiled.test["f1"].mean)
+
+    Raises RecipeError with everything wrong in the recipe, UsageError, DataError, TargetError, and
+    NothingAnswered when no program answered any dev question.
     """
     from ragc import recipe as recipes
     from ragc.optimizers import compile as compiling
@@ -49,36 +58,45 @@ def compile(
 
 
 def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:
-    """Check everything about the recipe and estimate what compiling it sends at most; sends nothing.
+    """Check everything about a recipe file, and bound what compiling it takes; sends nothing.
 
-    Whether a compiled program may be written to `out` is checked too, where it is given.
+    Gives a JSON object: `lm_calls`, `tokens` and `usd` at most, `lm_calls_about`, `tokens_about`, `usd_about`
+    and `seconds` as estimates, each None where it is not known, and the same by phase. With `out` it is
+    also checked that a compiled program can be written there.
+
+        ragc.plan("recipe.toml")["lm_calls"]
+
+    Raises what `compile` raises before its first request.
     """
+    from ragc import recipe as recipes
     from ragc.optimizers.plan.estimate import estimate
-    from ragc.optimizers.results.compiled import refuse_foreign
-    from ragc.recipe import load as read
 
-    read_recipe = read(recipe, sets)
-    if out is not None:
-        refuse_foreign(Path(out))
-    return estimate(read_recipe)
+    return estimate(recipes.load(recipe, sets), out)
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema of recipes (draft 2020-12), by which editors complete and check them."""
+    from ragc.recipe.schema import json_schema
+
+    return json_schema()
 
 
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
-    from ragc.doctor.targets import examine_recipe as examine
-    from ragc.recipe import load as read
+    from ragc import recipe as recipes
+    from ragc.doctor import targets
 
-    return examine(read(recipe, sets))
+    return targets.examine_recipe(recipes.load(recipe, sets))
 
 
 def examine_targets(
     recipe: str | Path, *, sets: Sequence[str] = (), again: bool = False
 ) -> list[TargetCheck]:
     """Whether each target of `recipe` answers, and what it can do; sends a few tiny requests, once."""
-    from ragc.doctor.targets import examine_targets as examine
-    from ragc.recipe import load as read
+    from ragc import recipe as recipes
+    from ragc.doctor import targets
 
-    return examine(read(recipe, sets), again=again)
+    return targets.examine_targets(recipes.load(recipe, sets), again=again)
 
 
 def load(
@@ -89,12 +107,18 @@ def load(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> CompiledProgram:
-    """The compiled program in the directory `path`, to be called: `load(path)("A question?").prediction`.
+    """The compiled program in the directory `path`, to be called.
 
-    Relative paths of its recipe lead from `base`: by default from where they led when this machine compiled
-    it, else from the directory. One that this machine neither compiled nor trusts is data from outside:
-    `trust_targets` allows its addresses and names of variables, `trust_code` its programs and modules, and
-    `sets` replaces what it says. Raises ArtefactError; a call raises Untrusted for what nobody allowed.
+    A call gives a Row with `prediction` (str or None), `passages`, `counters` and `failure`; what it needs is
+    opened at the first one, for all threads and event loops. Relative paths of its recipe lead from `base`:
+    by default from where they led when this machine compiled it, else from the directory. A directory that
+    this machine neither compiled nor trusts is data: `trust_targets` allows its addresses and names of
+    variables, `trust_code` its programs and modules, and `sets` replaces what its recipe says.
+
+        with ragc.load("compiled/mine") as program:
+            program("Which exception ends an iterator?").prediction
+
+    Raises ArtefactError for what is no compiled program; a call raises Untrusted for what nobody allowed.
     """
     from ragc.optimizers.results.resolve import opening
     from ragc.optimizers.results.session import load_to_answer
@@ -113,7 +137,16 @@ def ask(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> Row:
-    """Answer `question` with the compiled program or recipe at `path`; the rest is said at `load`."""
+    """Answer one question with the compiled program or recipe at `path`.
+
+    `context` is what a row of its data says beside the question, such as `context_ids`; the other arguments
+    are those of `load`. Gives a Row with `prediction` (str, None where no reply could be read), `passages`,
+    `trace`, `counters` and `failure`.
+
+        ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
+
+    Raises UsageError, Untrusted and TargetError.
+    """
     from ragc.optimizers.results import evaluate as examples
 
     program = examples.open_program(
@@ -132,7 +165,15 @@ def evaluate(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> Evaluation:
-    """Score the compiled program or recipe at `path` on a split of its data; the rest is said at `load`."""
+    """Score the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
+
+    The other arguments are those of `load`. Gives an Evaluation with `rows` (a Row a question, in the order
+    of the split), `metrics` (an Interval a metric: mean, low, high, n) and `counters`.
+
+        ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
+
+    Raises UsageError for a split without questions, Untrusted, and TargetError.
+    """
     from ragc.optimizers.results import evaluate as examples
 
     program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
@@ -140,17 +181,20 @@ def evaluate(
 
 
 def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
-    """What the compiled directory `path` would run, read and speak to, and its digest; records nothing."""
+    """What the compiled directory `path` would run, read and speak to, with its digest; nothing is recorded.
+
+    Raises ArtefactError for what is no compiled program.
+    """
     from ragc.optimizers.results.trust_listing import listing
 
     return listing(path, base)
 
 
 def trust(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
-    """Record on this machine that the compiled directory `path` is trusted as it is now; what it would do.
+    """Record on this machine that the compiled directory `path` is trusted as it is now.
 
-    Its relative paths lead from `base`, by default from itself. Raises ArtefactError, and UsageError when
-    the record cannot be written.
+    Its relative paths lead from `base`, by default from itself. Gives what it would do, as `trust_listing`.
+    Raises ArtefactError, and UsageError when the record cannot be written.
     """
     return trust_listing(path, base=base).record()
 
@@ -168,35 +212,39 @@ def compare(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> RunComparison:
-    """Compare `b` with `a` question by question.
+    """Compare the run `b` with the run `a`, question by question.
 
     Each is a compiled program, a recipe, or a file of rows that `ragc eval --out` wrote. The questions that
-    changed most are told by the metric `by`, the first common one by default; the rest is said at `load`, and
-    holds for both. Raises RagcError.
+    changed most are listed by the metric `by`, the first common one by default. `seed` is that of the
+    resampling; the other arguments are those of `evaluate` and hold for both. Gives a RunComparison with
+    a row a metric: both intervals, the paired difference, its p adjusted over all metrics, and a verdict.
+
+        ragc.compare("compiled/old", "compiled/new", split="dev").rows[0].verdict
+
+    Raises UsageError where the runs share no questions or no metric, and what `evaluate` raises.
     """
-    from ragc.metrics.reports import compare_runs, runs
+    from ragc.optimizers.results import comparison
 
-    def run(path: Path) -> Run:
-        if path.suffix == ".jsonl":
-            return runs.read(path)
-        evaluation = evaluate(
-            path,
-            split=split,
-            sets=sets,
-            progress=progress,
-            base=base,
-            trust_targets=trust_targets,
-            trust_code=trust_code,
-        )
-        return runs.of_rows(str(path), (row.to_json() for row in evaluation.rows))
-
-    return compare_runs.compare(run(Path(a)), run(Path(b)), by=by, seed=seed)
+    score = partial(
+        evaluate,
+        split=split,
+        sets=sets,
+        progress=progress,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+    )
+    return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 
 
 def index(
     recipe: str | Path, *, sets: Sequence[str] = (), progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """Build the indexes that the program of a recipe searches; one row an index. Raises RagcError."""
+    """Build the indexes that the programs of a recipe file search; those that are there stay.
+
+    Gives a JSON object an index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and
+    SourceError.
+    """
     from ragc import recipe as recipes
     from ragc.optimizers import indexing
 
@@ -218,20 +266,22 @@ def export(
 ) -> Exported:
     """Write the prompts of the compiled program at `path` to `out`, in one format or "all".
 
-    With `questions` that many dev questions go along as cases and the first as a worked example, where the
-    format has a place for them; otherwise no model is called, and the rest, which is said at `load`, plays no
-    part. Raises RagcError.
+    With `questions` that many dev questions go along as cases, and the first as a worked example, where the
+    format has a place for them. Otherwise no model is called, and the arguments of `load` are not used.
+    `force` replaces what is there. Gives an Exported with the paths by format.
+
+        ragc.export("compiled/mine", "jinja2", "prompts")
+
+    Raises UnknownName for a format (`ragc list exports`), and UsageError for an `out` that cannot be written
+    or a program that the format cannot express.
     """
-    from ragc.exports import examples
-    from ragc.exports import write as exports
+    from ragc import exports
     from ragc.optimizers.results.resolve import opening
 
-    exports.refuse(format, out, force=force)
     how = opening(sets, base, trust_targets, trust_code)
-    if questions:  # before any is answered
-        exports.refuse_for(examples.open_for_export(path, how=how), format, out)
-    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
-    return exports.export(program, format, out, force=force)
+    return exports.export_directory(
+        path, format, out, how=how, force=force, questions=questions, progress=progress
+    )
 
 
 def check_export(
@@ -244,22 +294,27 @@ def check_export(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> str:
-    """Render the compiled program at `path` again and compare it with what was `exported`; the formats' ids.
+    """Render the compiled program at `path` again and compare it with what was `exported`.
 
-    Raises ArtefactError with the first difference. The rest is as at `export`.
+    Gives the ids of the formats. The other arguments are those of `export`. Raises ArtefactError with the
+    first difference.
     """
-    from ragc.exports import examples
-    from ragc.exports import write as exports
+    from ragc import exports
     from ragc.optimizers.results.resolve import opening
 
     how = opening(sets, base, trust_targets, trust_code)
-    return exports.check(examples.open_for_export(path, questions=questions, how=how), exported)
+    return exports.check_directory(path, exported, how=how, questions=questions)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
-    """An Optuna study for the recipe file `recipe`, to be optimized with `objective` of the same `name`.
+    """An Optuna study for a recipe file, to be optimized with `objective` of the same `name`.
 
-    It is kept on disk in a folder that is printed, under `name` or the recipe's own. Raises RagcError.
+    It is stored in a folder that is printed, under `name` or the recipe's own.
+
+        study, objective = ragc.study("recipe.toml"), ragc.objective("recipe.toml")
+        study.optimize(objective, n_trials=20)
+
+    Raises RecipeError, and UsageError for a recipe that changed under the same name.
     """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
@@ -268,10 +323,11 @@ def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> op
 
 
 def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
-    """How the study of the compiled program at `path` stands, finished or not. Raises UsageError for none.
+    """The state of the study of the compiled program at `path`, finished or not.
 
-    A study's directory that is not in this machine's cache is one from outside; `trust_targets` allows its
-    addresses.
+    Gives a StudyStatus: trials, best values, budget, log. A study's directory that is not in this machine's
+    cache is one from outside; `trust_targets` allows its addresses. Raises ArtefactError where there is no
+    study.
     """
     from ragc.optimizers.search.status import status
 
@@ -279,14 +335,21 @@ def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatu
 
 
 def join_study(study: str, *, trials: int | None = None) -> NoReturn:
-    """Make this process a worker of a running `study`, an --out directory or HOST:PORT; it never returns."""
+    """Make this process a worker of a running `study`, an --out directory or HOST:PORT; it never returns.
+
+    It runs so many `trials` at a time, by default one a core. Raises UsageError.
+    """
     from ragc.optimizers.distributed.worker import join
 
     join(study, trials=trials)
 
 
 def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
-    """The recipe file `recipe` as an objective for `study.optimize`. Nothing is sent before it is called."""
+    """A recipe file as an objective for `study.optimize`; nothing is sent before it is called.
+
+    A call gives the mean of the objective over the dev questions, one of each where there are several; more
+    is better. Raises RecipeError and DataError.
+    """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
 
@@ -312,7 +375,7 @@ def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
 
     Raises UnknownName, with the nearest name, for a program, role, source or knob that does not exist;
     UsageError for one that is missing or out of range; CapabilityMissing for a target that cannot do what
-    the program needs. A call raises ParseFailure, TargetError and BudgetExhausted.
+    the program needs. A call raises ParseFailure for a reply that cannot be read, and TargetError.
     """
     from ragc.optimizers.integrations.without_recipe import build_program
 
@@ -345,6 +408,7 @@ def source(
     *,
     fields: Mapping[str, str] | None = None,
     store: bool = True,
+    record: str | Path | None = None,
     **options: Any,
 ) -> Source:
     """Something to search (`ragc list sources`), for `ragc.program`; nothing is sent or indexed yet.
@@ -353,7 +417,8 @@ def source(
     `fields` that say where those stand), an address `hf:`, or passages in memory: `ragc.Passage`, mappings
     with `text` and perhaps `id` and `title`, or texts. `options` are those of `[sources.NAME.options]` in a
     recipe, such as `k1`, `chunk_by` or `rerank`. The results of a web search go to the call store of this
-    user; with `store=False` they are held in memory only.
+    user; with `store=False` they are held in memory only. Every search is also written to the file `record`,
+    which a source of kind `recorded` reads.
 
         local = ragc.source("bm25", corpus=[{"id": "stop", "text": "StopIteration ends an iterator."}])
 
@@ -362,4 +427,4 @@ def source(
     """
     from ragc.optimizers.integrations.without_recipe import build_one_source
 
-    return build_one_source(kind, corpus, fields or {}, options, store=store)
+    return build_one_source(kind, corpus, fields or {}, options, store=store, record=record)

@@ -16,6 +16,7 @@ import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli import progress as console_watch
+from tests import processes
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
 
@@ -82,10 +83,7 @@ def ragc(folder: Path, *words: str) -> tuple[int, str, str]:
     """What the command line in a process of its own exits with, writes and complains of."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
-    command = [sys.executable, "-m", "ragc", *words]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = processes.run(["-m", "ragc", *words], cwd=folder, environment=environment)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 

@@ -8,8 +8,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -21,6 +19,7 @@ from rich.cells import cell_len
 from ragc.cli.main import main
 from ragc.cli.progress import watching
 from ragc.core.progress import Progress
+from tests import processes
 from tests.integration.loopback_server import loopback
 from tests.optimizers.colours import RECIPE, written
 from tests.paths import SRC
@@ -90,13 +89,13 @@ def shown(folder: Path, width: int, *args: str) -> str:
     """All that a real terminal of `width` columns gets from a process, with its control codes."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    environment = {
+    variables = {
         name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")
     }
-    job = subprocess.Popen(
-        [sys.executable, "-m", "ragc", *args],
+    job = processes.start(
+        ["-m", "ragc", *args],
         cwd=folder,
-        env={**environment, "PYTHONPATH": str(SRC), "TERM": "xterm"},
+        environment={**variables, "PYTHONPATH": str(SRC), "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

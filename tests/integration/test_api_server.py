@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api.source import ApiSource
-from ragc.corpora.sources.given import current_question
 from ragc.errors import SourceError
 from ragc.records import Hit, Question
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.compiled import IDENTICAL
+from ragc.optimizers.results.trust_record import DIGESTED
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -78,7 +78,7 @@ def needs_demos(request: ChatRequest) -> dict[str, Any]:
 
 
 def identical(one: Path, other: Path) -> bool:
-    names = [*IDENTICAL, *(f"prompts/{p.name}" for p in (one / "prompts").iterdir())]
+    names = [*DIGESTED, *(f"prompts/{p.name}" for p in (one / "prompts").iterdir())]
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from ragc.core import event_loop, extras
 from ragc.errors import RecipeError, TargetUnavailable
 from ragc.optimizers.requirements import lacking
 from ragc.targets.embedded.target import EmbeddedTarget
+from tests import processes
 from tests.paths import ROOT
 
 RECIPE = """\
@@ -104,15 +104,7 @@ def test_without_the_extra_it_is_said_before_any_download(
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_FIND_LINKS": "",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, "xllamacpp", *command],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = processes.run(["-c", WITHOUT, "xllamacpp", *command], cwd=folder, environment=environment)
     assert done.returncode == 2, done.stderr
     message = " ".join(done.stderr.split())
     assert "'main', of kind 'embedded', needs xllamacpp, which is not installed" in message

@@ -164,6 +164,13 @@ def test_all_means_every_searched_knob_that_is_not_fixed() -> None:
     assert recipe.search.knobs == tuple(k.name for k in declared if k.searched and k.name != "top_k")
 
 
+def test_options_are_written_back_as_they_were_written() -> None:
+    options = "[sources.local.options]\nk1 = 1\n[targets.main.options]\ntimeout_s = 3\nhas = ['seed']\n"
+    written = read(LEAST + options).to_toml()
+    assert "k1 = 1\n" in written
+    assert 'has = ["seed"]\ntimeout_s = 3\n' in written
+
+
 def test_own_ranges_stand_over_the_declared_ones() -> None:
     recipe = read(LEAST + "[search]\nranges = { top_k = [5, 9], cot = [true], chunk_size = [100, 300] }")
     space = {knob.name: knob for knob in recipe.space()}
@@ -443,7 +450,12 @@ options = st.fixed_dictionaries(
         "rerank": texts,
     },
 )
-bodies = st.dictionaries(st.text().map("x{}".format), jsons, max_size=3)
+signs = st.text(st.characters(exclude_categories=["Cs", "L"]))  # no word, so that no name is a secret's
+bodies = st.dictionaries(
+    signs.map("x{}".format),
+    st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | signs | st.lists(signs, max_size=3),
+    max_size=3,
+)
 
 
 def values(knob: Knob) -> st.SearchStrategy[Any]:

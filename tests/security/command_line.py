@@ -13,6 +13,7 @@ import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
+from tests import processes
 from tests.paths import ROOT
 
 RECIPE = f"""
@@ -87,18 +88,21 @@ def ragc(
     timeout: float = 120,
 ) -> Ended:
     """Run a command in `folder`, its cache in `home`, or `home` in it, and see that it ends properly."""
-    more = {"RAGC_HOME": str(home)} if home else {}
-    done = subprocess.run(
-        command(*arguments, unprivileged=unprivileged),
-        cwd=folder,
-        env=environment(folder, **more),
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        timeout=timeout,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    variables = environment(folder, **({"RAGC_HOME": str(home)} if home else {}))
+    if unprivileged:
+        done = subprocess.run(
+            command(*arguments, unprivileged=True),
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    else:
+        done = processes.run(["-m", "ragc", *arguments], cwd=folder, environment=variables, timeout=timeout)
     ended = Ended(done.returncode, done.stdout, done.stderr)
     assert not [word for word in NOISE if word in ended.err], ended.err
     assert len(ended.errors) == (1 if ended.status else 0), ended.err

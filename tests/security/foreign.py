@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from ragc.optimizers.results.evaluate import open_program
 from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
+from tests import processes
 
 SECRET = "a-secret-that-must-stay-here"
 VARIABLE = "AWS_SECRET_ACCESS_KEY"
@@ -150,13 +150,5 @@ def _process(
 ) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     home.mkdir(parents=True, exist_ok=True)
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=cwd,
-        env={**inherited, "HOME": str(home), VARIABLE: SECRET, **more},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment = {**inherited, "HOME": str(home), VARIABLE: SECRET, **more}
+    return processes.run(words, cwd=cwd, environment=environment)

@@ -413,7 +413,7 @@ def test_a_target_that_fails_midway_leaves_no_noise(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
-    with Loopback(latency_s=2) as server:
+    with Loopback(latency_s=0.6) as server:
         prepared(tmp_path, server)
         with subprocess.Popen(
             command("compile", "recipe.toml", "--out", "out"), cwd=tmp_path, env=environment(tmp_path),
@@ -424,7 +424,7 @@ def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
-        time.sleep(2.2)  # the server's own replies are due
+        time.sleep(0.8)  # the server's own replies are due
     assert process.returncode == 130
     assert "Interrupted; every finished request is kept." in err
     assert not [word for word in NOISE if word in out + err]

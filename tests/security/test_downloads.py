@@ -333,3 +333,35 @@ def test_pip_is_stopped_at_the_size_too(
     with pytest.raises(Unfit, match="pip: "):
         fetch_part(SMALL, path, lambda *_: None, settings=nowhere)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_busy_server_is_asked_again_after_the_wait_that_it_names(server: Server, tmp_path: Path) -> None:
+    answers = [503, 429, 200]
+
+    def busy(handler: Handler) -> None:
+        status = answers.pop(0)
+        if status == 200:
+            send(handler, WHEEL)
+            return
+        handler.send_response(status)
+        handler.send_header("Retry-After", "0")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    server.file = busy
+    settings, watch = server.settings, lambda done, total: None
+    fetch_part(SMALL, tmp_path / "model.bin", watch, settings=settings, with_pip=False, minutes=1.0)
+    assert (tmp_path / "model.bin").read_bytes() == CONTENT
+    assert answers == []
+
+
+def test_a_file_that_is_not_there_is_not_asked_for_again(server: Server, tmp_path: Path) -> None:
+    requests: list[str] = []
+
+    def gone(handler: Handler) -> None:
+        requests.append(handler.path)
+        send(handler, b"", status=404)
+
+    server.file = gone
+    assert "404" in problem(server, tmp_path)
+    assert len(requests) == 1

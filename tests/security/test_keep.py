@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from ragc.optimizers.integrations.optuna_objective import study
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
 from ragc.testing import ScriptedTarget
+from tests import processes
 from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
 from tests.paths import SRC
@@ -139,9 +138,7 @@ def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, serve
         ("eval", "out", "--split", "dev"),
         ("ask", "recipe.toml", "What colour is thing number99?", "--set", "study.keep=false"),
     ):
-        done = subprocess.run(
-            command(*args), check=False, cwd=folder, env=environment(folder), capture_output=True, text=True
-        )
+        done = processes.run(command(*args), cwd=folder, environment=environment(folder))
         assert done.returncode == 0, done.stderr
         assert holding(home, b"What colour") == []
         assert not (home / "store").exists()
@@ -151,9 +148,7 @@ def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, serve
 def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
     served(folder, server)
     args = ("compile", "recipe.toml", "--out", "out", "--set", "study.keep=false")
-    job = subprocess.Popen(
-        command(*args), cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True
-    )
+    job = processes.start(command(*args), cwd=folder, environment=environment(folder))
     while len(server.request_keys) < 40 and job.poll() is None:
         time.sleep(0.01)
     job.send_signal(signal.SIGINT)
@@ -171,7 +166,7 @@ def served(folder: Path, server: Loopback) -> None:
 
 
 def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "ragc", *args]
+    return ["-m", "ragc", *args]
 
 
 def environment(folder: Path) -> dict[str, str]:

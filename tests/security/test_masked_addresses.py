@@ -137,3 +137,13 @@ def test_words_of_a_server_are_masked_by_the_same_rules() -> None:
     text = redact("GET https://me:hunter22@h/v1?api-version=3&key=sesame failed")
     assert text == "GET https://[redacted]@h/v1?api-version=3&key=[redacted] failed"
     assert mask_addresses("see https://h/medium/@user?page=2") == "see https://h/medium/@user?page=2"
+
+
+def test_all_names_of_secrets_are_masked_in_a_query_and_all_of_a_password() -> None:
+    shown = mask_addresses("https://h/v1?sig=abc&auth=x1&accessToken=y2&page=3 and ftp://u:p@ss@h/x")
+    assert shown == (
+        "https://h/v1?sig=[redacted]&auth=[redacted]&accessToken=[redacted]&page=3 and ftp://[redacted]@h/x"
+    )
+    assert redact("glpat-abcdefgh, xoxb-12345678 and github_pat_abcdefgh") == (
+        "[redacted], [redacted] and [redacted]"
+    )

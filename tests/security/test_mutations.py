@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.examples import THOROUGH
 from tests.paths import ROOT
 from tests.security.fuzzing import SUBJECTS
@@ -26,14 +25,11 @@ SEED = 20261122
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_damage_ends_in_one_sentence(subject: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    command = [sys.executable, "-m", "tests.security.fuzzing", subject, "--folder", str(tmp_path / "world")]
-    done = subprocess.run(
+    command = ["-m", "tests.security.fuzzing", subject, "--folder", str(tmp_path / "world")]
+    done = processes.run(
         [*command, "--count", str(COUNT), "--seed", str(SEED)],
-        check=False,
-        env=environment,
         cwd=ROOT,
-        capture_output=True,
-        text=True,
+        environment=environment,
         timeout=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]

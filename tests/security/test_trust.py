@@ -18,7 +18,8 @@ from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
 from ragc.optimizers.results import trust_record
 from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program
+from ragc.optimizers.results.evaluate import open_compiled, open_program
+from ragc.optimizers.results.resolve import Opening
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.security.foreign import (
@@ -433,7 +434,7 @@ def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_t
     for model, options in programs:
         table = target_table(kind="hosted", model=model, **options)
         directory = foreign_directory(tmp_path / model.replace("/", "-"), target=table)
-        opened = ragc.load(directory).session._ready(load(directory))
+        opened = open_compiled(load(directory), Opening(), questions=False)
         assert opened.task.runtime.target("main").model == model
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from ragc.errors import ArtefactError, Untrusted
 from ragc.optimizers.distributed.worker import address_of
 from ragc.optimizers.results import trust_record
 from ragc.optimizers.results.compiled import load
+from tests import processes
 from tests.optimizers.colours import begun, written
 from tests.security.foreign import (
     QUESTION,
@@ -88,11 +87,8 @@ def test_yes_records_it_and_a_second_time_nothing_is_asked(
 def test_on_a_terminal_it_asks(reply: str, status: int, tmp_path: Path) -> None:
     directory = foreign_directory(tmp_path)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragc", "trust", str(directory)],
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        text=True,
+    process = processes.start(
+        ["-m", "ragc", "trust", str(directory)], cwd=tmp_path, environment=os.environ, stdin=theirs
     )
     os.write(ours, f"{reply}\n".encode())
     out, _ = process.communicate(timeout=60)
@@ -270,7 +266,7 @@ def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
         ragc.load(directory)
     (directory / "recipe.toml").unlink()
     os.mkfifo(directory / "recipe.toml")
-    with pytest.raises(ArtefactError, match="no regular file"):
+    with pytest.raises(ArtefactError, match="it is a FIFO, and only regular files are read"):
         ragc.load(directory)
     (directory / "recipe.toml").unlink()
     elsewhere.rename(directory / "kept.toml")

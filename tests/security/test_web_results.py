@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api.source import ApiSource
-from ragc.corpora.sources.given import current_question
 from ragc.corpora.sources.web.engine import WebResult, results
 from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
 from ragc.corpora.sources.web.source import LONGEST_TITLE, WebSource

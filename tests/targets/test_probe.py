@@ -57,7 +57,7 @@ def whole(kind: str, url: str) -> Target:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("server", "found"),
+    ("server", "expected"),
     [
         (able, ProbeResult(frozenset(EVERY))),
         (deaf, ProbeResult(frozenset(), frozenset({"prefix_cache"}))),

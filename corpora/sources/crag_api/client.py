@@ -124,7 +124,7 @@ class ApiClient:
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:
-        """The body of a 200; Passing or SourceError otherwise."""
+        """The body of a 200; RetryableError or SourceError otherwise."""
         try:
             async with self._http().stream("POST", self.endpoint + path, json=body) as response:
                 if response.status_code in PASSING_STATUS:

@@ -14,9 +14,8 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
-from ragc.errors import UsageError
+from ragc.core.extras import require
 
 LEAST: Mapping[str, float] = {
     "company": 80.0,
@@ -52,11 +51,7 @@ class Match:
 
 def check_installed() -> None:
     """Raise UsageError when rapidfuzz, which compares the names, is not installed."""
-    if find_spec("rapidfuzz") is None:
-        raise UsageError(
-            "A source of kind 'api' matches names with rapidfuzz, which is not installed: "
-            "pip install 'ragc[api]'."
-        )
+    require("rapidfuzz", "A source of kind 'api'")
 
 
 def plain(name: str, kind: str = "") -> str:

@@ -4,7 +4,7 @@
     question's words and dates ask for (api_rules, api_dates) ──► passages of markdown (api_text)
 
 The query is one name, as RAG-X's `EntityExtract` finds it; what is asked of it stands in the question being
-answered (`given.current_question`), with the time it was asked. A name that the API does not know gives
+answered (`current_question`), with the time it was asked. A name that the API does not know gives
 nothing. Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses".
 """
 
@@ -17,13 +17,13 @@ from typing import Any
 import httpx
 
 from ragc.core.digest import digest
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api import facts as api_open
 from ragc.corpora.sources.crag_api import finance, movie, music, names, sports
 from ragc.corpora.sources.crag_api import question as api_rules
 from ragc.corpora.sources.crag_api.client import ApiClient, Limits
 from ragc.corpora.sources.crag_api.facts import Ask, Fact, gather
 from ragc.corpora.sources.crag_api.question import ParsedQuestion
-from ragc.corpora.sources.given import current_question
 from ragc.records import Hit, Passage
 
 Look = Callable[[Ask, str, ParsedQuestion], Coroutine[Any, Any, list[Fact]]]

@@ -1,7 +1,7 @@
 """An index in Lucene's own format: writing one from passages, and searching it.
 
 Documents are sorted by passage id, so that Lucene's own order of ties, by document number, is the order of
-the ids. Everything here that touches Java runs inside `lucene_jvm.call`.
+the ids. Everything here that touches Java runs inside `jvm.call`.
 """
 
 from __future__ import annotations

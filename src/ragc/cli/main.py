@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     compiling = _command(
         commands, "compile", "search for the best program of a recipe and prove it on test", _compile
     )
-    compiling.add_argument("recipe", metavar="RECIPE")
+    compiling.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(compiling)
     compiling.add_argument(
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
@@ -40,23 +40,29 @@ def parser() -> argparse.ArgumentParser:
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
 
     asking = _command(commands, "ask", "answer one question", _ask)
-    asking.add_argument("program", metavar="COMPILED|RECIPE")
-    asking.add_argument("question", metavar="QUESTION")
+    asking.add_argument(
+        "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
+    )
+    asking.add_argument("question", metavar="QUESTION", help="the question, in quotes")
     _sets(asking)
     _trusts(asking)
     asking.add_argument("--trace", action="store_true", help="show every search and call")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
-    scoring.add_argument("program", metavar="COMPILED|RECIPE|ROWS.jsonl")
+    scoring.add_argument(
+        "program", metavar="COMPILED|RECIPE|ROWS.jsonl", help="what is scored, or the rows of an earlier run"
+    )
     scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
     _trusts(scoring)
     scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
-    scoring.add_argument("--split", choices=("train", "dev", "test"), default="test")
+    scoring.add_argument(
+        "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
+    )
     scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
 
     exporting = _command(commands, "export", "write a compiled program's prompts for other systems", _export)
-    exporting.add_argument("program", metavar="COMPILED")
+    exporting.add_argument("program", metavar="COMPILED", help="the compiled directory")
     does = exporting.add_mutually_exclusive_group(required=True)
     does.add_argument("--to", metavar="FORMAT|all", help="the format; see: ragc list exports")
     does.add_argument("--check", metavar="PATH", help="compare an export with the compiled program")
@@ -75,16 +81,18 @@ def parser() -> argparse.ArgumentParser:
     trusting = _command(
         commands, "trust", "see what a compiled program would do, and trust it on this machine", _trust
     )
-    trusting.add_argument("program", metavar="COMPILED")
+    trusting.add_argument("program", metavar="COMPILED", help="the compiled directory")
     trusting.add_argument("--base", metavar="DIR", help="where its relative paths lead (default: itself)")
     trusting.add_argument("--yes", action="store_true", help="record it without a question")
 
     indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
-    indexing.add_argument("recipe", metavar="RECIPE")
+    indexing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(indexing)
 
     studying = _command(commands, "study", "see how a study stands, or lend it this machine", _study)
-    studying.add_argument("does", choices=("status", "worker"))
+    studying.add_argument(
+        "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
+    )
     studying.add_argument(
         "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
     )
@@ -92,8 +100,19 @@ def parser() -> argparse.ArgumentParser:
     studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
 
     listing = _command(commands, "list", "names that recipes can use", _list)
-    listing.add_argument("kind", choices=KINDS)
+    listing.add_argument("kind", choices=KINDS, help="what is listed")
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
+
+    describing = _command(
+        commands,
+        "schema",
+        "print the JSON Schema of recipes, for editors that complete and check them",
+        _schema,
+    )
+    describing.epilog = (
+        "Write it to a file and name that in the first line of a recipe: #:schema ragc.schema.json. Taplo "
+        "and its editor extensions (Even Better TOML) then complete keys and mark what is wrong."
+    )
 
     examining = _command(
         commands,
@@ -358,6 +377,13 @@ def _list(args: argparse.Namespace) -> int:
 
     rows = listing.rows(args.kind, args.program)
     _emit(rows) if args.json else console.table(rows)
+    return 0
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    _emit(api.recipe_schema())
     return 0
 
 

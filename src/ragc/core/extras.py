@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Mapping
 
+from ragc.errors import UsageError
+
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp", "jsonschema"),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
@@ -38,3 +40,14 @@ def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
 def remedy(extra: str) -> str:
     """The command that installs `extra`."""
     return f'pip install "ragc[{extra}]"'
+
+
+def require(module: str, what: str, install: str = "") -> None:
+    """Raise UsageError unless `module`, which `what` needs, is installed; imports nothing.
+
+    `install` is what pip installs where it is no extra of ragc.
+    """
+    if not is_installed(module):
+        extra = next((name for name, modules in EXTRAS.items() if module in modules), "")
+        package = install or f"'ragc[{extra}]'"
+        raise UsageError(f"{what} needs {module}, which is not installed; run: pip install {package}")

@@ -158,7 +158,7 @@ def never_connected(error: BaseException | None) -> bool:
 
 
 def exchange_error(error: Exception, endpoint: str, timeout_s: float) -> Exception:
-    """What to raise for an exchange of httpx's that gave no response: Passing or a TargetError."""
+    """What to raise for an exchange of httpx's that gave no response: RetryableError or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
     if isinstance(error, TooLarge):
         return RetryableError(str(error))

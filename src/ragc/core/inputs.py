@@ -6,8 +6,10 @@ A device may never end and a FIFO may never begin.
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 LARGEST = 256 * 2**20
 """Bytes of a file that is read as a whole: recipes, prompts, compiled programs, rows."""
@@ -22,8 +24,17 @@ _KINDS = (
 )
 
 
+# A pipe in the place of a file would be waited for, a link would lead elsewhere.
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
 class NotRegular(OSError):
     """What was named is no regular file, or larger than may be read; `strerror` says which."""
+
+
+class LeadsOut(NotRegular):
+    """A link leads out of the folder that was to be read."""
 
 
 def kind_of(mode: int) -> str:
@@ -44,9 +55,28 @@ def regular(path: Path) -> Path:
     return path
 
 
-def read_bytes(path: Path, most: int = LARGEST) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises as `regular`; NotRegular if larger."""
-    with regular(path).open("rb") as file:
+def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
+    """The regular file `path`, open for reading. Raises as `regular`; OSError for a link unless `follow`.
+
+    What takes its place meanwhile is neither waited for nor read.
+    """
+    regular(path)
+    file = os.fdopen(os.open(path, _READING if follow else _READING | _NO_LINK), "rb")
+    if kind := kind_of(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise NotRegular(errno.EINVAL, f"it is {kind}, and only regular files are read", str(path))
+    return file
+
+
+def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -> bytes:
+    """The content of a regular file of at most `most` bytes; `within` a folder, links lead nowhere else.
+
+    Raises as `regular`; NotRegular if larger; LeadsOut for a link that leads out of `within`.
+    """
+    real = path if within is None else path.resolve()
+    if within is not None and not real.is_relative_to(within.resolve()):
+        raise LeadsOut(errno.EINVAL, f"it is a link that leads out of {within}", str(path))
+    with open_regular(real, follow=within is None) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise NotRegular(errno.EFBIG, f"it is larger than {most // 2**20} MiB", str(path))

@@ -138,13 +138,13 @@ def secrets(address: str) -> tuple[str, ...]:
     """What of `address` must not be repeated, the longest first: as it is written and as it is meant."""
     _, rest = _split_scheme(address)
     login = rest.rpartition("@")[0]
-    found = {value for name, value in _PARAMETER.findall(rest) if _is_masked(name)}
+    written = {value for name, value in _PARAMETER.findall(rest) if _is_masked(name)}
     if ":" in login:
-        found |= {login.partition(":")[2]}
+        written |= {login.partition(":")[2]}
     # A parser that takes a / or @ in a password for the end of it tells the rest as host or port.
-    found |= {part for secret in found for part in re.split(r"[/?#@:]", secret) if len(part) >= _PART}
-    meant = {decoded(secret) for secret in found for decoded in (unquote, unquote_plus)}
-    return tuple(sorted((found | meant) - {""}, key=lambda secret: (-len(secret), secret)))
+    written |= {part for secret in written for part in re.split(r"[/?#@:]", secret) if len(part) >= _PART}
+    decoded = {decode(secret) for secret in written for decode in (unquote, unquote_plus)}
+    return tuple(sorted((written | decoded) - {""}, key=lambda secret: (-len(secret), secret)))
 
 
 def mask(text: str, address: str) -> str:
@@ -169,5 +169,5 @@ def _is_masked(name: str) -> bool:
 
 def _split_scheme(address: str) -> tuple[str, str]:
     """The scheme with its `://`, "" for none, and what follows."""
-    found = _SCHEME.match(address)
-    return (found[0], address[found.end() :]) if found else ("", address)
+    scheme = _SCHEME.match(address)
+    return (scheme[0], address[scheme.end() :]) if scheme else ("", address)

@@ -175,7 +175,7 @@ async def with_retries(
         await sleep(wait)
 
 
-def retried_in_thread(
+def with_retries_in_thread(
     attempt: Callable[[], T], policy: Retry, sleep: Callable[[float], None] = time.sleep
 ) -> T:
     """As `with_retries`, for calls that block their thread. Raises GivenUp; a try is not cut short."""

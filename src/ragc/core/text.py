@@ -21,9 +21,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
-def neutral(text: str) -> str:
+def escape_markers(text: str) -> str:
     """`text` with role markers and content markers defused; unchanged when it holds none."""
-    return _MARKERS.sub(lambda found: found.group() + " ", text)
+    return _MARKERS.sub(lambda match: match.group() + " ", text)
 
 
 def escape_surrogates(text: str) -> str:

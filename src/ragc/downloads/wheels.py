@@ -28,7 +28,14 @@ import httpx
 
 from ragc.core.digest import file_digest
 from ragc.core.redact import mask_addresses
-from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retried_in_thread, retry_after
+from ragc.core.retry import (
+    PASSING_STATUS,
+    GivenUp,
+    Retry,
+    RetryableError,
+    retry_after,
+    with_retries_in_thread,
+)
 from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
@@ -274,7 +281,7 @@ def _download(
             attempt()
 
     try:
-        retried_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
+        with_retries_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
     except GivenUp as last:
         raise last.failure.__cause__ or last from None
 

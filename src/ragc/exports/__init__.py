@@ -1,1 +1,44 @@
-"""Exports: compiled prompts in the formats of other systems. This version writes none yet."""
+"""Exports: compiled prompts in the formats of other systems, written from a directory and checked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragc.core.progress import Progress
+    from ragc.exports.write import Exported
+    from ragc.optimizers.results.resolve import Opening
+
+
+def export_directory(
+    path: str | Path,
+    format: str,
+    out: str | Path,
+    *,
+    how: Opening,
+    force: bool = False,
+    questions: int = 0,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the prompts of the compiled directory `path` to `out`, with so many dev `questions` as cases.
+
+    What cannot be written is refused before any question is answered. Raises RagcError.
+    """
+    from ragc.exports import examples, write
+
+    write.refuse(format, out, force=force)
+    if questions:
+        write.refuse_for(examples.open_for_export(path, how=how), format, out)
+    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
+    return write.export(program, format, out, force=force)
+
+
+def check_directory(path: str | Path, exported: str | Path, *, how: Opening, questions: int = 0) -> str:
+    """Render the compiled directory `path` again and compare it with what was `exported`; the formats' ids.
+
+    Raises ArtefactError with the first difference.
+    """
+    from ragc.exports import examples, write
+
+    return write.check(examples.open_for_export(path, questions=questions, how=how), exported)

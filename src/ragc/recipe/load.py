@@ -56,11 +56,11 @@ def parse(
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
-    lines, places = locate(text), dict[Keys, str]()
-    problems = Problems(lines, places)
+    lines, overrides = locate(text), dict[Keys, str]()
+    problems = Problems(lines, overrides)
     for expression in sets:
-        if text := _override(values, expression, lines, places):
-            problems.add_set(expression, text)
+        if wrong := _override(values, expression, lines, overrides):
+            problems.add_set(expression, wrong)
     recipe = read(values, base, problems, files=files)
     if texts := problems.texts():
         raise RecipeError(where, texts)
@@ -123,9 +123,9 @@ def _unquoted(line: str, column: int) -> str:
 
 
 def _override(
-    values: dict[str, object], expression: str, lines: dict[Keys, int], places: dict[Keys, str]
+    values: dict[str, object], expression: str, lines: dict[Keys, int], overrides: dict[Keys, str]
 ) -> str:
-    """Write one `key.path=value` into `values` and its place into `places`; the problem, or ""."""
+    """Write one `key.path=value` into `values` and its keys into `overrides`; the problem, or ""."""
     try:
         expression.encode("utf-8")
     except UnicodeEncodeError:
@@ -141,11 +141,11 @@ def _override(
             return f"{'.'.join(keys[:end])} is not a table"
         table = inner
     table[keys[-1]] = _scalar(right.strip())
-    for key_path in [key_path for key_path in lines if key_path[: len(keys)] == keys]:
-        del lines[key_path]
-    for key_path in [key_path for key_path in places if key_path[: len(keys)] == keys]:
-        del places[key_path]
-    places[keys] = expression
+    for inside in [written for written in lines if written[: len(keys)] == keys]:
+        del lines[inside]
+    for inside in [written for written in overrides if written[: len(keys)] == keys]:
+        del overrides[inside]
+    overrides[keys] = expression
     return ""
 
 

@@ -80,6 +80,10 @@ def _check_demo_kind(name: str) -> None:
         raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
 
 
+def _dataset_ids() -> list[str]:
+    return [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+
+
 class _DatasetName(Checked):
     """The id of a data set, or an address `hf:` of one."""
 
@@ -91,7 +95,7 @@ class _DatasetName(Checked):
 
     def accept(self, value: object) -> object:
         """An id that is known, or an address that can be."""
-        ids = [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+        ids = _dataset_ids()
         if hub.is_address(str(value)):
             try:
                 hub.parse(str(value))
@@ -100,6 +104,12 @@ class _DatasetName(Checked):
         elif value not in ids:
             raise sentence(UnknownName("data set", str(value), ids))
         return value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        ids = [name for name in _dataset_ids() if not hub.is_address(name)]
+        return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
 
 
 class _Split:
@@ -225,7 +235,6 @@ class SourceTable(Model):
 
     unknown_hint = " What one kind understands goes into an `options` table."
 
-    kind: str = Field(default="", description="Kind of the source.")
     corpus: Path = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
@@ -235,6 +244,7 @@ class SourceTable(Model):
 class AnySource(SourceTable):
     """A source whose kind is not known."""
 
+    kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
 
@@ -308,7 +318,6 @@ class TargetTable(Model):
         " What only one kind understands goes into an `options` table; keys come from the environment."
     )
 
-    kind: str = Field(default="", description="Kind of the target.")
     model: Words = Field(
         default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
     )
@@ -318,6 +327,7 @@ class TargetTable(Model):
 class AnyTarget(TargetTable):
     """A target whose kind is not known."""
 
+    kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
 

@@ -28,7 +28,7 @@ class Problems:
                 return self.add_set(_expression(self._sets[keys[:end]], hidden), text)
             if line := self._lines.get(keys[:end]):
                 return self._texts.append((line, f"line {line}: {text}"))
-        inside = (expression for place, expression in self._sets.items() if place[: len(keys)] == keys)
+        inside = (text for written, text in self._sets.items() if written[: len(keys)] == keys)
         if expression := next(inside, ""):
             return self.add_set(_expression(expression, hidden), text)
         return self._texts.append((0, text))

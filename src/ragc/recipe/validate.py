@@ -211,7 +211,10 @@ class _Reader:
         secret = any(spoiled[:2] == keys for spoiled in self.spoiled)  # an error may repeat a value
         judged = [(*keys, "model"), (*keys, "base_url")]
         if not (secret or (*keys, "options") in self.problems.keys or any(map(self.problems.inside, judged))):
-            self._try_build(keys, replace(spec, options=table.options.model_dump(exclude_unset=True)))
+            valid = table.options.model_dump(exclude_unset=True)
+            for option in [name for name in valid if self.problems.inside((*keys, "options", name))]:
+                del valid[option]
+            self._try_build(keys, replace(spec, options=valid))
         return spec
 
     def _try_build(self, keys: Location, spec: TargetSpec) -> None:

@@ -2,7 +2,7 @@
 
 Keys are SHA-256 digests, values JSON texts; nothing is ever pickled, and failures are not stored. Every
 row carries a digest of its key and text, so that a damaged one is asked again and never believed.
-A keeper holds the rows: files on one machine (`store_disk`), or Redis for several (`store_redis`).
+A keeper holds the rows: files on one machine (`disk`), or Redis for several (`redis`).
 """
 
 from __future__ import annotations

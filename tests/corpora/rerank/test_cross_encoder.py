@@ -181,7 +181,7 @@ def test_a_model_that_is_no_cross_encoder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"):
         compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
     write_model(tmp_path / "model.onnx", extra="pixel_values")
-    with pytest.raises(SourceError, match="asks for pixel_values; a cross-encoder is given"):
+    with pytest.raises(SourceError, match="asks for pixel_values; a model of texts is given"):
         compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(SourceError, match=r"cannot be loaded: .*Is model\.onnx a model of texts"):

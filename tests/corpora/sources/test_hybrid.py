@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, current_question
 from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource, current_question
+from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.hybrid import HybridSource, fuse_ranks, fuse_shares
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage, Question

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ragc
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
@@ -145,6 +146,18 @@ def test_the_recorder_writes_what_is_found_once(tmp_path: Path) -> None:
     assert ask(replay, "bird") == ()
     assert recorder.sample(2, seed="s") == corpus.sample(2, seed="s")
     assert (copy.deepcopy(recorder), recorder.kind) == (recorder, "bm25")
+
+
+def test_searches_of_a_source_built_by_hand_are_recorded_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "searches.jsonl"
+    texts = ["StopIteration ends an iterator.", "A for loop reads an iterator."]
+    source = ragc.source("bm25", corpus=texts, record=path)
+    assert repr(source).startswith("Recorder(Bm25Source(")
+    hits = ask(source, "iterator", 2)
+    assert len(hits) == 2
+    assert ask(ragc.source("recorded", corpus=path), "iterator", 2) == hits
+    with pytest.raises(UsageError, match="'given' finds depends on the question"):
+        ragc.source("given", corpus=texts, record=path)
 
 
 def test_every_cut_is_recorded_in_its_own_file(tmp_path: Path) -> None:

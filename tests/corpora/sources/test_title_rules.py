@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource, current_question
+from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.title_rules import TitleSource, title_factor
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage, Question

@@ -238,7 +238,7 @@ def test_a_model_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragc.metrics.entailment.nli.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     classifier_folder(tmp_path, onnx=False)
     with pytest.raises(UsageError, match=r"needs torch, .* pip install 'ragc\[nli\]'"):
         make(f"nli:{tmp_path}")

@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,11 +25,12 @@ from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.status import status
+from tests import processes
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, write_data
 from tests.paths import ROOT
 
-README = (ROOT / "README.md").read_text("utf-8")
+GUIDE = (ROOT / "docs/guide/integrations.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +52,11 @@ def project(tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
-def script(project: Path, text: str) -> subprocess.Popen[str]:
+def script(project: Path, text: str) -> processes.Process:
     """`text` as a process of its own in `project`."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    return processes.start(
+        ["-c", textwrap.dedent(text)], cwd=project, environment={**os.environ, "PYTHONPATH": paths}
     )
 
 
@@ -74,8 +68,8 @@ def states(study: optuna.Study) -> list[str]:
     return [trial.state.name for trial in study.trials]
 
 
-def test_the_script_of_the_readme_runs_and_goes_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", README, re.DOTALL)
+def test_the_script_of_the_guide_runs_and_goes_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"```python\n(import ragc\n\nstudy, .*?)```", GUIDE, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block, names)
     message = capsys.readouterr().err

@@ -179,7 +179,7 @@ def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any,
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         small(folder, train=1, dev=1, test=1)
-        numbers = [knob for knob in entry.knobs.declared() if knob.kind == "int" and knob.name in CALLS]
+        numbers = [knob for knob in entry.knobs.list_knobs() if knob.kind == "int" and knob.name in CALLS]
         ranges = []
         for knob in numbers:
             grid = range(int(knob.bounds[0]), int(knob.bounds[1]) + 1, int(knob.step or 1))

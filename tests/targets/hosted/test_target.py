@@ -251,7 +251,8 @@ def test_a_silent_server_times_out() -> None:
 
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        target = HostedTarget("openai/gpt-4o-mini", url, HostedOptions(timeout_s=0.2, tries=2))
+        options = HostedOptions(timeout_s=0.2, connect_timeout_s=0.2, tries=2)
+        target = HostedTarget("openai/gpt-4o-mini", url, options)
         try:
             await target.complete(ASK)
         finally:

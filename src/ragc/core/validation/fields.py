@@ -75,9 +75,14 @@ class Number(Checked):
     ) -> None:
         self._limits = {"gt": above, "ge": low, "le": high, "lt": below}
         self._largest = largest
-        bounds = f"above {above:g}" if above is not None else f"of at least {low:g}"
-        bounds += "" if high is None else f" and at most {high:g}"
-        self.wanted = f"a number {bounds}" + ("" if below is None else f" and below {below:g}")
+        if low is not None and high is not None:
+            self.wanted = f"a number from {low:g} to {high:g}"
+        elif low is not None and below is not None:
+            self.wanted = f"a number from {low:g} to below {below:g}"
+        else:
+            self.wanted = (
+                f"a number above {above:g}" if above is not None else f"a number of at least {low:g}"
+            )
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
@@ -82,6 +81,11 @@ class Options(Model):
     names_keys = False
 
     @classmethod
+    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+        """The error for a `value` that is not what is `wanted`; the key is that of the table."""
+        return UsageError(f"{dotted(key.own)} must be {wanted}, found {shown(value)}")
+
+    @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
         """The options in `values`. Raises UsageError with all that is wrong."""
         options, problems = validate(cls, values)
@@ -106,7 +110,7 @@ def validate(model: type[M], values: Mapping[str, object], keys: Location = ()) 
     A value that is wrong gives way to its default, or to the first example of a required one, so that what
     depends on other values can still be checked.
     """
-    remaining, problems = deepcopy(dict(values)), list[Problem]()
+    remaining, problems = _copied(values), list[Problem]()
     context: Mapping[str, object] | None = None
     while True:
         try:
@@ -132,7 +136,7 @@ def _repair(
         return [Problem(keys, error, named)]
     if kind == "missing":
         field = at.owner.model_fields[str(at.keys[-1])]
-        _put(values, at.keys, deepcopy((field.examples or [{}])[0]))
+        _put(values, at.keys, _copied((field.examples or [{}])[0]))
         if not field.examples or keys in seen:  # a table, whose own keys are missing next; or reported before
             return []
         return [Problem(keys, at.owner.missing_key(key), named)]
@@ -202,13 +206,21 @@ def _members(annotation: Any) -> dict[str, type[Model]]:
     return {get_args(one.model_fields["kind"].annotation)[0]: one for one in models}
 
 
-def _take(values: Any, keys: Location) -> Any:
-    """Take the value at `keys` out of `values`, or all of it where there are none."""
+def _copied(value: Any) -> Any:
+    """`value` with tables of its own, out of which wrong values can be taken."""
+    return {name: _copied(inner) for name, inner in value.items()} if isinstance(value, Mapping) else value
+
+
+def _take(values: dict[str, Any], keys: Location) -> Any:
+    """Take the value at `keys` out of `values`, or the list around it; everything where there are no keys."""
     if not keys:
         return values.clear()
     for key in keys[:-1]:
-        values = values[key]
-    return values.pop(keys[-1], None) if isinstance(values, dict) else None
+        inner = values.get(str(key))
+        if not isinstance(inner, dict):
+            return values.pop(str(key), None)
+        values = inner
+    return values.pop(str(keys[-1]), None)
 
 
 def _put(values: Any, keys: Location, value: object) -> None:

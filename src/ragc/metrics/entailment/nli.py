@@ -16,16 +16,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from ragc.core.digest import folder_digests
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
 from ragc.errors import TargetError, UsageError
 from ragc.metrics.entailment.base import Pair, Runner, Verdict, json_settings
 
+_WHAT = "Entailment by a model"
 _ONNX = ("model.onnx", "onnx/model.onnx")
 _WEIGHTS = ("*.onnx", "*.onnx_data", "*.safetensors", "*.json", "*.txt", "*.model")
 
@@ -73,7 +74,7 @@ def nli(model: str) -> NliEntailer:
     config = _config(folder)
     if onnx := next((folder / name for name in _ONNX if (folder / name).is_file()), None):
         for library in ("onnxruntime", "tokenizers"):
-            _require(library, "dense")
+            require(library, _WHAT)
         if not (folder / "tokenizer.json").is_file():
             raise UsageError(f"A model in ONNX form has tokenizer.json beside it; {folder} has none.")
         at = entailment_label(config, folder)
@@ -85,7 +86,7 @@ def nli(model: str) -> NliEntailer:
 
         return NliEntailer(f"nli {label}, onnx", in_onnx)
     for library in ("torch", "transformers"):
-        _require(library, "nli")
+        require(library, _WHAT)
     kind = next(iter(config.get("architectures") or ()), "")
     if kind.endswith("ForConditionalGeneration"):
 
@@ -136,7 +137,7 @@ def _locate_model(model: str) -> tuple[Path, str]:
         return folder, f"{folder.resolve().name}@{_content(folder)}"
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise UsageError(f"An entailment model's folder is needed, and {folder} is none.")
-    _require("huggingface_hub", "nli")
+    require("huggingface_hub", _WHAT, "'ragc[nli]'")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -162,10 +163,3 @@ def _config(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise UsageError(f"An entailment model's folder holds config.json; {folder} has none.")
     return json_settings(folder / "config.json")
-
-
-def _require(library: str, extra: str) -> None:
-    if find_spec(library) is None:
-        raise UsageError(
-            f"Entailment by a model needs {library}, which is not installed; run: pip install 'ragc[{extra}]'"
-        )

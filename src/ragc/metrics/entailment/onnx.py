@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ragc.corpora.embed.onnx_session import OnnxSession
 from ragc.metrics.entailment.base import Pair, Verdict, batches, longest
 
 
@@ -18,23 +19,17 @@ class OnnxClassifier:
     """
 
     def __init__(self, folder: Path, model: Path, entailment: int) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._entailment = entailment
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         padding = self._tokenizer.padding
-        self._pad = int(padding["pad_id"] if padding else config.get("pad_token_id") or 0)
+        pad = int(padding["pad_id"] if padding else config.get("pad_token_id") or 0)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._longest = longest(folder, config)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self._inputs = [entry.name for entry in self._session.get_inputs()]
-        if strange := set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}:
-            raise ValueError(f"it asks for {', '.join(sorted(strange))}, which a pair of texts has not")
+        self._session = OnnxSession(model, pad=pad, output="logits")
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
@@ -60,18 +55,5 @@ class OnnxClassifier:
 
     def _best(self, batch: Sequence[Any]) -> list[int]:
         """The label with the greatest score for each pair of the batch."""
-        import numpy as np
-
-        width = max(len(encoding.ids) for encoding in batch)
-        inputs = {
-            "input_ids": np.full((len(batch), width), self._pad, dtype=np.int64),
-            "attention_mask": np.zeros((len(batch), width), dtype=np.int64),
-            "token_type_ids": np.zeros((len(batch), width), dtype=np.int64),
-        }
-        for at, encoding in enumerate(batch):
-            end = len(encoding.ids)
-            inputs["input_ids"][at, :end] = encoding.ids
-            inputs["attention_mask"][at, :end] = 1
-            inputs["token_type_ids"][at, :end] = encoding.type_ids
-        scores = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
-        return [int(best) for best in np.asarray(scores).argmax(axis=-1)]
+        scores, _ = self._session.run([(encoding.ids, encoding.type_ids) for encoding in batch])
+        return [int(best) for best in scores.argmax(axis=-1)]

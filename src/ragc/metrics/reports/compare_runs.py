@@ -80,16 +80,9 @@ class RunComparison:
     skipped: tuple[str, ...]
 
     def __repr__(self) -> str:
+        shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
         verdicts = {row.metric: row.verdict for row in self.rows}
-        return describe(
-            "RunComparison",
-            repr(self.a.name),
-            repr(self.b.name),
-            rose=self.rose,
-            fell=self.fell,
-            by=self.by,
-            **verdicts,
-        )
+        return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
 
     def to_json(self) -> dict[str, Any]:
         """What `ragc eval A B --json` prints."""

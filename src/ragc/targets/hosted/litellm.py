@@ -21,7 +21,7 @@ _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
 def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
-    """What to raise for an exception of LiteLLM's: Passing or TargetError, no secrets.
+    """What to raise for an exception of LiteLLM's: RetryableError or TargetError, no secrets.
 
     A spent quota is final though its status is 429.
     """

@@ -153,7 +153,7 @@ class HostedTarget:
         return sent.model_dump(warnings="none")
 
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
-        """LiteLLM's response; Passing or TargetError otherwise."""
+        """LiteLLM's response; RetryableError or TargetError otherwise."""
         limit = Limit(self.options.max_reply_bytes)
         try:
             with limit_replies(limit):

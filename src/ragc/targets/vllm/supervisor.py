@@ -1,4 +1,4 @@
-"""Runs a command until it ends or this script's input does: `python vllm_keeper.py LOG COMMAND ...`.
+"""Runs a command until it ends or this script's input does: `python supervisor.py LOG COMMAND ...`.
 
 Whoever starts it holds the other end of its input. When that process ends, in whatever way, the system closes
 the pipe, and the command is stopped with all that it started. Only the standard library is used, so that any

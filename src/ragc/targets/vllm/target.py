@@ -196,7 +196,7 @@ class VllmTarget:
         return headers
 
     async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
-        """The parsed body of a 200; Passing or TargetError otherwise."""
+        """The parsed body of a 200; RetryableError or TargetError otherwise."""
         try:
             response = await self._pool.send(method, path, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:

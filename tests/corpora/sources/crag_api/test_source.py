@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api.facts import ASKED, MOST_ROWS
 from ragc.corpora.sources.crag_api.source import ApiSource
-from ragc.corpora.sources.given import current_question
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Question
 

@@ -239,7 +239,7 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("id", "knobs"), WHOLE)
 @pytest.mark.parametrize(
-    "said", cases(["yes", "I do not know!", "It is [1]. So [2, 7] it is [9].", "Invalid question.", ""], 3)
+    "answer", cases(["yes", "I do not know!", "It is [1]. So [2, 7] it is [9].", "Invalid question.", ""], 3)
 )
 def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], answer: str) -> None:
     note = {"passage": 1, "note": "it is", "kind": "answers"}

@@ -74,7 +74,7 @@ def functions(program: ExportedProgram) -> dict[str, str]:
 
 
 def helpers(program: ExportedProgram) -> set[str]:
-    """The names of the functions of `python_rendering` that the prompts call."""
+    """The names of the functions of `runtime/rendering.py` that the prompts call."""
     names = {"_message"}
     for prompt in program:
         for slot in prompt.messages[-1].slots:
@@ -155,7 +155,6 @@ _METHODS = frozenset(
 )
 """What happens around the call is known of these, where a question asks it once."""
 
-_INPUTS = {"question": "str", "passages": "Sequence[str]"}
 _NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
 """What core/text.py holds beside the escaping of markers."""
 
@@ -179,9 +178,11 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
     if "passages" in input_names:
         code.append(pieces.extract("ragc.core", "text.py", but=_NOT_EXPORTED))
     if refuses:
-        code.append(pieces.extract("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "settled")))
+        code.append(
+            pieces.extract("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "normalize_refusal"))
+        )
     if cited and ("passages" in input_names or refuses):
-        code.append(pieces.extract("ragc.signatures", "answer.py", ("_MARK", "within")))
+        code.append(pieces.extract("ragc.signatures", "answer.py", ("_MARK", "drop_wrong_marks")))
     return "\n\n\n".join(code)
 
 
@@ -204,20 +205,20 @@ def _function(program: ExportedProgram, input_names: set[str], *, cited: bool, r
         lines = [
             "if isinstance(passages, str):",
             '    raise TypeError(f"passages must be a list of texts, got {passages!r:.80}.")',
-            "shown = [neutral(passage) for passage in passages]",
+            "shown = [escape_markers(passage) for passage in passages]",
         ]
     call = bracket(
-        "said = ask(", [string_literal(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
+        "reply = ask(", [string_literal(name), "complete", "model=model", *inputs], ")", 8 if refuses else 4
     )
     if refuses:
-        lines += ["try:", f"    {call}", "except ReplyError:", '    said = {"answer": ""}']
+        lines += ["try:", f"    {call}", "except ReplyError:", '    reply = {"answer": ""}']
     else:
         lines += [call]
-    last = 'settled(said["answer"])' if refuses else 'said["answer"]'
+    last = 'normalize_refusal(reply["answer"])' if refuses else 'reply["answer"]'
     if program.method == "cot" and program.knobs.get("whole"):
-        last = '"{}\\n{}".format(said["reasoning"], said["answer"])'
+        last = '"{}\\n{}".format(reply["reasoning"], reply["answer"])'
     if cited:
-        last = f"within({last}, {'len(shown)' if passages else 0})[0]"
+        last = f"drop_wrong_marks({last}, {'len(shown)' if passages else 0})[0]"
     doc = _about(passages=passages, timed=timed, refuses=refuses, cited=cited)
     return f'{head}\n    """{doc}"""\n' + "\n".join(f"    {line}" for line in [*lines, f"return {last}"])
 

@@ -72,11 +72,11 @@ def repair(name: str, body: Mapping[str, Any], text: str, error: ReplyError) -> 
     """The body of the request that asks again after the reply `text` to `body` could not be read."""
     prompt = _prompt(name)
     fields = ", ".join(f'"{field}"' for field in prompt.schema["properties"])
-    said = [
+    exchange = [
         {"role": "assistant", "content": str(text)},
         {"role": "user", "content": AGAIN.format(error=error, fields=fields)},
     ]
-    return {**body, "messages": [*body["messages"], *said], **_format(prompt)}
+    return {**body, "messages": [*body["messages"], *exchange], **_format(prompt)}
 
 
 def ask(name: str, complete: Complete, /, model: str = "", **inputs: Any) -> dict[str, Any]:

@@ -26,16 +26,16 @@ class _Unfit(Exception):
 def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
     """The outputs in a JSON reply; a text that is missing in a `truncated` one is empty."""
     try:
-        value = _loaded(text)
+        value = _load_json(text)
         if truncated and isinstance(value, dict):
             texts = [name for name, kind in schema["properties"].items() if _plain(kind)]
             value.update((name, "") for name in texts if name not in value)
-        outputs: dict[str, Any] = _fitted(schema, value, schema.get("$defs", {}), (), "Reply")
+        outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
     except _Unfit as error:
         where, why = error.args
         start = json.dumps(text[:80], ensure_ascii=False)
-        said = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
-        raise ReplyError(f"A reply does not fit its signature: {said}. It began {start}.") from None
+        problem = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
+        raise ReplyError(f"A reply does not fit its signature: {problem}. It began {start}.") from None
     return outputs
 
 
@@ -49,7 +49,7 @@ _OPEN = re.compile(r'"(?:[^"\\]|\\.)*', re.DOTALL)
 _UNSURE = re.compile(r'\\[^nt"]|\\\Z|}|\n[^\n]*:|\A"\s*[,:]')
 
 
-def _loaded(text: str) -> Any:
+def _load_json(text: str) -> Any:
     """The JSON value that `text` is, or the one object in it; an empty text where there is none.
 
     What stands around an object holds no quotes, brackets or comments: those could be meant to be part of it.
@@ -66,30 +66,30 @@ def _loaded(text: str) -> Any:
             value, end = json.JSONDecoder().raw_decode(text, start)
             rest = text[end:]
         except (ValueError, RecursionError):
-            value, rest = _mended(text[start:])
+            value, rest = _repair_json(text[start:])
         around += rest
     if _AROUND & set(around) or rest.lstrip().startswith(","):
         raise _Unfit((), "Input should be one JSON object and nothing else")
     return value
 
 
-def _mended(text: str) -> tuple[Any, str]:
+def _repair_json(text: str) -> tuple[Any, str]:
     """The JSON object that `text` begins, whose texts may hold line breaks, and whose end may be missing.
 
     After it what follows. Raises _Unfit where that could be meant otherwise.
     """
     try:
-        whole = _completed(text)
+        whole = _complete_json(text)
         value, end = json.JSONDecoder(strict=False).raw_decode(whole)
     except (ValueError, RecursionError):
         raise _Unfit((), "Input should be a JSON object") from None
-    return _trimmed(value), whole[end:]
+    return _trim_texts(value), whole[end:]
 
 
-def _completed(text: str) -> str:
+def _complete_json(text: str) -> str:
     """`text` with what it lacks at its end; a last key without a value is dropped."""
     closers = ""
-    tokens = [(found[0], found.start()) for found in _TOKEN.finditer(text)]
+    tokens = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
     for token, _ in tokens:
         if token in ("{", "["):
             closers = {"{": "}", "[": "]"}[token] + closers
@@ -112,34 +112,34 @@ def _completed(text: str) -> str:
     return text + closers
 
 
-def _trimmed(value: Any) -> Any:
+def _trim_texts(value: Any) -> Any:
     """`value`, where no text that ends with a line break has white space at its end."""
     if isinstance(value, dict):
-        return {_trimmed(name): _trimmed(one) for name, one in value.items()}
+        return {_trim_texts(name): _trim_texts(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_trimmed(one) for one in value]
+        return [_trim_texts(one) for one in value]
     return value.rstrip() if isinstance(value, str) and value.endswith("\n") else value
 
 
-def _fitted(
+def _coerce(
     schema: Mapping[str, Any], value: Any, named: Mapping[str, Any], where: tuple[Any, ...], name: str = ""
 ) -> Any:
     """`value` as `schema` wants it, where it is meant; raises _Unfit. `named` are schemas by name."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return _fitted(named[name], value, named, where, name)
+        return _coerce(named[name], value, named, where, name)
     if "enum" in schema:
         return _option(schema["enum"], value, where)
     if schema["type"] == "object":
         return _object(schema, value, named, where, name)
     if schema["type"] == "array":
         return _array_of(schema, value, named, where)
-    made = _READERS[schema["type"]](value, where)
+    converted = _READERS[schema["type"]](value, where)
     for keyword, (holds, why) in _LIMITS.items():
-        if keyword in schema and not holds(made, schema[keyword]):
+        if keyword in schema and not holds(converted, schema[keyword]):
             plural = "" if schema[keyword] == 1 else "s"
             raise _Unfit(where, why.format(schema[keyword], plural))
-    return made
+    return converted
 
 
 def _object(
@@ -147,12 +147,12 @@ def _object(
 ) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _Unfit(where, f"Input should be a valid dictionary or instance of {name}")
-    made = {}
+    fields = {}
     for field, kind in schema["properties"].items():
         if field not in value:
             raise _Unfit((*where, field), "Field required")
-        made[field] = _fitted(kind, value[field], named, (*where, field))
-    return made
+        fields[field] = _coerce(kind, value[field], named, (*where, field))
+    return fields
 
 
 def _array_of(
@@ -160,12 +160,12 @@ def _array_of(
 ) -> list[Any]:
     if not isinstance(value, list):
         raise _Unfit(where, "Input should be a valid list")
-    made = [_fitted(schema["items"], item, named, (*where, i)) for i, item in enumerate(value)]
-    least, most = schema.get("minItems", 0), schema.get("maxItems", len(made))
-    if not least <= len(made) <= most:
-        bound = f"at least {least}" if len(made) < least else f"at most {most}"
-        raise _Unfit(where, f"List should have {bound} items after validation, not {len(made)}")
-    return made
+    items = [_coerce(schema["items"], item, named, (*where, i)) for i, item in enumerate(value)]
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(items))
+    if not least <= len(items) <= most:
+        bound = f"at least {least}" if len(items) < least else f"at most {most}"
+        raise _Unfit(where, f"List should have {bound} items after validation, not {len(items)}")
+    return items
 
 
 def _option(options: list[Any], value: Any, where: tuple[Any, ...]) -> Any:

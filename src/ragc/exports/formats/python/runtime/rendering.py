@@ -47,10 +47,10 @@ def _items(name: str, values: Sequence[Any], item: Callable[[str, Any], str]) ->
 
 def _lines(name: str, values: Sequence[Any], item: Callable[[str, Any], str] = _text) -> str:
     """`[1] item` a line, numbered from 1; `none` for an empty list."""
-    return "\n".join(f"[{i}] {said}" for i, said in enumerate(_items(name, values, item), 1)) or "none"
+    return "\n".join(f"[{i}] {text}" for i, text in enumerate(_items(name, values, item), 1)) or "none"
 
 
 def _array(name: str, values: Sequence[Any], item: Callable[[str, Any], str] = _text) -> str:
     """A JSON array; characters beyond ASCII stand as they are."""
-    said = _items(name, values, item)
-    return f"[{', '.join(json.dumps(one, ensure_ascii=False) if item is _text else one for one in said)}]"
+    texts = _items(name, values, item)
+    return f"[{', '.join(json.dumps(one, ensure_ascii=False) if item is _text else one for one in texts)}]"

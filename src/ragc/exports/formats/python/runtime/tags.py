@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ragc.exports.formats.python.runtime.json_replies import ReplyError
-from ragc.exports.formats.python.runtime.markers import _all_said
+from ragc.exports.formats.python.runtime.markers import _read_outputs
 
 
 def _read_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -23,15 +23,15 @@ def _read_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
         raise ReplyError(f"the xml layout found no {', '.join(schema['properties'])}.") from None
     named = schema.get("$defs", {})
     elements = _children(root)
-    found = {
-        name: _held(elements[name], kind, named)
+    values = {
+        name: _tag_value(elements[name], kind, named)
         for name, kind in schema["properties"].items()
         if name in elements
     }
-    return _all_said(schema, found, "xml")
+    return _read_outputs(schema, values, "xml")
 
 
-def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+def _tag_value(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
     """What tags of one name hold: a text, a list of what `<item>` holds, or values by the names of tags."""
     schema = named.get(schema.get("$ref", "").rpartition("/")[2], schema)
     kind, first = schema.get("type"), elements[0]
@@ -40,7 +40,7 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
         if len(elements) == 1 and not children and (not text.strip() or text.strip().startswith("[")):
             return text.strip() or []
         items = children.get("item") if len(elements) == 1 else None
-        return [_held([one], schema.get("items", {}), named) for one in items or elements]
+        return [_tag_value([one], schema.get("items", {}), named) for one in items or elements]
     if kind == "string" and children:
         return text + "".join(ET.tostring(child, encoding="unicode") for child in first)
     if not children:
@@ -49,13 +49,13 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
         texts = [(element.text or "").strip() for element in elements]
         return texts[0] if len(texts) == 1 else texts
     kinds = schema.get("properties", {})
-    return {name: _held(held, kinds.get(name, {}), named) for name, held in children.items()}
+    return {name: _tag_value(held, kinds.get(name, {}), named) for name, held in children.items()}
 
 
 def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
     """The tags in `element` by name, in order; the name of an `<entry>` is its key."""
-    found: dict[str, list[ET.Element]] = {}
+    by_tag: dict[str, list[ET.Element]] = {}
     for child in element:
         name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag
-        found.setdefault(name, []).append(child)
-    return found
+        by_tag.setdefault(name, []).append(child)
+    return by_tag

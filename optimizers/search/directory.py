@@ -1,0 +1,98 @@
+"""The directory of a study, locked by one process: begun anew, or resumed with the same recipe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ragc.core import event_loop, inputs
+from ragc.core.activity import doing
+from ragc.core.digest import digest
+from ragc.errors import RecipeError, UsageError
+from ragc.optimizers.distributed.addresses import refuse_shared
+from ragc.optimizers.distributed.study_address import (
+    clear,
+    delete_address,
+    read_address,
+    recipe_in,
+    write_address,
+)
+from ragc.optimizers.search.storage import difference, study_directory
+from ragc.recipe import Recipe
+
+
+@contextmanager
+def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
+    """The study's directory, locked; a recipe of another identity is refused on resume.
+
+    A study that keeps nothing cannot be resumed, and its directory is removed at the end, whatever ends it.
+    """
+    keep = recipe.study.keep
+    refuse_shared(recipe.study)
+    if resume and not keep:
+        raise UsageError(
+            "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."
+        )
+    directory = study_directory(out)
+    lock = FileLock(f"{directory}.lock")
+    try:
+        with doing(
+            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
+        ):
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            if directory.is_symlink():
+                raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
+            lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
+    except Timeout:
+        raise UsageError(
+            f"Another process is compiling to {out}; wait for it or choose another --out."
+        ) from None
+    try:
+        text = recipe.to_toml()
+        written = directory / "recipe.toml"
+        if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
+            delete_address(directory)
+            clear(directory)
+        elif change := _change(directory, recipe):
+            raise UsageError(
+                f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
+                "--resume out to begin anew."
+            )
+        with doing(
+            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
+        ):
+            directory.mkdir(parents=True, exist_ok=True)
+            fresh = directory / "recipe.toml.new"
+            fresh.write_text(text, "utf-8")
+            fresh.replace(written)
+            write_address(directory, recipe=digest(text))
+        yield directory
+    except KeyboardInterrupt:
+        if keep:
+            raise
+        raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
+    finally:
+        if not keep:
+            event_loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
+            with suppress(OSError):
+                clear(directory)
+        lock.release()
+
+
+def _change(directory: Path, recipe: Recipe) -> str:
+    """What makes `recipe` another one than that of the study in `directory`; "" for nothing.
+
+    A budget, for one, may be raised. Raises ArtefactError where the study's recipe is damaged.
+    """
+    text = recipe.to_toml()
+    before = inputs.read_text(directory / "recipe.toml", errors="replace")
+    if before == text or digest(text) == read_address(directory).get("recipe"):
+        return ""
+    try:
+        return difference(recipe_in(directory).identity(), recipe.identity())
+    except RecipeError:  # written by a ragc of other keys
+        return difference(before, text)

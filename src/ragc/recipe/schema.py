@@ -1,0 +1,143 @@
+"""The JSON Schema of recipes (draft 2020-12), by which editors complete and check them.
+
+It is made from the models, so it says what `ragc` itself checks of one table. It cannot say what spans
+tables: whether a knob is one of the program's, or whether a file is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from ragc import metrics
+from ragc.metrics import cost, retrieval
+from ragc.programs import METHODS
+from ragc.programs.knobs import Knob
+from ragc.recipe.models import RecipeTables
+from ragc.targets.base import ROLES
+
+DIALECT = GenerateJsonSchema.schema_dialect
+TITLE = "ragc recipe"
+
+_SCALAR = {"type": ["string", "number", "boolean"]}
+_FILTER: dict[str, Any] = {
+    "description": "A value, a list of values of which one is enough, or a table of further paths.",
+    "anyOf": [
+        _SCALAR,
+        {"type": "array", "items": _SCALAR, "minItems": 1},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/Filter"}},
+    ],
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a recipe as parsed TOML."""
+    schema = RecipeTables.model_json_schema()
+    tables = schema["$defs"]
+    for table in (schema, *tables.values()):
+        fields = table.get("properties", {})
+        for field in fields.values():
+            _tidy(field)
+        if "kind" in fields:  # what the other keys depend on comes first
+            table["properties"] = {"kind": fields["kind"]} | fields
+    knobs = _knobs_by_name()
+    schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
+    search = tables["SearchTable"]["properties"]
+    search["ranges"] |= _table({name: _range_schema(same) for name, same in knobs.items()})
+    names = {"type": "array", "items": {"enum": sorted(knobs)}, "uniqueItems": True}
+    search["knobs"]["anyOf"] = [{"const": "all"}, names]
+    tables["Metric"], tables["Objective"], tables["Filter"] = _metric(), _metric(signed=True), _FILTER
+    search["objectives"]["items"] = {"$ref": "#/$defs/Objective"}
+    search["pick"] |= {"$ref": "#/$defs/Objective"}
+    tables["MetricsTable"]["properties"]["report"]["items"] = {"$ref": "#/$defs/Metric"}
+    tables["DataTable"]["properties"]["where"]["additionalProperties"] = {"$ref": "#/$defs/Filter"}
+    for family in ("sources", "targets"):
+        _point_at_keys(schema["properties"][family]["additionalProperties"])
+    search["targets"]["propertyNames"] = {"enum": list(ROLES)}
+    return {"$schema": DIALECT, **schema, "title": TITLE}
+
+
+def _tidy(field: dict[str, Any]) -> None:
+    """Take out what TOML cannot write: null, and defaults that mean that a key is left out."""
+    kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        field |= kinds[0]
+        del field["anyOf"]
+    elif kinds:
+        field["anyOf"] = kinds
+    if field.get("default", True) in (None, "", {}) or (field.get("default") == [] and "minItems" in field):
+        del field["default"]
+
+
+def _point_at_keys(union: dict[str, Any]) -> None:
+    """Repeat the kinds of a union as conditions, whose errors name the wrong key; those of `oneOf` do not."""
+    union["allOf"] = [
+        {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
+        for kind, table in union["discriminator"]["mapping"].items()
+    ]
+
+
+def _metric(*, signed: bool = False) -> dict[str, Any]:
+    """The ids of metrics; with `signed` those where less is better begin with `-`."""
+    ids, patterns = [], []
+    for metric in metrics.METRICS:
+        sign = "-" if signed and not metric.higher_is_better else ""
+        name, _, cut = metric.id.partition("@")
+        if cut == "k" and name in retrieval.CUT:
+            patterns.append(f"^{sign}{name}@[1-9][0-9]*$")
+        else:
+            ids.append(f"{sign}{metric.id}")
+        if name in cost.BY:
+            patterns.append(f"^{sign}{name}@.+$")
+    described = "A metric, with - before one where less is better." if signed else "A metric."
+    either = [{"enum": ids}, *({"type": "string", "pattern": pattern} for pattern in dict.fromkeys(patterns))]
+    return {"description": described, "anyOf": either}
+
+
+def _knobs_by_name() -> dict[str, list[Knob]]:
+    """The knobs of all programs; those of one name may differ in range."""
+    knobs: dict[str, list[Knob]] = {}
+    for method in METHODS:
+        for knob in method.knobs.list_knobs():
+            knobs.setdefault(knob.name, []).append(knob)
+    return knobs
+
+
+def _table(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"properties": properties, "additionalProperties": False}
+
+
+def _value_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
+    """The values of a knob, in whatever program."""
+    knobs = list(knobs)
+    return {"description": knobs[0].about, **_either([_one_value(knob) for knob in knobs])}
+
+
+def _range_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
+    knobs = list(knobs)
+    return {"description": knobs[0].about, **_either([_one_range(knob) for knob in knobs])}
+
+
+def _either(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """The different ones among `schemas`."""
+    distinct = [schema for at, schema in enumerate(schemas) if schema not in schemas[:at]]
+    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+
+
+def _one_value(knob: Knob) -> dict[str, Any]:
+    if knob.kind == "switch":
+        return {"type": "boolean"}
+    if knob.kind == "choice":
+        return {"enum": list(knob.options)}
+    limits = {"minimum": knob.low, "maximum": knob.high}
+    kind = "integer" if knob.kind == "int" else "number"
+    return {"type": kind, **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+def _one_range(knob: Knob) -> dict[str, Any]:
+    items = {"type": "array", "items": _one_value(knob), "minItems": 1}
+    if knob.kind in ("int", "float"):
+        return {**items, "minItems": 2, "maxItems": 2}
+    return {**items, "uniqueItems": True}
