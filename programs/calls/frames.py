@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ragc.programs.calls.mending import Mender, bare, fold, is_text, loads
+from ragc.programs.calls.mending import Mender, fold, is_text, loads
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
@@ -50,7 +50,8 @@ def between_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
     """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`."""
     found = _sections(text, lambda line: _marked(line, _HEADER))[1]
     values = {name: found[name] for name in schema["properties"] if name in found}
-    return Frame(values, exact=True) if len(values) == len(schema["properties"]) else None
+    whole = len(values) == len(schema["properties"]) and not any(map(_HEADER.match, values.values()))
+    return Frame(values, exact=True) if whole else None
 
 
 def after_loose_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
@@ -71,7 +72,7 @@ def after_loose_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
     if found and first not in found and before:
         found = {first: before, **found}
     values = {name: found[name] for name in schema["properties"] if name in found}
-    return Frame(values) if values else None
+    return Frame(values) if values and not any(map(_HEADER.match, values.values())) else None
 
 
 def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
@@ -101,7 +102,7 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
         text = held
     elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         text = text[1:-1]
-    return Frame({name: text}) if bare(text) and "<" + name + ">" not in text else None
+    return Frame({name: text}) if re.search(r"\w", text) and "<" + name + ">" not in text else None
 
 
 def in_tags(schema: Mapping[str, Any], text: str) -> Frame | None:

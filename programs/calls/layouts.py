@@ -7,6 +7,7 @@ objects that a target can enforce. All are read by `ragc.programs.calls.replies`
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -134,12 +135,15 @@ def adapter(layout: str) -> Any:
 
 def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading:
     """What a reply of `layout`, one that is not JSON, says. Raises ParseFailure."""
+    missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
+    if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
+        raise missing
+    if dspy.settings.callbacks:  # whoever watches DSPy's adapters sees them parse
+        with contextlib.suppress(Exception):
+            adapter(layout).parse(signature, text)
     reading = read_framed(signature, text, layout, truncated=truncated)
     if reading is not None:
         return reading
-    missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
-    if len(text) > LONGEST or is_too_deep(text) or text.count("<") > MOST_TAGS:
-        raise missing
     try:  # types that only DSPy knows
         values = adapter(layout).parse(signature, text)
         outputs = output_model(signature).model_validate({name: _whole(values[name]) for name in values})

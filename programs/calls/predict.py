@@ -224,7 +224,8 @@ class RagPredict(TypedPrompt):
             raise ParseFailure(outcome.failure)
         counters.count(mended=outcome.mended, dropped=outcome.dropped)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
-        return self._record(invocation, inputs, outputs, outcome.shown, outcome.recording.answers)
+        answers, mended = outcome.recording.answers, outcome.mended
+        return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended)
 
     def _record_unreadable(self, invocation: _Invocation, outcome: ReadReply) -> None:
         """Record what a call cost whose reply could not be read."""
@@ -249,6 +250,8 @@ class RagPredict(TypedPrompt):
         outputs: dict[str, Any],
         shown_outputs: Mapping[str, Any],
         answers: Sequence[Answer] = (),
+        *,
+        mended: int = 0,
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
@@ -264,6 +267,7 @@ class RagPredict(TypedPrompt):
                 prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),
                 at=invocation.spot[1],
+                mended=mended,
             )
             invocation.spot[0].add(invocation.spot[1], event, (self, dict(inputs), prediction))
         elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:
