@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ragc.programs.calls.mending import Mender, fold, is_text, loads
+from ragc.programs.calls.mending import Mender, fold, is_text, loads, numbers_in
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
@@ -151,9 +151,11 @@ def from_text(schema: Mapping[str, Any], value: Any, mender: Mender, repair: Cal
     held = loads(unfenced(value))
     if held is not None:
         return held
-    if kind.get("type") not in ("array", "object") or not set("[{") & set(value):
-        return None if value.strip() in ("null", "None") else value
-    return repair(value)
+    if value.strip() in ("null", "None"):
+        return None
+    numbered = mender.resolve(kind.get("items") or {}).get("type") == "integer" and numbers_in(value)
+    broken = kind.get("type") in ("array", "object") and set("[{") & set(value)
+    return repair(value) if broken and not numbered else value
 
 
 def _spelled(schema: Mapping[str, Any]) -> dict[str, str]:

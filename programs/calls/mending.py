@@ -219,8 +219,7 @@ class Mender:
         if bare(value) in _EMPTY:
             return []
         if kind.get("type") == "integer":
-            numbers = [int(digits) for digits in _DIGITS.findall(value)] if _NUMBERED.fullmatch(value) else []
-            return numbers or None
+            return numbers_in(value) or None
         if "enum" in kind:
             return [part for part in re.split(r"[,;\n]", value) if part.strip()]
         if kind.get("type") != "string":
@@ -258,11 +257,11 @@ class Mender:
         if isinstance(value, bool):
             return value
         held = self._held(value)
-        flag = _FLAGS.get(bare(held)) if isinstance(held, str) else None
+        flag = FLAGS.get(bare(held)) if isinstance(held, str) else None
         if isinstance(held, bool) or (isinstance(held, (int, float)) and held in (0, 1)):
             flag = bool(held)
         if flag is None and isinstance(held, str):
-            flag = _FLAGS.get(str(choose(held, ("true", "false", "yes", "no"))))
+            flag = FLAGS.get(str(choose(held, ("true", "false", "yes", "no"))))
         if flag is None:
             return value
         self._count()
@@ -332,7 +331,7 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "exclusiveMaximum": lambda value, bound: value < bound,
 }
 _EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
-_FLAGS = {
+FLAGS = {
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
@@ -386,7 +385,7 @@ def choose(value: Any, options: Sequence[Any]) -> Any:
     words = [option for option in options if isinstance(option, str)]
     numbers = [option for option in options if type(option) is int]
     if isinstance(value, bool):
-        return next((word for word in words if _FLAGS.get(word.casefold()) is value), _NOTHING)
+        return next((word for word in words if FLAGS.get(word.casefold()) is value), _NOTHING)
     if numbers and not words:
         number = number_in(value, max(numbers))
         if number is None:
@@ -407,7 +406,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
             if spelling and spell(option) == spelling:
                 return option
     if bare(text) in ("true", "false"):
-        return next((w for w in words if _FLAGS.get(w.casefold()) is _FLAGS[bare(text)]), _NOTHING)
+        return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), _NOTHING)
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
         begun = [option for option in words if _begins(start.lstrip(_MARKS), option)]
@@ -431,6 +430,11 @@ def number_in(value: Any, most: Any = None) -> Any:
     if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
         return None
     return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
+
+
+def numbers_in(text: str) -> list[int]:
+    """The integers that `text` lists, with nothing but marks and words such as "passage" around them."""
+    return [int(digits) for digits in _DIGITS.findall(text)] if _NUMBERED.fullmatch(text) else []
 
 
 def nearest_integer(number: Any, low: Any, high: Any) -> int:
