@@ -131,8 +131,8 @@ def test_without_log_probabilities_asks_for_unsure_spans() -> None:
         build_program(blind)
 
 
-def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
-    first = Reply("not json", logprobs=(TokenLogprob("not json", -0.01),))
+def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
+    first = Reply("{}", logprobs=(TokenLogprob("{}", -0.01),))
     target = ScriptedTarget([first, '{"sentence": "Ann sang."}', END, END, {"answer": "x"}])
     prediction = build_program(target)(question="Q?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
@@ -141,7 +141,7 @@ def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
 
 def test_with_an_unreadable_draft_still_answers() -> None:
     target = ScriptedTarget(
-        lambda request: "no" if "sentence" in request.messages[0].content else {"answer": "x"}
+        lambda request: "{}" if "sentence" in request.messages[0].content else {"answer": "x"}
     )
     prediction = build_program(target)(question="Q?")
     assert (prediction.answer, prediction.counters["dropped"], prediction.counters["flare_sentences"]) == (

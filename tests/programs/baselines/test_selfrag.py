@@ -112,7 +112,7 @@ def test_unreadable_verdicts_weigh_nothing_and_lost_answers_are_dropped() -> Non
     def reply(request: ChatRequest) -> Any:
         content = request.messages[0].content
         if '"support"' in content or '"relevant"' in content or '"need"' in content:
-            return "no"
+            return "{}"
         return script_replies(utility=5, answer=by_passage(p0="  ", p1="b"))(request)
 
     prediction = build_program(ScriptedTarget(reply), top_k=2)(question="Q?")
@@ -156,7 +156,7 @@ def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
 
 
 def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
-    lost, queries = iter(["no", "no", "b", "no", "no"]), iter(["one", "two"])
+    lost, queries = iter(["{}", "{}", "b", "{}", "{}"]), iter(["one", "two"])
 
     def reply(request: ChatRequest) -> Any:
         if field(request) != "answer":
@@ -164,7 +164,7 @@ def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
                 request
             )
         answer = next(lost)
-        return answer if answer == "no" else {"answer": answer}
+        return answer if answer == "{}" else {"answer": answer}
 
     prediction = build_program(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
     assert [p.id for p in prediction.passages] == ["one 0"]

@@ -80,7 +80,7 @@ def test_an_invalid_question_is_not_looked_up() -> None:
 
 
 def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
-    prediction = build_program(ScriptedTarget(["no", "no"], capabilities=()))(question=QUESTION)
+    prediction = build_program(ScriptedTarget(["{}", "{}"], capabilities=()))(question=QUESTION)
     assert (prediction.answer, prediction.counters["missing"], prediction.counters["repairs"]) == (
         UNSURE,
         1,

@@ -56,7 +56,7 @@ def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
     assert schema["properties"]["action"]["enum"] == ["decompose", "answer"]
 
 
-@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1}, 1)])
+@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1, "none": 2}, 1)])
 def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(query: Any, dropped: int) -> None:
     def reply(request: ChatRequest) -> Any:
         return query if is_for(request, RewriteQuery) else BOTH

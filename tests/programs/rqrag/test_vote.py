@@ -69,12 +69,11 @@ def test_the_model_can_say_how_sure_it_is() -> None:
     assert schema["properties"]["confidence"] == {"type": "integer", "minimum": 0, "maximum": 100}
 
 
-def test_a_confidence_that_is_no_percentage_is_dropped() -> None:
+def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     text = "[[ ## answer ## ]]\nx\n\n[[ ## confidence ## ]]\n300\n\n[[ ## completed ## ]]"
-    prediction = build_program(ScriptedTarget([text]), max_depth=0, select="confidence", layout="chat")(
-        question="Capital?"
-    )
-    assert (prediction.answer, prediction.counters["dropped"]) == ("x", 1)
+    target = ScriptedTarget([text, {"answer": "x", "confidence": "30 %"}])
+    prediction = build_program(target, max_depth=0, select="confidence", layout="chat")(question="Capital?")
+    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 1, 1)
 
 
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
