@@ -155,7 +155,8 @@ class SchemaReplies:
     Of several options the first is taken, of a range the least, of a list one item; `last` takes the
     last option and the greatest number, `full` as many items as there may be (5 without a bound), an
     empty `text` no items. `fields` are values by output field, or by field of an output that is one of
-    several objects: a list is used up in order, its last value again and again. Every token has the log probability `logprob`.
+    several objects: a list is used up in order, its last value again and again. Every token has the log
+    probability `logprob`.
     """
 
     last: bool = False

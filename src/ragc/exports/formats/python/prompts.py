@@ -26,8 +26,9 @@ TYPES = {"text": "str", "integer": "int", "number": "float", "flag": "bool"}
 READERS = {"json": "_read_json", "markers": "_read_markers", "tags": "_read_tags"}
 _OTHERS = ("jinja2", "openai-json")
 _KEYWORDS = {
-    "$defs", "$ref", "additionalProperties", "anyOf", "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "items",
-    "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "enum", "exclusiveMaximum", "exclusiveMinimum",
+    "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required",
+    "type",
 }  # fmt: skip
 
 
