@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,9 @@ from typing import Any, Literal
 from ragc.errors import UnknownName, UsageError
 
 Value = bool | int | float | str
+
+NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""What a name may be that a recipe gives to a source or target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Knob:
     `when` is the condition under which the knob matters; None means always.
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
     `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
+    `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Knob:
     searched: bool = True
     paper: str = ""
     threshold: bool = False
+    named: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -79,6 +85,8 @@ class Knob:
             for option in options:
                 if type(option) is type(value) and option == value:
                     return option
+            if self.named and isinstance(value, str) and re.fullmatch(NAME, value):
+                return value
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
         if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):

@@ -120,10 +120,10 @@ def _bare(text: str) -> str:
 def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
     """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
     description = desc or signature.output_fields[name].json_schema_extra["desc"]
-    return _redeclare_output(signature, name, one_of(options), description)
+    return redeclare_output(signature, name, one_of(options), description)
 
 
-def _redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
+def redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
     """`signature` with the output `name` declared anew in its place."""
     position = list(signature.output_fields).index(name)
     return signature.delete(name).insert(position, name, dspy.OutputField(desc=desc), kind)

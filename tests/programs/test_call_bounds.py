@@ -155,13 +155,14 @@ PREFRAG = {
 def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) -> None:
     counts, most = [], 0
     for bad in range(3):
-        fields = {
-            "answer": ["wrong"] * bad + [""],
-            "action_input": [""] * bad + [f"query {number}" for number in range(20)],
-            "grade": "INCORRECT",
-        }
+        tool = "search" if "module" in chosen else "search_local"
+        grading = {"explanation": "", "grade": "INCORRECT", "improvement": ""}
+        wrong: dict[str, Any] = {"action": "finish", "answer": "wrong", **grading}
+        searching = [{"action": tool, "action_input": f"query {number}"} for number in range(20)]
         program = build_program(
-            method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), SchemaReplies(fields=fields)
+            method("prefrag"),
+            dict(zip(PREFRAG, chosen, strict=True)),
+            SchemaReplies(fields={"step": [wrong] * bad + searching, "answer": "", "grade": "INCORRECT"}),
         )
         counts.append(spent(program))
         most = program.most_calls()

@@ -36,8 +36,10 @@ def value_like(schema: Mapping[str, Any], named: Mapping[str, Any]) -> st.Search
     """Values that fit a JSON schema of ours."""
     if "$ref" in schema:
         return value_like(named[schema["$ref"].rpartition("/")[2]], named)
-    if "enum" in schema:
-        return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of([value_like(part, named) for part in schema["anyOf"]])
+    if "enum" in schema or "const" in schema:
+        return st.sampled_from(schema.get("enum") or [schema["const"]])
     match schema["type"]:
         case "object":
             return st.fixed_dictionaries({k: value_like(v, named) for k, v in schema["properties"].items()})

@@ -204,8 +204,10 @@ def _coerce(
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return _coerce(named[name], value, named, where, name)
-    if "enum" in schema:
-        return _option(schema["enum"], value, where)
+    if "anyOf" in schema:
+        return _one_of(schema["anyOf"], value, named, where)
+    if "enum" in schema or "const" in schema:
+        return _option(schema.get("enum") or [schema["const"]], value, where)
     if schema["type"] == "object":
         return _object(schema, value, named, where, name)
     if schema["type"] == "array":
@@ -216,6 +218,19 @@ def _coerce(
             plural = "" if schema[keyword] == 1 else "s"
             raise _Unfit(where, why.format(schema[keyword], plural))
     return converted
+
+
+def _one_of(
+    kinds: list[Mapping[str, Any]], value: Any, named: Mapping[str, Any], where: tuple[Any, ...]
+) -> Any:
+    """`value` as the first of `kinds` that it fits."""
+    unfit = _Unfit(where, "Input should be one of several objects")
+    for kind in kinds:
+        try:
+            return _coerce(kind, value, named, where)
+        except _Unfit as error:
+            unfit = error
+    raise unfit
 
 
 def _object(
