@@ -109,7 +109,7 @@ async def evaluate(
     scorer: Scorer,
     *,
     limit: asyncio.Semaphore,
-    done: Callable[[], object] = lambda: None,
+    done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
     """Every question answered, in the order given, with as many in flight as `limit` allows.

@@ -137,7 +137,9 @@ class Compiled:
 
     def __repr__(self) -> str:
         means = {
-            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}" for name, after in self.test.items()
+            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}"
+            for name, after in self.test.items()
+            if name in self.baseline
         }
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)

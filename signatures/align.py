@@ -16,14 +16,20 @@ from typing import Annotated, Any
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.wording import brief
+from ragc.signatures.wording import brief, describe
 
 
 class Match(BaseModel):
     """A part and the piece of the passage that means the same."""
 
     component: int = Field(ge=1, le=8)
-    segment: str = Field(max_length=200)
+    segment: str = Field(max_length=200, description="words copied from the passage, not from the question")
+
+
+class CheckedMatch(Match):
+    """A match with the verdict on it. One object each: a reply cut short loses its last match only."""
+
+    same: bool = Field(description="whether the segment, read once more, does mean the same")
 
 
 class Rewording(BaseModel):
@@ -33,14 +39,22 @@ class Rewording(BaseModel):
     wording: str = Field(max_length=80)
 
 
+_COPIED = "for each part that the passage speaks of, its number and the piece copied from the passage"
+_CHECKED = (
+    f"{_COPIED}; then, after a second look at where the piece stands, whether it does say the same of the "
+    "same thing"
+)
+_BRIEF_COPIED = "the parts that the passage speaks of, each with its piece"
+_BRIEF_CHECKED = f"{_BRIEF_COPIED}, and whether that does mean the same"
+
+
 @brief(
     "Find the numbered parts of the question in the passage.\n\n"
     "For each part copy, word for word, one short unbroken piece of the passage that means the same; for a "
     "question word such as who, the piece that answers it. Leave out parts that the passage does not speak "
     "of.",
     components="parts of the question, numbered from 1",
-    aligned="part number and copied piece",
-    reflected="numbers of the aligned parts whose piece, read once more, does mean the same",
+    aligned=_BRIEF_CHECKED,
     synonyms="for every other part, the same in other words",
 )
 class AlignComponent(dspy.Signature):
@@ -64,13 +78,7 @@ class AlignComponent(dspy.Signature):
     question: str = dspy.InputField(desc="the question that the parts are taken from")
     components: list[str] = dspy.InputField(desc="the parts of the question, numbered from 1")
     passage: str = dspy.InputField(desc="the text to look in, its title first")
-    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField(
-        desc="for each part that the passage speaks of, its number and the piece copied from the passage"
-    )
-    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
-        desc="numbers of the aligned parts that stand up to a second look: read each piece where it stands "
-        "in the passage, and keep the number only if it says the same of the same thing"
-    )
+    aligned: Annotated[list[CheckedMatch], Field(max_length=8)] = dspy.OutputField(desc=_CHECKED)
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
         desc="for every part that is not aligned, its number and the same in other words, as another text "
         "might put it"
@@ -78,8 +86,11 @@ class AlignComponent(dspy.Signature):
 
 
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, without `reflected` unless `reflect` and without `synonyms` unless `reword`."""
-    signature: Any = AlignComponent if reflect else AlignComponent.delete("reflected")
+    """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
+    signature: Any = AlignComponent
+    if not reflect:
+        plain = Annotated[list[Match], Field(max_length=8)]
+        signature = describe(signature, "aligned", _COPIED, brief=_BRIEF_COPIED, kind=plain)
     return signature if reword else signature.delete("synonyms")
 
 
@@ -120,10 +131,11 @@ class SyntacticParse(dspy.Signature):
 
     Copy every part word for word from the question; change no form and add no word. Put each piece of the
     question in the one part where it fits best. Few questions have all eight parts: leave the others empty.
-    A verb whose words stand apart, as in "did ... win", is copied as its main word, "win".
+    Put commas between pieces that stand apart in the question. Of a verb whose words stand apart, as in "did
+    she win", leave out what is between: "did win".
 
     Example: for "In which year did the Dutch painter Vermeer, a Catholic convert, paint his view of Delft?"
-    subject "the Dutch painter Vermeer", predicate "paint", object "his view of Delft", predicative "",
+    subject "the Dutch painter Vermeer", predicate "did paint", object "his view of Delft", predicative "",
     attributive "Dutch", adverbial "In which year", complement "", apposition "a Catholic convert".
     """
 

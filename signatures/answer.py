@@ -99,8 +99,20 @@ FORMATS = {
         'line that is open today was built in 1991 [1][4]."',
         tokens=300,
     ),
+    "cited_list": AnswerFormat(
+        "with every answer that may be right, each in few words and followed by the number of the one "
+        "passage that supports it, such as [1]",
+        "all answers that may be right, with commas between them on one line, each with one mark such as [1]",
+        "Give every answer that the passages state, each once and by its usual name, with its mark behind it "
+        'and nothing else: "Jupiter [2], Saturn [2], Uranus [5]". Go through all passages, for each may hold '
+        "answers that no other has. Leave out answers that no passage states.",
+        tokens=300,
+    ),
 }
 """How the final answer may be worded, by the value of the knob `answer_format`."""
+
+UNCITED = {"cited": "long", "cited_list": "list"}
+"""The formats whose answers have marks of passages, each with the one that stands in where there are none."""
 
 
 _BEST_GUESS = "If they do not settle it, give the answer that they make most likely."
@@ -167,11 +179,16 @@ def _bare(text: str) -> str:
 
 def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
     """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
-    described = describe(signature, name, desc, brief=desc) if desc else signature
+    return redeclare_output(signature, name, one_of(options), desc, brief=desc)
+
+
+def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, brief: str = "") -> Any:
+    """`signature` with the output `name` declared anew in its place, with both of its texts if given."""
+    described = describe(signature, name, desc, brief=brief) if desc else signature
     position, info = list(described.output_fields).index(name), described.output_fields[name]
     plain = dspy.OutputField(desc=info.json_schema_extra["desc"])
     plain.json_schema_extra.update(info.json_schema_extra)
-    return described.delete(name).insert(position, name, plain, one_of(options))
+    return described.delete(name).insert(position, name, plain, kind)
 
 
 def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
@@ -227,10 +244,11 @@ def with_question(signature: Any, position: str) -> Any:
 _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
-def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
-    """`answer` without marks of passages beyond the first `n`, and how many such marks there were.
+def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
+    """`answer` without marks of passages beyond the first `n`, and how many marks were dropped.
 
-    A mark of several passages, `[1, 2]`, becomes one for each.
+    A mark of several passages, `[1, 2]`, becomes one for each. With `single` only the first of several marks
+    in a row stays, as an item of a list is to have one.
     """
     wrong = 0
 
@@ -241,7 +259,12 @@ def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
         wrong += len(numbers) - len(inside)
         return match[1] + "".join(f"[{number}]" for number in inside) if inside else ""
 
-    return _MARK.sub(filter_marks, answer).strip(), wrong
+    marked = _MARK.sub(filter_marks, answer).strip()
+    if single:
+        lone = re.sub(r"(\[\d+\])(?:\s*\[\d+\])+", r"\1", marked)
+        wrong += marked.count("[") - lone.count("[")
+        marked = lone
+    return marked, wrong
 
 
 INVALID = "invalid question"

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field
 
-from ragc.signatures.wording import brief
+from ragc.signatures.wording import brief, input_field
 
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
@@ -168,6 +168,17 @@ class VerifyDocuments(dspy.Signature):
     question: str = dspy.InputField(desc="what is to be answered, perhaps with narrower questions below it")
     documents: list[str] = dspy.InputField(desc="the documents picked so far, numbered from 1")
     sufficient: Literal["YES", "NO"] = dspy.OutputField(desc="YES if nothing is missing, else NO")
+
+
+def verifying(*, examples: bool) -> Any:
+    """VerifyDocuments; with `examples` it is shown questions with answers such as the one that is wanted."""
+    if not examples:
+        return VerifyDocuments
+    field = input_field(
+        "other questions, each with an answer that is as direct and as full as the one that is wanted",
+        brief="other questions, each with an answer as full as the one that is wanted",
+    )
+    return VerifyDocuments.prepend("examples", field, list[str])
 
 
 def pick_positions(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
