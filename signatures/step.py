@@ -232,8 +232,8 @@ _BRIEF_SEARCHING = "to search, a tool and a short query for one fact, unlike tho
 _BRIEF_FINISHING = f"{_BRIEF_SEARCHING}; to finish, the final answer, a name, number or short phrase"
 _BRIEF_GRADING = (
     f"{_BRIEF_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT "
-    "if they show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better it, "
-    "in a sentence, empty if nothing"
+    "if they show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better "
+    "it, in a sentence, empty if nothing"
 )
 _FINISHING = (
     "to search, one of the tools and a short query for one fact, unlike those before; to finish, the action "

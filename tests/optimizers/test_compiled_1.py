@@ -96,5 +96,5 @@ def test_a_field_that_nobody_knows_any_more_is_named(tmp_path: Path) -> None:
     schema["properties"]["mood"], schema["required"] = {"type": "string"}, [*schema["required"], "mood"]
     (tmp_path / "program.json").write_text(json.dumps(state), "utf-8")
     first.build(runtime(method("prefrag"), {}))
-    with pytest.raises(ArtefactError, match="'compare'.*mood; compile it again"):
+    with pytest.raises(ArtefactError, match=r"'compare'.*mood; compile it again"):
         load(tmp_path).build(runtime(method("prefrag"), {}))
