@@ -409,7 +409,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), _NOTHING)
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
-        begun = [option for option in words if _begins(start.lstrip(_MARKS), option)]
+        begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
         if begun:
             return max(begun, key=len)
     return _NOTHING
