@@ -84,7 +84,7 @@ def test_skr_goes_by_the_train_questions_that_are_alike() -> None:
 
 def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
     prediction = labelled()(question="capital of France?")
-    assert outcomes(prediction) == ["by BM25 in place of an encoder, 0 better, 1 worse: do not"]
+    assert outcomes(prediction) == ["by BM25 in the place of an encoder, 0 better, 1 worse: do not"]
     assert (
         prediction.counters["skr_unlabelled"],
         prediction.counters["skr_bm25"],
