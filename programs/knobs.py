@@ -154,7 +154,7 @@ class Knobs:
     @classmethod
     def list_knobs(cls) -> tuple[Knob, ...]:
         """All knobs in the order of declaration."""
-        return _declared(cls)
+        return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
     def knob(cls, name: str) -> Knob:
@@ -200,7 +200,7 @@ LAYOUTS = ("minimal", "json", "chat", "xml")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
-CITING = (*WORDED, "cited")
+CITING = (*WORDED, "cited", "cited_list")
 """How a program may that answers from numbered passages."""
 
 
@@ -213,7 +213,7 @@ class AnswerKnobs(Knobs):
         "short",
         WORDED,
         "few words, every answer that may be right, yes or no, the letter of an option, or a paragraph, "
-        "`cited` where passages are numbered",
+        "`cited` or `cited_list` where passages are numbered",
         searched=False,
         paper="as the data sets of all five papers ask",
     )

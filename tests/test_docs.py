@@ -26,6 +26,7 @@ import ragc
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import recipe as recipes
 from ragc import targets
+from ragc.api import recipe_schema
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -223,6 +224,7 @@ def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, value)
     match words:
         case ["ragc", *rest]:
+            rest = rest[: rest.index(">")] if ">" in rest else rest
             parser().parse_args(rest)
             assert main(rest) == 0, f"{shlex.join(words)} failed"
         case ["make", target]:
@@ -267,6 +269,17 @@ def test_every_command_and_option_is_listed() -> None:
         for action in command._actions:
             for option in action.option_strings if action.nargs != 0 or action.dest != "help" else ():
                 assert option in section, (name, option)
+
+
+def test_every_key_of_a_recipe_is_listed() -> None:
+    schema = recipe_schema()
+    page = (DOCS / "reference/recipe.md").read_text("utf-8")
+    listed = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    listed += re.findall(r"^## \[(\w+)", page, re.MULTILINE)
+    ends = {part for name in listed for part in name.split(".")}
+    for name, table in {"recipe": schema, **schema["$defs"]}.items():
+        assert set(table.get("properties", ())) <= ends, name
+    assert {f"`options.{name}`" for name in schema["$defs"]["VllmOptions"]["properties"]} <= set(page.split())
 
 
 def test_every_public_name_is_listed() -> None:
@@ -428,13 +441,13 @@ def is_name(name: str) -> bool:
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
-            found: Any = importlib.import_module(".".join(parts[:end]))
+            value: Any = importlib.import_module(".".join(parts[:end]))
         except ModuleNotFoundError:
             continue
         for attribute in parts[end:]:
-            if not hasattr(found, attribute):
+            if not hasattr(value, attribute):
                 return False
-            found = getattr(found, attribute)
+            value = getattr(value, attribute)
         return True
     return False
 
@@ -471,9 +484,9 @@ def walks(folder: Path, *commands: str) -> list[set[str]]:
         timeout=120,
         check=True,
     )
-    found = json.loads(done.stderr.splitlines()[-1])
-    assert [walk["status"] for walk in found] == [0] * len(commands), done.stderr
-    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in found]
+    reports = json.loads(done.stderr.splitlines()[-1])
+    assert [walk["status"] for walk in reports] == [0] * len(commands), done.stderr
+    paths = [[Path(file).resolve() for file in walk["files"] if file.endswith(".py")] for walk in reports]
     return [{str(path.relative_to(ROOT)) for path in listed if ROOT in path.parents} for listed in paths]
 
 

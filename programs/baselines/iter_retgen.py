@@ -27,7 +27,7 @@ from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Hit
-from ragc.signatures.answer import drop_wrong_marks
+from ragc.signatures.answer import UNCITED, drop_wrong_marks
 
 
 class IterRetGen(Vanilla):
@@ -58,7 +58,7 @@ class IterRetGen(Vanilla):
     def _query(self, question: str, last: dspy.Prediction) -> str:
         """`question` with all that was said in the round before."""
         text = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
-        if self.knobs.answer_format == "cited":
+        if self.knobs.answer_format in UNCITED:
             text, _ = drop_wrong_marks(text, 0)
         return f"{question} {text}" if text else question
 

@@ -325,7 +325,7 @@ class LLatrievalKnobs(PoolKnobs):
         paper="LLatrieval",
     )
     verify_demo: int = integer(
-        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        1, 0, 2, "questions with answers shown to the verifying call, of the answering call's demonstrations",
         when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
     )  # fmt: skip
     update: str = choice(

@@ -16,10 +16,12 @@ import ragc
 from ragc.cli.main import main
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
-from ragc.optimizers.results import trust_record
+from ragc.optimizers.results import trust, trust_record
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.results.evaluate import open_compiled, open_program
 from ragc.optimizers.results.resolve import Opening
+from ragc.recipe import Recipe, SourceSpec
+from ragc.targets.base import TargetSpec
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.security.foreign import (
@@ -231,10 +233,6 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t + '[sources.kg]\nkind = "api"\noptions.base_url = "http://127.0.0.1:9"\n',
         "sources.kg.options.base_url",
     ),
-    "an option that nobody knows": (
-        lambda t: t + '[sources.local.options]\nhome = "/"\n',
-        "sources.local.options.home",
-    ),
     "a call store": (lambda t: t + '[study]\nstore = "redis://127.0.0.1:1/0"\n', "study.store"),
     "a storage": (lambda t: t + '[study]\nstorage = "postgresql://127.0.0.1/x"\n', "study.storage"),
     "workers": (lambda t: t + '[study]\nworkers = "ray"\n', "study.workers"),
@@ -255,6 +253,28 @@ def test_what_lies_or_listens_elsewhere_is_refused(
     (directory / "modules").mkdir()
     (directory / "modules" / "modules.json").write_text('[{"type": "os.system"}]')
     assert_refused(run(capsys, "eval", directory, "--split", "dev"), directory, key)
+
+
+def test_an_option_that_no_source_has_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = foreign_directory(tmp_path, RECIPE + '[sources.local.options]\nhome = "/"\n')
+    status, out, err = run(capsys, "eval", directory, "--split", "dev")
+    assert (status, out) == (2, "")
+    assert "sources.local.options.home: A source of kind 'bm25' has no option 'home'" in err
+
+
+def test_an_option_that_is_not_classified_is_not_harmless() -> None:
+    recipe = Recipe(
+        "vanilla",
+        sources={"local": SourceSpec("bm25", "corpus.jsonl", {"home": "/"})},
+        targets={"main": TargetSpec("embedded", options={"library": "/x.so"})},
+    )
+    accesses = [access for access in trust.list_accesses(recipe) if access.kind == "unknown"]
+    assert [access.name for access in accesses] == [
+        "sources.local.options.home",
+        "targets.main.options.library",
+    ]
 
 
 @pytest.mark.parametrize("name", ["judge", "teacher", "spare"])

@@ -368,12 +368,12 @@ def test_iter_retgen_searches_without_the_marks_of_citations() -> None:
 
 
 def test_iter_retgen_keeps_its_answer_when_a_later_round_cannot_be_read() -> None:
-    target = ScriptedTarget([{"answer": "x"}, "no", "no"], capabilities=())
+    target = ScriptedTarget([{"answer": "x"}, "{}", "{}"], capabilities=())
     prediction = build_program("iter_retgen", target)(question="Capital?")
     assert (prediction.answer, notes(prediction), target.replies_left) == ("x", ["answer", "round 2"], 0)
     assert prediction.counters["dropped"] == 1
     with pytest.raises(ParseFailure):
-        build_program("iter_retgen", ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
+        build_program("iter_retgen", ScriptedTarget(["{}", "{}"], capabilities=()))(question="Capital?")
 
 
 # Self-Ask
@@ -427,7 +427,7 @@ def test_self_ask_drops_a_step_without_a_text_and_forces_an_answer(empty: dict[s
 
 
 def test_self_ask_survives_replies_that_cannot_be_read() -> None:
-    target = ScriptedTarget([ask("Who?"), "no", "no", "no", "no", {"answer": "x"}], capabilities=())
+    target = ScriptedTarget([ask("Who?"), "{}", "{}", "{}", "{}", {"answer": "x"}], capabilities=())
     prediction = build_program("self_ask", target)(question="Whose house?")
     assert (prediction.answer, notes(prediction)) == ("x", ["read", "step", "answer"])
     assert prediction.counters["dropped"] == 2

@@ -441,7 +441,7 @@ def test_an_unknown_tool_or_an_empty_query_spends_the_step_and_is_sampled_anew()
 
 
 def test_replies_that_cannot_be_read_end_in_an_answer() -> None:
-    words = ["hm", "hm"]
+    words = ["{}", "{}"]
 
     def plain(*replies: Any) -> ScriptedTarget:
         return ScriptedTarget(replies, capabilities=())

@@ -24,6 +24,7 @@ from ragc.prompts.model import (
 
 TYPES = {"text": "str", "integer": "int", "number": "float", "flag": "bool"}
 READERS = {"json": "_read_json", "markers": "_read_markers", "tags": "_read_tags"}
+_CITED = ("cited", "cited_list")
 _OTHERS = ("jinja2", "openai-json")
 _KEYWORDS = {
     "$defs", "$ref", "additionalProperties", "anyOf", "const", "enum", "exclusiveMaximum", "exclusiveMinimum",
@@ -174,7 +175,7 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
     """The function `answer` and what it calls, none of it where the program is more than a call."""
     if not answers(program):
         return ""
-    cited, refuses = program.knobs.get("answer_format") == "cited", program.method == "ragx"
+    cited, refuses = program.knobs.get("answer_format") in _CITED, program.method == "ragx"
     input_names = {one.name for one in program.prompts[0].inputs}
     code = [
         _function(
@@ -224,7 +225,8 @@ def _function(program: ExportedProgram, input_names: set[str], *, cited: bool, r
     if program.method == "cot" and program.knobs.get("whole"):
         last = '"{}\\n{}".format(reply["reasoning"], reply["answer"])'
     if cited:
-        last = f"drop_wrong_marks({last}, {'len(shown)' if passages else 0})[0]"
+        single = ", single=True" if program.knobs["answer_format"] == "cited_list" else ""
+        last = f"drop_wrong_marks({last}, {'len(shown)' if passages else 0}{single})[0]"
     doc = _about(passages=passages, timed=timed, refuses=refuses, cited=cited)
     return f'{head}\n    """{doc}"""\n' + "\n".join(f"    {line}" for line in [*lines, f"return {last}"])
 
