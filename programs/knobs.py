@@ -264,3 +264,17 @@ class PassageKnobs(AnswerKnobs):
     )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
+
+
+@dataclass(frozen=True)
+class EncoderKnobs(Knobs):
+    """How methods rank texts that have an encoder of their own in their papers."""
+
+    encoder: str = choice(
+        "auto",
+        ("auto", "bm25"),
+        "what says how alike texts are: the embedder of a dense, hybrid or reranked source, BM25 where none "
+        "has one; or always BM25",
+        searched=False,
+        paper="SlimPLM ranks with E5, SKR with SimCSE",
+    )
