@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
@@ -22,8 +22,8 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import Reading, output_model, read_reply, reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.signatures.align import AlignComponent, SyntacticParse
-from ragc.signatures.answer import ReadingNotes, ShortAnswer, apply_format
+from ragc.signatures.align import Match, Rewording, SyntacticParse
+from ragc.signatures.answer import ReadingNotes, ShortAnswer, apply_format, one_of
 from ragc.signatures.claims import ClaimSplit, JudgeKnown, with_judgement
 from ragc.signatures.grade import (
     NeedRetrieval,
@@ -34,14 +34,39 @@ from ragc.signatures.grade import (
 )
 from ragc.signatures.route import DomainRouter, EntityExtract
 from ragc.signatures.select import RankPassages, SelectDocuments, VerifyDocuments
-from ragc.signatures.step import ReactStep, SelfAskStep, agent_step
+from ragc.signatures.step import ReactStep, SelfAskStep
 from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import examples
 from tests.exports.formats.python.replies import damage, value_like
 
 CHOICE = apply_format(ShortAnswer, "choice")
-CONFIDENT = with_judgement(JudgeKnown, "confidence")
+
+
+class Known(dspy.Signature):
+    question: str = dspy.InputField()
+    known: Literal["yes", "no"] = dspy.OutputField()
+
+
+class Aligned(dspy.Signature):
+    passage: str = dspy.InputField()
+    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField()
+    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField()
+    synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField()
+
+
+class GradedStep(dspy.Signature):
+    trajectory: str = dspy.InputField()
+    thought: str = dspy.OutputField()
+    action: one_of(("local", "web", "finish")) = dspy.OutputField()  # type: ignore[valid-type]
+    action_input: str = dspy.OutputField()
+    answer: str = dspy.OutputField()
+    grade: one_of(("none", "CORRECT", "INCORRECT")) = dspy.OutputField()  # type: ignore[valid-type]
+    explanation: str = dspy.OutputField()
+    improvement: str = dspy.OutputField()
+
+
+CONFIDENT = with_judgement(Known, "confidence")
 MATCH = {"component": 1, "segment": "sank in 1912"}
 CLAIM = {"claim": "Rome is in Italy", "need_search": "yes", "query": "Where is Rome?"}
 ROME = {"text": "Rome", "kind": "person"}
@@ -73,9 +98,10 @@ VALUES = [
     (VerifyDocuments, {"sufficient": True}, {"sufficient": "YES"}, 1, 0),
     (VerifyDocuments, {"sufficient": "false"}, {"sufficient": "NO"}, 1, 0),
     (VerifyDocuments, {"sufficient": "No, the year is missing"}, {"sufficient": "NO"}, 1, 0),
-    (JudgeKnown, {"known": "Yes"}, {"known": "yes"}, 1, 0),
-    (JudgeKnown, {"known": False}, {"known": "no"}, 1, 0),
-    (JudgeKnown, {"Known": "YES"}, {"known": "yes"}, 2, 0),
+    (Known, {"known": "Yes"}, {"known": "yes"}, 1, 0),
+    (JudgeKnown, {"known": "Yes"}, {"reason": "", "known": "yes"}, 1, 0),
+    (Known, {"known": False}, {"known": "no"}, 1, 0),
+    (Known, {"Known": "YES"}, {"known": "yes"}, 2, 0),
     (CONFIDENT, {"confidence": 84}, {"confidence": 80}, 1, 0),
     (CONFIDENT, {"confidence": "90%"}, {"confidence": 90}, 1, 0),
     (CONFIDENT, {"confidence": 0.9}, {"confidence": 90}, 1, 0),
@@ -112,14 +138,14 @@ VALUES = [
     (EntityExtract, {"entities": []}, {"entities": {"items": []}}, 1, 0),
     (EntityExtract, {"entities": None}, {"entities": {"items": []}}, 1, 0),
     (
-        AlignComponent,
+        Aligned,
         {"aligned": [MATCH, {"component": 0, "segment": "x"}], "reflected": ["1"], "synonyms": None},
         {"aligned": [MATCH], "reflected": [1], "synonyms": []},
         2,
         1,
     ),
     (
-        AlignComponent,
+        Aligned,
         {"aligned": [{"component": 1, "segment": LONG}], "reflected": [], "synonyms": []},
         {"aligned": [{"component": 1, "segment": LONG[:200]}], "reflected": [], "synonyms": []},
         1,
@@ -166,7 +192,7 @@ VALUES = [
     (CHOICE, {"answer": "The answer is C"}, {"answer": "C"}, 1, 0),
     (CHOICE, {"answer": "A man of letters"}, {"answer": "A man of letters"}, 0, 0),
     (
-        agent_step(["local", "web"], graded=True),
+        GradedStep,
         {**step(action="Local"), "answer": None, "grade": None, "explanation": "", "improvement": None},
         {**step(action="local"), "answer": "", "grade": "none", "explanation": "", "improvement": ""},
         4,
@@ -197,7 +223,7 @@ REPLIES = [
     (ShortAnswer, 'Sure!\n```json\n{"Answer": "Paris"}\n```\nAnything else?', {"answer": "Paris"}, 2),
     (VerifyDocuments, "Yes", {"sufficient": "YES"}, 2),
     (VerifyDocuments, "Sufficient: no.", {"sufficient": "NO"}, 2),
-    (JudgeKnown, "true", {"known": "yes"}, 2),
+    (Known, "true", {"known": "yes"}, 2),
     (RelevanceCheck, "<relevant>yes</relevant>", {"relevant": True}, 2),
     (RelevanceGrade, "90", {"grade": {"points": 90}}, 2),
     (RankPassages, "[3] > [1] > [2]", {"order": [3, 1, 2]}, 2),
@@ -274,7 +300,7 @@ def test_what_is_written_as_asked_for_is_not_counted(signature: Any, layout: str
     ],
 )
 def test_a_cut_reply_keeps_what_was_finished(text: str, meaning: list[Any], dropped: int) -> None:
-    reading = read(AlignComponent, text, truncated=True)
+    reading = read(Aligned, text, truncated=True)
     assert plain(reading) == {"aligned": meaning, "reflected": [], "synonyms": []}
     assert reading.dropped == dropped
 
@@ -294,7 +320,7 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (ShortAnswer, '{"answer": {"a": 1, "b": 2}}'),
         (VerifyDocuments, "The documents say much about it."),
         (VerifyDocuments, '{"sufficient": "perhaps"}'),
-        (JudgeKnown, '{"known": "Nobody knows"}'),
+        (Known, '{"known": "Nobody knows"}'),
         (SelectDocuments, '{"ids": ["Rome", "Paris"]}'),
         (SelectDocuments, '{"ids": "Rome in 1912"}'),
         (Utility, '{"utility": 9}'),
@@ -303,8 +329,8 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (RelevanceCheck, '{"relevant": 2}'),
         (ReactStep, json.dumps({"thought": "t", "action_input": "q"})),
         (ReactStep, "Rome"),
-        (AlignComponent, '{"aligned": [{"component": 0, "segment": "x"}], "reflected": [], "synonyms": []}'),
-        (AlignComponent, '{"aligned": [], "reflected": []}'),
+        (Aligned, '{"aligned": [{"component": 0, "segment": "x"}], "reflected": [], "synonyms": []}'),
+        (Aligned, '{"aligned": [], "reflected": []}'),
     ],
 )
 def test_nothing_is_invented(signature: Any, text: str) -> None:
@@ -373,7 +399,7 @@ LOOPS = ["[", "{", '{"a":', "(", '"', "\\", "<a>", "<answer>", "[[ ## answer ## 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_model_in_a_loop_is_read_or_refused_soon(loop: str) -> None:
     start = time.perf_counter()
-    for signature in (ShortAnswer, RankPassages, VerifyDocuments, AlignComponent, SyntacticParse):
+    for signature in (ShortAnswer, RankPassages, VerifyDocuments, Aligned, SyntacticParse):
         for layout in LAYOUTS:
             for text in (loop * (20_000 // len(loop)), loop * (20_000 // len(loop)) + "}"):
                 with contextlib.suppress(ParseFailure):
