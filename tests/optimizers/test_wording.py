@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.core.progress import Progress
+from ragc.core.progress import Silent
 from ragc.errors import ArtefactError
 from ragc.exports.derive import runtime
 from ragc.optimizers.results.compiled import FORMAT, load
@@ -23,11 +23,10 @@ PLAIN = ("search.knobs=[]", "search.demos=0", "search.trials=2", "data.dev=10", 
 ASKED: dict[str, Any] = {"question": "Q?", "passages": ["a"]}
 
 
-class Notes(Progress):
-    """Progress that keeps its notes."""
+class Notes(Silent):
+    """A watcher that keeps the notes."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
