@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,9 @@ from typing import Any, Literal
 from ragc.errors import UnknownName, UsageError
 
 Value = bool | int | float | str
+
+NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""What a name may be that a recipe gives to a source or target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Knob:
     `when` is the condition under which the knob matters; None means always.
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
     `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
+    `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Knob:
     searched: bool = True
     paper: str = ""
     threshold: bool = False
+    named: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -79,6 +85,8 @@ class Knob:
             for option in options:
                 if type(option) is type(value) and option == value:
                     return option
+            if self.named and isinstance(value, str) and re.fullmatch(NAME, value):
+                return value
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
         if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):
@@ -189,6 +197,7 @@ def _declared(knobs: Any) -> tuple[Knob, ...]:
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+WORDINGS = ("full", "brief")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
@@ -227,6 +236,12 @@ class AnswerKnobs(Knobs):
         LAYOUTS,
         "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
     )
+    wording: str = choice(
+        "full",
+        WORDINGS,
+        "what a prompt says: all that a model of billions of parameters can use, or the few sentences that "
+        "one of under a billion follows",
+    )
 
 
 @dataclass(frozen=True)
@@ -249,3 +264,17 @@ class PassageKnobs(AnswerKnobs):
     )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
+
+
+@dataclass(frozen=True)
+class EncoderKnobs(Knobs):
+    """How methods rank texts that have an encoder of their own in their papers."""
+
+    encoder: str = choice(
+        "auto",
+        ("auto", "bm25"),
+        "what says how alike texts are: the embedder of a dense, hybrid or reranked source, BM25 where none "
+        "has one; or always BM25",
+        searched=False,
+        paper="SlimPLM ranks with E5, SKR with SimCSE",
+    )

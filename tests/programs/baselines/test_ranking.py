@@ -44,7 +44,7 @@ def passages(n: int, words: str = "") -> list[Passage]:
 
 def build_program(id: str, target: ScriptedTarget, source: Any = None, **knobs: Any) -> Any:
     runtime = Runtime({"main": target}, {"local": ListSource(passages(30)) if source is None else source})
-    return method(id).build(runtime, knobs)
+    return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
 def wants(request: ChatRequest) -> str:
@@ -394,7 +394,7 @@ def test_a_round_with_nothing_that_matters_is_the_last_once_documents_are_chosen
 
 def test_calls_that_cannot_be_read_change_nothing() -> None:
     def reply(request: ChatRequest) -> Any:
-        return {"answer": "x"} if wants(request) == "answer" else "no"
+        return {"answer": "x"} if wants(request) == "answer" else "{}"
 
     target = ScriptedTarget(reply)
     prediction = build_program("llatrieval", target, ListSource(passages(7)))(question="Q?")

@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
-from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
     AnswerPath,
@@ -22,37 +18,15 @@ from ragc.signatures.query import (
     RewriteQuery,
     TrajectoryJudge,
 )
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def classify_path(request: ChatRequest) -> str:
-    """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
+from ragc.testing import ScriptedTarget
+from tests.programs.rqrag.common import (
+    BOTH,
+    build_program,
+    classify_path,
+    last_answer,
+    prompt,
+    select_requests,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +64,7 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     ],
 )
 def test_branches_run_at_the_same_time(knobs: dict[str, Any], steps: int, peak: int) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "score": 5, "action": "rewrite"}, hold=True)
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "score": 5, "action": "rewrite"}, hold=True)
     build_program(target, **knobs)(question="Capital?")
     assert (target.steps, target.peak) == (steps, peak)
 
@@ -126,10 +100,6 @@ def system(target: ScriptedTarget) -> str:
     return target.requests[-1].messages[0].content
 
 
-def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
-
-
 @pytest.mark.parametrize(
     ("knobs", "look"),
     [
@@ -154,7 +124,8 @@ def last_answer(target: ScriptedTarget) -> str:
 )  # fmt: skip
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {
-        **BOTH, "reasoning": "so", "action": "decompose", "confidence": 5, "score": 5, "need": {"percent": 90}
+        **BOTH, "reasoning": "so", "reason": "so", "action": "decompose",
+        "confidence": 5, "score": 5, "need": {"percent": 90}
     }  # fmt: skip
     plain, other = ScriptedTarget(lambda r: reply), ScriptedTarget(lambda r: reply)
     build_program(plain, width="decompose")(question="Capital?")

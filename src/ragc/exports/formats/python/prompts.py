@@ -27,8 +27,9 @@ READERS = {"json": "_read_json", "markers": "_read_markers", "tags": "_read_tags
 _CITED = ("cited", "cited_list")
 _OTHERS = ("jinja2", "openai-json")
 _KEYWORDS = {
-    "$defs", "$ref", "additionalProperties", "enum", "exclusiveMaximum", "exclusiveMinimum", "items",
-    "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "enum", "exclusiveMaximum", "exclusiveMinimum",
+    "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required",
+    "type",
 }  # fmt: skip
 
 
@@ -52,8 +53,13 @@ def _unknown(schema: Mapping[str, Any]) -> str:
         return odd[0]
     if "$ref" in schema:
         return ""
+    if "anyOf" in schema:
+        return "" if all("$ref" in part for part in schema["anyOf"]) else "anyOf"
     kind = schema.get("type")
-    if kind not in ("string", "integer", "number", "boolean", "array", "object") and "enum" not in schema:
+    if kind not in ("string", "integer", "number", "boolean", "array", "object") and not {
+        "enum",
+        "const",
+    } & set(schema):
         return f"type {kind}"
     if kind == "object" and schema.get("additionalProperties") is not False:
         return "additionalProperties"
