@@ -174,7 +174,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)
-            if not isinstance(value, dict | list):
+            if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, whole(value), tally, truncated=truncated)
     except Exception:  # json_repair, and validators of signatures, may raise anything
