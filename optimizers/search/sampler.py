@@ -38,7 +38,7 @@ def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
     part = next(part for part in spaces.parts if part.program == chosen)
     values, prefix = dict(part.baseline().knobs), _prefix(part)
     searched = {knob.name: knob for knob in part.knobs}
-    for declared in part.kind.list_knobs():
+    for declared in part.kind.list_by_condition():
         knob = searched.get(declared.name)
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
