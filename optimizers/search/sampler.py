@@ -42,6 +42,7 @@ def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
         knob = searched.get(declared.name)
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
+    values = part.kind.settle(values, searched)
     demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
     kind = _kind(trial, f"{prefix}demo_kind", part) if demos else FILLED
     demo_set = _set(trial, f"{prefix}demo_set", part.sets(kind)) if demos else 0
