@@ -109,13 +109,13 @@ async def evaluate(
     scorer: Scorer,
     *,
     limit: asyncio.Semaphore,
-    done: Callable[[Row], None] = lambda row: None,
+    done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
     """Every question answered, in the order given, with as many in flight as `limit` allows.
 
-    Questions start in order. The first error stops the rest and is raised. With `taught` the first
-    gold answer stands in for the model's; what comes before it is still asked.
+    Questions start in order, and `done` is called after each. The first error stops the rest and is raised.
+    With `taught` the first gold answer stands in for the model's; what comes before it is still asked.
     """
 
     async def one(question: Question) -> Row:
@@ -123,7 +123,7 @@ async def evaluate(
         async with limit:
             with known:
                 row = await answer(program, question, scorer)
-        done(row)
+        done()
         return row
 
     tasks = [asyncio.ensure_future(one(question)) for question in questions]

@@ -137,7 +137,9 @@ class Compiled:
 
     def __repr__(self) -> str:
         means = {
-            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}" for name, after in self.test.items()
+            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}"
+            for name, after in self.test.items()
+            if name in self.baseline
         }
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
@@ -285,7 +287,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         for name, program in programs.items() if task.test else ():
             progress.phase(f"{name} on test", len(task.test))
             rows[name] = await evaluate(
-                program, task.test, task.scorer, limit=prepared.limit, done=lambda row: progress.step()
+                program, task.test, task.scorer, limit=prepared.limit, done=progress.step
             )
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")

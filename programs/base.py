@@ -24,7 +24,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import Knobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
-from ragc.signatures.answer import FORMATS, apply_format, drop_wrong_marks, with_reasoning
+from ragc.signatures.answer import FORMATS, UNCITED, apply_format, drop_wrong_marks, with_reasoning
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
@@ -110,15 +110,15 @@ class RagProgram(dspy.Module):
     ) -> RagPredict:
         """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
 
-        Where there are no passages to cite, a plain paragraph stands in for a cited one. The call reasons
-        first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
+        Where there are no passages to cite, a plain paragraph or list stands in for a cited one. The call
+        reasons first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
         the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
         `extra_tokens` is for outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
         wanted = self.knobs.answer_format
-        if wanted == "cited" and "passages" not in signature.input_fields:
-            wanted = "long"
+        if "passages" not in signature.input_fields:
+            wanted = UNCITED.get(wanted, wanted)
         tokens = FORMATS[wanted].tokens if limit is None else limit
         signature = apply_format(signature, wanted, also)
         return self.predictor(
@@ -132,7 +132,7 @@ class RagProgram(dspy.Module):
     ) -> dspy.Prediction:
         """What `call` says to `question`, given as many of the first `passages` as fit.
 
-        The prediction has `passages`, those shown, beside the outputs. With the format `cited`, marks of
+        The prediction has `passages`, those shown, beside the outputs. In a format with marks, those of
         passages that were not shown are dropped and counted.
         """
         shown_passages = self.passages_that_fit(call, passages, question=question, **inputs)
@@ -140,10 +140,21 @@ class RagProgram(dspy.Module):
             question=question, passages=[format_passage(p) for p in shown_passages], **inputs
         )
         outputs = {**dict(reply.items()), "passages": shown_passages}
-        if self.knobs.answer_format == "cited":
-            outputs["answer"], wrong = drop_wrong_marks(reply.answer, len(shown_passages))
-            counters.count(dropped=wrong)
+        if "answer" in outputs:
+            outputs["answer"] = self.hold_to_passages(reply.answer, len(shown_passages))
         return dspy.Prediction(**outputs)
+
+    def hold_to_passages(self, answer: str, n: int) -> str:
+        """`answer` as it is, or in a format with marks without those beyond the first `n` passages.
+
+        Of several marks of one item of a list the first stays. What is dropped is counted.
+        """
+        wanted = self.knobs.answer_format
+        if wanted not in UNCITED:
+            return answer
+        held, wrong = drop_wrong_marks(answer, n, single=wanted == "cited_list")
+        counters.count(dropped=wrong)
+        return held
 
     @property
     def learned(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,9 @@ from typing import Any, Literal
 from ragc.errors import UnknownName, UsageError
 
 Value = bool | int | float | str
+
+NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""What a name may be that a recipe gives to a source or target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Knob:
     `when` is the condition under which the knob matters; None means always.
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
     `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
+    `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
     """
 
     name: str
@@ -77,6 +82,7 @@ class Knob:
     searched: bool = True
     paper: str = ""
     threshold: bool = False
+    named: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -90,6 +96,8 @@ class Knob:
             for option in options:
                 if type(option) is type(value) and option == value:
                     return option
+            if self.named and isinstance(value, str) and re.fullmatch(NAME, value):
+                return value
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
         if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):
@@ -226,7 +234,7 @@ LAYOUTS = ("minimal", "json", "chat", "xml")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
-CITING = (*WORDED, "cited")
+CITING = (*WORDED, "cited", "cited_list")
 """How a program may that answers from numbered passages."""
 
 
@@ -239,7 +247,7 @@ class AnswerKnobs(Knobs):
         "short",
         WORDED,
         "few words, every answer that may be right, yes or no, the letter of an option, or a paragraph, "
-        "`cited` where passages are numbered",
+        "`cited` or `cited_list` where passages are numbered",
         searched=False,
         paper="as the data sets of all five papers ask",
     )

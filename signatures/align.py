@@ -21,7 +21,13 @@ class Match(BaseModel):
     """A part and the piece of the passage that means the same."""
 
     component: int = Field(ge=1, le=8)
-    segment: str = Field(max_length=200)
+    segment: str = Field(max_length=200, description="words copied from the passage, not from the question")
+
+
+class CheckedMatch(Match):
+    """A match with the verdict on it. One object each: a reply cut short loses its last match only."""
+
+    same: bool = Field(description="whether the segment, read once more, does mean the same")
 
 
 class Rewording(BaseModel):
@@ -41,11 +47,8 @@ class AlignComponent(dspy.Signature):
     question: str = dspy.InputField()
     components: list[str] = dspy.InputField(desc="parts of the question, numbered from 1")
     passage: str = dspy.InputField()
-    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField(
-        desc="part number and copied piece"
-    )
-    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
-        desc="numbers of the aligned parts whose piece, read once more, does mean the same"
+    aligned: Annotated[list[CheckedMatch], Field(max_length=8)] = dspy.OutputField(
+        desc="the parts that the passage speaks of, each with its piece"
     )
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
         desc="for every other part, the same in other words"
@@ -53,8 +56,11 @@ class AlignComponent(dspy.Signature):
 
 
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, without `reflected` unless `reflect` and without `synonyms` unless `reword`."""
-    signature: Any = AlignComponent if reflect else AlignComponent.delete("reflected")
+    """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
+    signature: Any = AlignComponent
+    if not reflect:
+        plain = Annotated[list[Match], Field(max_length=8)]
+        signature = signature.with_updated_fields("aligned", type_=plain)
     return signature if reword else signature.delete("synonyms")
 
 

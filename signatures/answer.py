@@ -65,8 +65,17 @@ FORMATS = {
         "text with marks such as [1]",
         tokens=300,
     ),
+    "cited_list": AnswerFormat(
+        "with every answer that may be right, each in few words and followed by the number of the one "
+        "passage that supports it, such as [1]",
+        "all answers that may be right, with commas between them on one line, each with one mark such as [1]",
+        tokens=300,
+    ),
 }
 """How the final answer may be worded, by the value of the knob `answer_format`."""
+
+UNCITED = {"cited": "long", "cited_list": "list"}
+"""The formats whose answers have marks of passages, each with the one that stands in where there are none."""
 
 
 class ShortAnswer(dspy.Signature):
@@ -111,10 +120,10 @@ def _bare(text: str) -> str:
 def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
     """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
     description = desc or signature.output_fields[name].json_schema_extra["desc"]
-    return _redeclare_output(signature, name, one_of(options), description)
+    return redeclare_output(signature, name, one_of(options), description)
 
 
-def _redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
+def redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
     """`signature` with the output `name` declared anew in its place."""
     position = list(signature.output_fields).index(name)
     return signature.delete(name).insert(position, name, dspy.OutputField(desc=desc), kind)
@@ -172,10 +181,11 @@ def with_question(signature: Any, position: str) -> Any:
 _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
-def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
-    """`answer` without marks of passages beyond the first `n`, and how many such marks there were.
+def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
+    """`answer` without marks of passages beyond the first `n`, and how many marks were dropped.
 
-    A mark of several passages, `[1, 2]`, becomes one for each.
+    A mark of several passages, `[1, 2]`, becomes one for each. With `single` only the first of several marks
+    in a row stays, as an item of a list is to have one.
     """
     wrong = 0
 
@@ -186,7 +196,12 @@ def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
         wrong += len(numbers) - len(inside)
         return match[1] + "".join(f"[{number}]" for number in inside) if inside else ""
 
-    return _MARK.sub(filter_marks, answer).strip(), wrong
+    marked = _MARK.sub(filter_marks, answer).strip()
+    if single:
+        lone = re.sub(r"(\[\d+\])(?:\s*\[\d+\])+", r"\1", marked)
+        wrong += marked.count("[") - lone.count("[")
+        marked = lone
+    return marked, wrong
 
 
 INVALID = "invalid question"

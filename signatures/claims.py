@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -114,11 +114,11 @@ def with_judgement(signature: Any, by: str) -> Any:
 def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
     """The answering calls for an answer format, without passages and with them, before they are worded.
 
-    Marks of passages say that these support the answer, so `cited` leaves no room for own knowledge, and
-    without passages it is a paragraph.
+    Marks of passages say that these support the answer, so formats with marks leave no room for own
+    knowledge, and without passages are a paragraph or list without them.
     """
-    if answer_format == "cited":
-        return apply_format(ClosedBookAnswer, "long"), ShortAnswer
+    if answer_format in UNCITED:
+        return apply_format(ClosedBookAnswer, UNCITED[answer_format]), ShortAnswer
     read = KnowingAnswer if own_knowledge else ShortAnswer
     if answer_format == "long":
         read = read.with_instructions(f"{read.instructions}\n\nLeave out what you are not sure of.")

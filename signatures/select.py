@@ -107,6 +107,14 @@ class VerifyDocuments(dspy.Signature):
     sufficient: Literal["YES", "NO"] = dspy.OutputField()
 
 
+def verifying(*, examples: bool) -> Any:
+    """VerifyDocuments; with `examples` it is shown questions with answers such as the one that is wanted."""
+    if not examples:
+        return VerifyDocuments
+    field = dspy.InputField(desc="other questions, each with an answer as full as the one that is wanted")
+    return VerifyDocuments.prepend("examples", field, list[str])
+
+
 def pick_positions(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
     """Positions from 0 of at most `k` of the `n` documents that `ids` name, and how many ids name none.
 

@@ -6,20 +6,25 @@ one tool for both (PrefRAG, section 5.3). `SelfAskStep` and `IntermediateAnswer`
 field name of its own: it must never be taken for the answer to the question.
 
 `AgentStep` plans and acts, `Reflect` grades the agent's own answer, `ForcedAnswer` answers when no step is
-left. `agent_step` builds the variants that a program's tools ask for.
+left. `agent_step` builds the variants that a program's tools ask for. A step is a search or a finish, and has
+the fields of one of them; the grade is behind its explanation, so that it follows from it.
 
 Names that a reply must choose from stand in the schema of the reply. A reply with another name is still read,
-so that the program decides what an unknown one means.
+so that the program decides what an unknown one means. `read_move` reads what a step means: where no schema
+holds a reply, empty fields may be there or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
 
 import dspy
+import pydantic
+from pydantic import BeforeValidator
 
-from ragc.signatures.answer import limit_options, one_of
+from ragc.signatures.answer import FORMATS, one_of, redeclare_output
 
 
 class ReactStep(dspy.Signature):
@@ -74,6 +79,93 @@ class AnswerFromSteps(dspy.Signature):
 GRADES = ("CORRECT", "PARTIALLY CORRECT", "INCORRECT")
 FINISH = "finish"
 Grade: Any = one_of(GRADES)
+_NOTHING = ("", "none", "null", "n/a")
+
+
+def _text(value: Any) -> str:
+    """`value` of a reply as a text; nothing for null and for words that say so."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_text, value)))
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    return "" if text.casefold() in _NOTHING else text
+
+
+class Move(NamedTuple):
+    """A step as it was meant; what a step leaves out is empty."""
+
+    thought: str = ""
+    action: str = ""
+    action_input: str = ""
+    answer: str = ""
+    explanation: str = ""
+    grade: str = ""
+    improvement: str = ""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], thought: str = "") -> Move:
+        """The move that `values`, of a reply, are: an answer may be in the input of a finish."""
+        names = cls._fields[1:]
+        texts = {name: _text(values.get(name)) for name in names}
+        texts["action"] = texts["action"].casefold()
+        if texts["action"] == FINISH and not texts["answer"]:
+            texts |= {"answer": texts["action_input"], "action_input": ""}
+        return cls(_text(thought), **texts)
+
+
+def read_move(reply: Any) -> Move:
+    """The move of a `reply` to `AgentStep`, or to one of its earlier form, whose outputs are all flat."""
+    step = getattr(reply, "step", None)
+    return Move.of(dict(reply.items()) if step is None else step.model_dump(), reply.thought)
+
+
+_FINISH = ("action", "answer", "explanation", "grade", "improvement")
+
+
+def _to_step(tools: Sequence[str]) -> Any:
+    """What makes a search or a finish of what a reply gives for a step, whatever else stands there.
+
+    A search that can be made comes before an answer; an answer before a search that cannot.
+    """
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping) or not {"action", "action_input", "answer"} & value.keys():
+            return value
+        move = Move.of(value)
+        search = {"action": move.action, "action_input": move.action_input}
+        if move.action in tools and move.action_input:
+            return search
+        if not move.answer and move.action not in ("", FINISH):
+            return search
+        finish = move._asdict()
+        return {name: finish[name] for name in _FINISH} | {"action": FINISH}
+
+    return BeforeValidator(read)
+
+
+@cache
+def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
+    """The type of a step that searches with one of `tools`, or finishes with an answer in a format."""
+    options = FORMATS[answer_format].options
+    search = pydantic.create_model("Search", action=(one_of(tools), ...), action_input=(str, ...))
+    fields: dict[str, Any] = {
+        "action": (Literal["finish"], ...),
+        "answer": (one_of(options) if options else str, ...),
+    }
+    if graded:
+        fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
+    finish = pydantic.create_model("Finish", **fields)
+    return Annotated[search | finish, _to_step(tools)]
+
+
+_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"
+_FINISHING = f"{_SEARCHING}; to finish, the final answer, a name, number or short phrase"
+_GRADING = (
+    f"{_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT if they "
+    "show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better it, in a "
+    "sentence, empty if nothing"
+)
 
 
 class AgentStep(dspy.Signature):
@@ -87,21 +179,7 @@ class AgentStep(dspy.Signature):
     question: str = dspy.InputField()
     trajectory: str = dspy.InputField()
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
-    action: str = dspy.OutputField(desc="a tool, or finish")
-    action_input: str = dspy.OutputField(
-        desc="a short query for one fact, unlike those before; empty when you finish"
-    )
-    answer: str = dspy.OutputField(
-        desc="the final answer: a name, number or short phrase; empty when you search"
-    )
-    grade: str = dspy.OutputField(
-        desc="of your answer by the results: CORRECT if they show it, PARTIALLY CORRECT if in part, "
-        "INCORRECT if not; none when you search"
-    )
-    explanation: str = dspy.OutputField(desc="why this grade, in a sentence; empty when you search")
-    improvement: str = dspy.OutputField(
-        desc="what should be found to better the answer, in a sentence; empty if nothing"
-    )
+    step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
 
 class Reflect(dspy.Signature):
@@ -110,10 +188,12 @@ class Reflect(dspy.Signature):
     question: str = dspy.InputField()
     trajectory: str = dspy.InputField()
     answer: str = dspy.InputField()
+    explanation: str = dspy.OutputField(
+        desc="what of it the results show, and what they do not, in a sentence"
+    )
     grade: Grade = dspy.OutputField(
         desc="CORRECT if the results show it, PARTIALLY CORRECT if in part, INCORRECT if not"
     )
-    explanation: str = dspy.OutputField(desc="why this grade, in a sentence")
     improvement: str = dspy.OutputField(
         desc="what should be found to better the answer, in a sentence; empty if nothing"
     )
@@ -127,10 +207,7 @@ class ForcedAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 
 
-def agent_step(actions: Sequence[str], *, graded: bool) -> Any:
-    """AgentStep that may take `actions` or finish; without its grade unless `graded`."""
-    names = (*actions, FINISH)
-    step = limit_options(AgentStep, "action", names, f"one of: {', '.join(names)}")
-    if graded:
-        return limit_options(step, "grade", ("none", *GRADES))
-    return step.delete("grade").delete("explanation").delete("improvement")
+def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str = "short") -> Any:
+    """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
+    kind = _step(tuple(actions), graded, answer_format)
+    return redeclare_output(AgentStep, "step", kind, _GRADING if graded else _FINISHING)

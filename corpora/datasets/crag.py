@@ -28,7 +28,7 @@ CARD = Card(
 SPLITS = ("dev", "test")
 """What the official split numbers stand for: 0 for validation, 1 for the public test."""
 
-_KEPT = ("domain", "question_type", "static_or_dynamic", "popularity")
+_EXTRA = ("domain", "question_type", "static_or_dynamic", "popularity")
 _NONE = ("", "nan")
 
 LONGEST_LIST = 100_000
@@ -53,7 +53,7 @@ def read(row: Row) -> Item:
         context_ids=tuple(pages),
         query_time=row.text("query_time"),
         extra={
-            **{name: row.text(name, needed=False, blank=True) for name in _KEPT if name in row.values},
+            **{name: row.text(name, needed=False, blank=True) for name in _EXTRA if name in row.values},
             "pages": [facts for _, facts in pages.values()],
         },
     )

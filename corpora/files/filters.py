@@ -37,10 +37,10 @@ class Where:
     def __init__(self, conditions: Conditions) -> None:
         self._wanted = {path: _several(path, wanted) for path, wanted in conditions.items()}
         self._seen: dict[str, Counter[str]] = {path: Counter() for path in self._wanted}
-        self._found: set[str] = set()
+        self._seen_paths: set[str] = set()
         self._paths: dict[str, None] = {}
         self._rows = 0
-        self._kept = 0
+        self._n_matching = 0
 
     def __bool__(self) -> bool:
         return bool(self._wanted)
@@ -50,21 +50,21 @@ class Where:
         self._rows += 1
         met = [self._meets(values, path) for path in self._wanted]  # each of them counts what it sees
         matches = all(met)
-        if len(self._found) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
+        if len(self._seen_paths) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
             self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
-        self._kept += matches
+        self._n_matching += matches
         return matches
 
     def problems(self) -> list[str]:
         """What is wrong with the filter after all rows: a path that no row has, or that nothing is left."""
         if not self._rows:
             return []
-        if never := [path for path in self._wanted if path not in self._found]:
+        if never := [path for path in self._wanted if path not in self._seen_paths]:
             return [
                 f"the filter asks for `{path}`, which no row has.{self._suggest_paths(path)}"
                 for path in never
             ]
-        if self._wanted and not self._kept:
+        if self._wanted and not self._n_matching:
             seen = "; ".join(self._counts(path) for path in self._wanted)
             return [f"the filter leaves none of {self._rows} rows: {seen}"]
         return []
@@ -73,7 +73,7 @@ class Where:
         value = value_at(values, path)
         if value is NOWHERE:
             return False
-        self._found.add(path)
+        self._seen_paths.add(path)
         items = value if isinstance(value, list) else [value]
         seen = self._seen[path]
         for item in items:

@@ -135,7 +135,7 @@ class Recorder:
         self.kind, self.fingerprint = source.kind, source.fingerprint
         there = self.path.exists() and self.path.stat().st_size > 0
         recording = read_recording(self.path) if there else {}
-        self._kept = {query: len(hits) for query, hits in recording.items()}
+        self._hit_counts = {query: len(hits) for query, hits in recording.items()}
         self._cuts: dict[tuple[int, float], Recorder] = {}
         self._lock = Lock()
 
@@ -149,7 +149,7 @@ class Recorder:
         """What the source finds. Raises SourceError as it does, or when the file cannot be written."""
         hits = await self.source.search(query, k)
         with self._lock:
-            if len(hits) > self._kept.get(query, -1):
+            if len(hits) > self._hit_counts.get(query, -1):
                 line = {"query": query, "passages": [_plain(hit) for hit in hits]}
                 try:
                     _append(self.path, json.dumps(line, ensure_ascii=False))
@@ -158,7 +158,7 @@ class Recorder:
                         f"The recording {self.path} cannot be written ({error.strerror}); free space or "
                         "check its folder."
                     ) from error
-                self._kept[query] = len(hits)
+                self._hit_counts[query] = len(hits)
         return hits
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:

@@ -42,7 +42,7 @@ async def collect(
     threshold: float,
     limit: asyncio.Semaphore,
     block: int = 16,
-    done: Callable[[Row], None] = lambda row: None,
+    done: Callable[[], None] = lambda: None,
     kinds: Container[str] = (),
 ) -> Pool:
     """Demonstrations from the train questions that `program` answers well.

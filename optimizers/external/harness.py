@@ -124,9 +124,7 @@ class Harness:
 
     async def rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
         """`questions` answered and scored, through the store."""
-        return await evaluate(
-            program, questions, self.task.scorer, limit=self.limit, done=lambda row: self.progress.step()
-        )
+        return await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
 
     @property
     def best(self) -> float:

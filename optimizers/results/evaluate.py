@@ -253,9 +253,7 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
             limit = asyncio.Semaphore(task.in_flight)
             if opened.compiled is None:
                 await fit(opened.program, task)
-            rows = await evaluate(
-                opened.program, questions, task.scorer, limit=limit, done=lambda row: progress.step()
-            )
+            rows = await evaluate(opened.program, questions, task.scorer, limit=limit, done=progress.step)
         seconds = asyncio.get_running_loop().time() - started
         after = await prefix_tokens(task.runtime.targets.values())
         return rows, spent, {"seconds": seconds, **increase(before, after)}

@@ -90,7 +90,7 @@ class ProgramBuilder:
         self, task: Task, attributes: Attributes, limit: asyncio.Semaphore, progress: Progress
     ) -> None:
         self.task, self.limit, self.progress = task, limit, progress
-        self._kept = attributes
+        self._attributes = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
         self.phase_again: Callable[[], None] = lambda: None
 
@@ -147,18 +147,18 @@ class ProgramBuilder:
         async def find_proposals() -> Proposals:
             built = await self._build(part.baseline())
             proposals = await propose(built, self.task, limit=self.limit, progress=self.progress)
-            self._kept.put(name, proposals.to_json())
+            self._attributes.put(name, proposals.to_json())
             return proposals
 
         name = f"proposals:{program}"
-        record = self._kept.get(name)
+        record = self._attributes.get(name)
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
 
     def costs(self) -> list[Mapping[str, float]]:
         """What each collection of demonstrations, and each search for instructions, cost."""
         kinds: dict[str, Callable[[Any], Pool | Proposals]] = {"pool": Pool.of, "proposals": Proposals.of}
-        names = [(name, name.partition(":")[0]) for name in self._kept.names()]
-        return [kinds[kind](self._kept.get(name)).counters for name, kind in names if kind in kinds]
+        names = [(name, name.partition(":")[0]) for name in self._attributes.names()]
+        return [kinds[kind](self._attributes.get(name)).counters for name, kind in names if kind in kinds]
 
     async def _build(
         self, candidate: Candidate, knobs: Mapping[str, Any] | None = None, runtime: Runtime | None = None
@@ -199,10 +199,10 @@ class ProgramBuilder:
             runtime = other.runtime if other else None
             built = await self._build(Candidate(setting, program=candidate.program), runtime=runtime)
             pool = await self._collect(built, other.questions if other else self.task.train)
-            self._kept.put(name, pool.to_json())
+            self._attributes.put(name, pool.to_json())
             return pool
 
-        record = self._kept.get(name)
+        record = self._attributes.get(name)
         return Pool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> Pool:
@@ -216,7 +216,7 @@ class ProgramBuilder:
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
-            done=lambda row: self.progress.step(),
+            done=self.progress.step,
             kinds=task.recipe.search.demo_kinds,
         )
         kinds = f"{len(pool.scores)} bootstrapped, {pool.labelled} labelled"

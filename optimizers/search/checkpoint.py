@@ -37,13 +37,13 @@ class BestCheckpoint:
 
     def __init__(self, directory: Path, task: Task, maker: ProgramBuilder) -> None:
         self._directory, self._task, self._maker = directory, task, maker
-        self._kept: int | None = None
+        self._saved_trial: int | None = None
 
     async def keep(self, trials: Sequence[TrialResult]) -> None:
         """Write the program that would be compiled after `trials`, unless it is there. Raises OSError."""
         task = self._task
         leader = select(trials, task.objectives, task.pick)
-        if leader.number == self._kept:
+        if leader.number == self._saved_trial:
             return
         program = await self._maker.program(leader.candidate)
         scores = await self._maker.demo_scores(leader.candidate)
@@ -55,7 +55,7 @@ class BestCheckpoint:
             run={"base": base},
         )
         _put(self._directory, compiled, program)
-        self._kept = leader.number
+        self._saved_trial = leader.number
 
 
 def _provenance(

@@ -34,9 +34,9 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Runs trials in this process; `step` is told of every question answered."""
+    """Runs trials in this process; `step` is called after every question."""
 
-    def __init__(self, maker: ProgramBuilder, step: Callable[[Row], None] = lambda row: None) -> None:
+    def __init__(self, maker: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
         self._maker, self._step = maker, step
 
     @property

@@ -239,8 +239,8 @@ class TrialSampler:
 
     def _copy(self) -> None:
         """Take a new copy of the study."""
-        self._asked = optuna.create_study(directions=self._study.directions)
-        self._asked.add_trials(sampler_view(self._study.get_trials(deepcopy=False)))
+        self._view = optuna.create_study(directions=self._study.directions)
+        self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False)))
 
     def _planned_at(self, index: int) -> Candidate | None:
         """What the rule has for trial `index`, the first after the baseline being 0; None when it is over."""
@@ -250,7 +250,7 @@ class TrialSampler:
         return self._offered[at] if 0 <= at < len(self._offered) else None
 
     def _enqueue(self, candidate: Candidate, done: int, position: int) -> PendingTrial:
-        self._asked.enqueue_trial(to_parameters(self._space, candidate))
+        self._view.enqueue_trial(to_parameters(self._space, candidate))
         trial, _ = self._ask(done, position)
         return self._storage_number(trial), candidate
 
@@ -264,7 +264,7 @@ class TrialSampler:
             trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
             if candidate.mark not in tried:
                 return self._storage_number(trial), candidate
-            self._asked.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         others = (
             self._space.next_demo_set(like, tried) or self._space.next_own_demo_set(like, tried)
             for like in (candidate, *shown)
@@ -272,11 +272,11 @@ class TrialSampler:
         return self._enqueue(next(filter(None, others), candidate), done, position)
 
     def _ask(self, done: int, index: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
-        self._asked.sampler = sampler(self._task.seed, done, index, trials=self._task.trials, explore=explore)
-        trial = self._asked.ask()
+        self._view.sampler = sampler(self._task.seed, done, index, trials=self._task.trials, explore=explore)
+        trial = self._view.ask()
         return trial, suggest(self._space, trial)
 
     def _storage_number(self, trial: optuna.Trial) -> int:
         """The number under which the study keeps `trial`, which runs."""
-        self._study.add_trial(self._asked.get_trials(deepcopy=False)[trial.number])
+        self._study.add_trial(self._view.get_trials(deepcopy=False)[trial.number])
         return self._study.get_trials(deepcopy=False)[-1].number

@@ -76,7 +76,7 @@ class Study:
         self.maker = ProgramBuilder(task, attributes, limit, progress)
         self.calibrating = ThresholdTuner(self.maker, attributes, self._journal.note)
         self._best = BestCheckpoint(directory, task, self.maker)
-        self.runner: Runner = LocalRunner(self.maker, lambda row: progress.step())
+        self.runner: Runner = LocalRunner(self.maker, progress.step)
         self._check_inputs()
         self._recover()
 

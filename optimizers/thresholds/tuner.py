@@ -137,7 +137,7 @@ class ThresholdTuner:
     """
 
     def __init__(self, maker: ProgramBuilder, attributes: Attributes, note: Callable[[str], None]) -> None:
-        self._maker, self._kept, self._note = maker, attributes, note
+        self._maker, self._attributes, self._note = maker, attributes, note
         self._task = maker.task
         self.done = False
 
@@ -180,7 +180,7 @@ class ThresholdTuner:
     def _all(self) -> list[tuple[str, Any]]:
         names = [part.program for part in self._task.space.parts]
         records = [
-            (name or self._task.recipe.program, self._kept.get(f"calibration:{name}")) for name in names
+            (name or self._task.recipe.program, self._attributes.get(f"calibration:{name}")) for name in names
         ]
         return [(name, record) for name, record in records if record is not None]
 
@@ -209,7 +209,7 @@ class ThresholdTuner:
     async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:
         """The fits of `knobs`, why others are left out, and what that cost; made once a study."""
         name = f"calibration:{program}"
-        if (record := self._kept.get(name)) is not None:
+        if (record := self._attributes.get(name)) is not None:
             return record
         left = self._evaluation_limit(program, lead, len(knobs), held)
         spent, fits, left_out = Counters(), dict[str, Any](), dict[str, str]()
@@ -229,7 +229,7 @@ class ThresholdTuner:
             "counters": spent.invariant(),
             "trial": lead.number,
         }
-        self._kept.put(name, calibration)
+        self._attributes.put(name, calibration)
         return calibration
 
     def _describe_fit(self, knob: Knob, fitted: Fit) -> str:
@@ -247,7 +247,7 @@ class ThresholdTuner:
     def _evaluation_limit(self, program: str, lead: TrialResult, knobs: int, held: int) -> int:
         """How many evaluations may be made, decided once a study, before the first is begun."""
         name = f"calibrating:{program}"
-        if (saved := self._kept.get(name)) is not None:
+        if (saved := self._attributes.get(name)) is not None:
             return int(saved)
         task, ledger = self._task, self._task.ledger
         limits, cost = task.recipe.budget, lead.counters
@@ -261,7 +261,7 @@ class ThresholdTuner:
             SHARE * (limit - spent) / each for limit, spent, each in shares if limit is not None and each
         ]
         evaluations = max(0, math.floor(min([*rooms, knobs * (2 + POINTS)])))
-        self._kept.put(name, evaluations)
+        self._attributes.put(name, evaluations)
         return evaluations
 
 

@@ -26,7 +26,7 @@ from ragc.errors import ParseFailure
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.trace import Note, record
 from ragc.records import Hit
-from ragc.signatures.answer import drop_wrong_marks
+from ragc.signatures.answer import UNCITED, drop_wrong_marks
 
 
 def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -60,7 +60,7 @@ class IterRetGen(Vanilla):
     def _query(self, question: str, last: dspy.Prediction) -> str:
         """`question` with all that was said in the round before."""
         text = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
-        if self.knobs.answer_format == "cited":
+        if self.knobs.answer_format in UNCITED:
             text, _ = drop_wrong_marks(text, 0)
         return f"{question} {text}" if text else question
 

@@ -69,6 +69,11 @@ class ReactKnobs(StepKnobs):
         paper="PrefRAG compares with both forms",
     )
     max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG, B.3")
+    no_repeats: bool = switch(
+        True,
+        "a search that was made before is refused; off: it is made again",
+        paper="ours, as in prefrag; PrefRAG's code searches again",
+    )
     k_local: int = integer(
         5, 1, 20, "passages of each search of the local source", paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
@@ -318,7 +323,7 @@ class LLatrievalKnobs(PoolKnobs):
         paper="LLatrieval",
     )
     verify_demo: int = integer(
-        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        1, 0, 2, "questions with answers shown to the verifying call, of the answering call's demonstrations",
         when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
     )  # fmt: skip
     update: str = choice(

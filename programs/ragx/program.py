@@ -22,7 +22,6 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters
 from ragc.errors import UsageError
 from ragc.programs.base import format_passage
 from ragc.programs.calls.demos import forced_values
@@ -40,7 +39,6 @@ from ragc.signatures.answer import (
     KnownAnswer,
     OpenAnswer,
     ReferenceAnswer,
-    drop_wrong_marks,
     normalize_refusal,
     with_question,
 )
@@ -161,10 +159,7 @@ class RagX(WebStages, KgStage):
             inputs["passages"] = [format_passage(p) for p in shown_passages]
         reply = await call.try_call(**inputs)
         answer = normalize_refusal(reply.answer if reply else "")
-        if self.knobs.answer_format == "cited":
-            answer, wrong = drop_wrong_marks(answer, len(shown_passages))
-            counters.count(dropped=wrong)
-        return answer, shown_passages
+        return self.hold_to_passages(answer, len(shown_passages)), shown_passages
 
     async def _choose_sources(self, question: str) -> tuple[str, ...]:
         """The sources that the model picks; none when its choice cannot be read."""

@@ -87,16 +87,16 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     st.integers(1, 60), st.none() | st.floats(0, 1e6), st.floats(0, 100), st.floats(0, 100), st.floats(0, 100)
 )
 def test_waits_have_their_bounds(
-    failed: int, asked: float | None, first: float, longest: float, longest_asked: float
+    failed: int, requested: float | None, first: float, longest: float, longest_asked: float
 ) -> None:
     policy = Retry(first_wait_s=first, longest_wait_s=longest, longest_asked_s=longest_asked)
-    wait = policy.wait(failed, asked)
-    if asked is None:
+    wait = policy.wait(failed, requested)
+    if requested is None:
         full = min(longest, first * 2.0 ** min(failed - 1, 30))
         assert full / 2 <= wait <= full
     else:
-        assert min(asked, longest_asked) <= wait <= min(asked, longest_asked) + first
-    assert asked is None or Retry(longest_asked_s=math.inf).wait(failed, asked) >= asked
+        assert min(requested, longest_asked) <= wait <= min(requested, longest_asked) + first
+    assert requested is None or Retry(longest_asked_s=math.inf).wait(failed, requested) >= requested
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:

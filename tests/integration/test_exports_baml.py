@@ -77,8 +77,8 @@ def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: 
             for prompt in out:
                 called = inputs_of(prompt)
                 for inputs in draw_values(inputs_for(prompt), -(-EACH // 2 // len(out.prompts))):
-                    given_ = {called[name]: value for name, value in inputs.items()}
-                    request = getattr(b.request, functions[prompt.name])(**given_)
+                    arguments = {called[name]: value for name, value in inputs.items()}
+                    request = getattr(b.request, functions[prompt.name])(**arguments)
                     body = json.loads(request.body.text())
                     assert read_messages(body) == limited(wired(program, prompt.name, inputs))
                     rest = {name: value for name, value in body.items() if name != "messages"}

@@ -86,7 +86,7 @@ def test_a_cut_may_lie_behind_the_last_passage(k: int) -> None:
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    sys.modules["ragc.metrics.retrieval"]._measured.cache_clear()
+    sys.modules["ragc.metrics.retrieval"]._trec_score.cache_clear()
     monkeypatch.setitem(sys.modules, "pytrec_eval", None)
     with pytest.raises(UsageError, match="pip install pytrec-eval-terrier"):
         value("mrr", "a", "a")

@@ -49,7 +49,7 @@ def test_every_cost_of_a_failed_question_is_what_was_spent() -> None:
     assert row.scores["lm_calls"] == row.scores["lm_calls@main"] == 2
     assert row.scores["searches"] == row.scores["tokens@proxy"] == row.scores["usd"] == 0
     assert row.scores["latency"] > 0
-    assert row.spent.tokens == spent
+    assert row.total_cost.tokens == spent
     (event,) = row.to_json()["trace"]
     assert (event["calls"], event["prompt_tokens"] + event["completion_tokens"]) == (2, spent)
     assert event["outcome"].startswith("unreadable: ")

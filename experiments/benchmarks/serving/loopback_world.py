@@ -21,7 +21,7 @@ COLOURS = ("red", "green", "blue", "black", "white", "teal", "pink", "grey")
 DETOURS = 6
 """Fewer than so many passages speak of a thing without its colour."""
 
-_ASKED = re.compile(r"thing (number\d+)\?")
+_QUESTION_WORDS = re.compile(r"thing (number\d+)\?")
 _THING = re.compile(r"number\d+")
 _NUMBERED = re.compile(r"\[\d+\] ")
 _MARKED = re.compile(r"\[\[ ## (\w+) ## \]\]")
@@ -92,7 +92,7 @@ class _Scene:
         messages = body["messages"]
         self.prompt = str(messages[-1]["content"])
         self.mark = hashlib.sha256(json.dumps([messages, body.get("seed")]).encode()).hexdigest()
-        things = _ASKED.findall(self.prompt) or _THING.findall(self.prompt)
+        things = _QUESTION_WORDS.findall(self.prompt) or _THING.findall(self.prompt)
         self.thing = things[-1] if things else ""
         self.colour = colour(self.thing)
         self.shown = len(_NUMBERED.findall(self.prompt))
@@ -190,10 +190,10 @@ class _Scene:
             return self.ids()[:most]
         if name == "aligned":
             matches = (
-                [{"component": 1, "segment": f"thing {self.thing}"}] if self.thing in self.prompt else []
+                [{"component": 1, "segment": f"thing {self.thing}", "same": True}]
+                if self.thing in self.prompt
+                else []
             )
-            colour_match = {"component": 3, "segment": f"is {self.colour}"}
+            colour_match = {"component": 3, "segment": f"is {self.colour}", "same": True}
             return [*matches, colour_match] if self.shows_fact else matches
-        if name == "reflected":
-            return [1, 3] if self.shows_fact else [1]
         return [self.fits(name, schema["items"], named)][:most]

@@ -58,7 +58,7 @@ class Pool:
     ) -> None:
         self._most = most_bytes
         self._url, self._connections, self._make_headers = url, connections, headers
-        self._timeout, self._given = timeout, transport
+        self._timeout, self._transport = timeout, transport
         self._addresses: dict[str, URL] = {}
         self._open: aiohttp.ClientSession | httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,9 +109,9 @@ class Pool:
 
     def _new_client(self, headers: Mapping[str, str]) -> aiohttp.ClientSession | httpx.AsyncClient:
         url, most = self._url, self._connections
-        if self._given or (url.host not in LOOPBACK and urllib.request.getproxies()):
+        if self._transport or (url.host not in LOOPBACK and urllib.request.getproxies()):
             return httpx.AsyncClient(
-                transport=self._given,
+                transport=self._transport,
                 headers=headers,
                 timeout=self._timeout,
                 limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),

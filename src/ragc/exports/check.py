@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ragc.core import inputs
 from ragc.errors import ArtefactError
 from ragc.exports.contents import EXAMPLE, export_bundle, export_tree, program_of
+from ragc.exports.destination import GRAPH
 from ragc.exports.formats.base import FORMATS, Format, format_of
-from ragc.exports.place import GRAPH
 from ragc.prompts.model import ExportedProgram
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ragc.core import outputs
 from ragc.errors import UsageError
+from ragc.exports.destination import GRAPH, VERSION
 from ragc.exports.formats.base import Format
-from ragc.exports.place import GRAPH, VERSION
 from ragc.prompts.model import ExportedProgram
 
 README, EXAMPLE = "README.md", "example.json"

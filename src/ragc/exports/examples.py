@@ -148,7 +148,7 @@ async def _answer_questions(
         task.dev[:questions],
         task.scorer,
         limit=asyncio.Semaphore(task.in_flight),
-        done=lambda row: progress.step(),
+        done=progress.step,
     )
     progress.close()
     return rows

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ragc.errors import UsageError
 from ragc.exports.check import check
 from ragc.exports.contents import EXAMPLE, README, export_bundle, export_tree, graph_json, program_of
+from ragc.exports.destination import refuse_existing, write_atomically
 from ragc.exports.formats.base import ALL, FORMATS, Format, format_of
 from ragc.exports.loading import hints, loading, unmentioned_notes
-from ragc.exports.place import refuse_existing, write_atomically
 from ragc.prompts.model import ExportedProgram
 
 if TYPE_CHECKING:

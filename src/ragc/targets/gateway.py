@@ -98,7 +98,7 @@ class Gateway:
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards = guards or EndpointGuards()
         self._limits: dict[str, asyncio.Semaphore] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._noted: set[tuple[str, str]] = set()
 
     def __deepcopy__(self, memo: object) -> Gateway:
         return self
@@ -138,8 +138,8 @@ class Gateway:
 
     def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
         """Say once that `substitute` answers in the place of `target`."""
-        if (target.name, substitute.name) not in self._told:
-            self._told.add((target.name, substitute.name))
+        if (target.name, substitute.name) not in self._noted:
+            self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:

@@ -94,7 +94,7 @@ def test_a_reply_that_breaks_a_bound_is_an_error_and_an_item_is_left_out() -> No
     with pytest.raises(Exception, match="Assertions failed"):
         consumed(out).parsed(prompt, '{"need": {"percent": 101}}')
     out = derive_export(build_program(method("ggatrieval")))
-    reply = '{"aligned": [{"component": 9, "segment": ""}], "reflected": [], "synonyms": []}'
+    reply = '{"aligned": [{"component": 9, "segment": "", "same": true}], "synonyms": []}'
     assert consumed(out).parsed(out.prompt("align"), reply)["aligned"] == []
 
 
@@ -188,11 +188,11 @@ def test_prompts_with_awkward_names_have_functions_of_their_own() -> None:
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(given_=st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts(), st.lists))
-def test_options_are_read_as_they_were_written(given_: Any) -> None:
+@given(options=st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts(), st.lists))
+def test_options_are_read_as_they_were_written(options: Any) -> None:
     pytest.importorskip("baml_py", reason="baml-py is not installed")
     try:
-        shown = value({"option": given_})
+        shown = value({"option": options})
     except NotExpressible:
         return
     from baml_py import BamlRuntime
@@ -204,7 +204,7 @@ def test_options_are_read_as_they_were_written(given_: Any) -> None:
     )
     runtime = BamlRuntime.from_files("/baml_src", {"/baml_src/main.baml": source}, {})
     request = runtime.build_request_sync("F", {}, runtime.create_context_manager(), None, None, {}, False)
-    assert json.loads(request.body.text())["it"] == {"option": given_}
+    assert json.loads(request.body.text())["it"] == {"option": options}
 
 
 def test_only_a_text_that_ends_in_a_backslash_may_be_refused() -> None:

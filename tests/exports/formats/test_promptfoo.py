@@ -155,9 +155,9 @@ def test_it_finds_the_answer_where_the_program_does(layout: str, data: Any) -> N
     program = build_program(method("vanilla"), layout=layout, cot=True)
     ((_, call),) = program.named_predictors()
     text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
-    given_ = {"reasoning": data.draw(text), "answer": data.draw(text)}
+    outputs = {"reasoning": data.draw(text), "answer": data.draw(text)}
     layouts = adapter(layout)
-    reply = layouts.format_assistant_message_content(call.signature, given_)
+    reply = layouts.format_assistant_message_content(call.signature, outputs)
     read = layouts.parse(call.signature, reply)["answer"]
     (prompt,) = derive_export(program)
     assert promptfoo_metric.answer_in(reply, "answer", style(prompt)) == read

@@ -67,8 +67,8 @@ def shown(maker: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]]]
 
 
 def pool_of(maker: ProgramBuilder) -> Pool:
-    (name,) = (name for name in maker._kept.names() if name.startswith("pool:"))
-    text = json.dumps(maker._kept.get(name))
+    (name,) = (name for name in maker._attributes.names() if name.startswith("pool:"))
+    text = json.dumps(maker._attributes.get(name))
     assert json.dumps(Pool.of(json.loads(text)).to_json()) == text
     return Pool.of(json.loads(text))
 

@@ -118,8 +118,8 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
 
     maker = maker_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
     event_loop.run(maker.program(replace(maker.task.space.baseline(), demos=2)))
-    (name,) = (name for name in maker._kept.names() if name.startswith("pool:"))
-    text = json.dumps(maker._kept.get(name))
+    (name,) = (name for name in maker._attributes.names() if name.startswith("pool:"))
+    text = json.dumps(maker._attributes.get(name))
     pool = Pool.of(json.loads(text))
     assert json.dumps(pool.to_json()) == text
     scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}

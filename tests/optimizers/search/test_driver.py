@@ -82,7 +82,7 @@ def test_instructions_that_help_are_found_kept_and_compiled(
         good = "Name the colour only." in request.messages[0].content
         return {"answer": colour_of(request) if good else "a colour"}
 
-    monkeypatch.setattr("ragc.optimizers.instructions.propose.proposed", proposed)
+    monkeypatch.setattr("ragc.optimizers.instructions.propose.propose_instructions", proposed)
     sets = (*PLAIN, "search.instructions=2")
     assert run(sets=sets, target=ScriptedTarget(follows)).verdict == "better"
     state = load(folder / "out").state

@@ -178,7 +178,7 @@ def by_number(request: ChatRequest) -> str | dict[str, Any]:
     prompt = " ".join(message.content for message in request.messages)
     number, passages = int(re.findall(r"Q(\d)", prompt)[-1]), read_passages(request)
     if number == 3 and not passages:
-        return "unreadable"
+        return "{}"
     right = {0: bool(passages), 1: not passages}.get(number, True)
     return {"answer": "yes" if right else "no"}
 

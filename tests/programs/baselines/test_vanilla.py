@@ -152,16 +152,16 @@ def test_markers_in_a_passage_reach_the_model_as_plain_text(layout: str) -> None
 
 
 def test_a_reply_that_does_not_parse_is_asked_for_once_more_and_counted() -> None:
-    target = ScriptedTarget(["I think it is Paris", {"answer": "Paris"}], capabilities=())
+    target = ScriptedTarget(["{Paris}", {"answer": "Paris"}], capabilities=())
     prediction = build_program(target)(question="Capital?")
     assert (prediction.answer, prediction.counters["repairs"], prediction.counters["lm_calls"]) == (
         "Paris",
         1,
         2,
     )
-    assert target.requests[1].messages[-2].content == "I think it is Paris"
+    assert target.requests[1].messages[-2].content == "{Paris}"
     with pytest.raises(ParseFailure, match="does not fit its signature"):
-        build_program(ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
+        build_program(ScriptedTarget(["{}", "{}"], capabilities=()))(question="Capital?")
 
 
 def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:

@@ -10,64 +10,22 @@ import pytest
 
 from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api.names import stands_in
-from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
-from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Note
+from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from ragc.testing import ListSource, ScriptedTarget
 from tests.paths import SHARED_DATA
-
-QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
-NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
-
-
-def passages(n: int, name: str = "w") -> list[Passage]:
-    return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
-
-
-class Spy(ListSource):
-    """A list source that keeps its queries."""
-
-    def __init__(self, passages: list[Passage]) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)
-
-
-def by_field(**replies: Any) -> SchemaReplies:
-    """Replies by output field; a list gives one after the other."""
-    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return SchemaReplies(fields={**defaults, **replies})
-
-
-def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
-
-
-def read_output_field(request: ChatRequest) -> str:
-    """The output field that a request is for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
-
-
-def notes(prediction: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
-
-
-def last(target: ScriptedTarget) -> str:
-    return target.requests[-1].messages[-1].content
+from tests.programs.ragx.common import (
+    METHOD,
+    QUESTION,
+    Spy,
+    build_program,
+    by_field,
+    last,
+    list_requests,
+    notes,
+    passages,
+)
 
 
 def test_entities_that_the_question_or_the_domain_does_not_hold_are_dropped() -> None:

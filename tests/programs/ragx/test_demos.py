@@ -16,7 +16,6 @@ from ragc.metrics.scoring import Scorer
 from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.pool import Pool
 from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
@@ -24,19 +23,10 @@ from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
+from tests.programs.ragx.common import METHOD, list_requests, read_output_field
 
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
 DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
-
-
-def read_output_field(request: ChatRequest) -> str:
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
 
 
 def script_replies(

@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 from ragc.errors import SourceError
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
-from ragc.programs.rqrag import RqRagKnobs
 from ragc.programs.rqrag.paths import Step, shrink_path, step_texts
-from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
 from ragc.signatures.grade import NeedRetrieval
-from ragc.signatures.query import AnswerPath, ChooseAction, DecomposeQuery, RewriteQuery
+from ragc.signatures.query import ChooseAction, DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-FORK = {"max_depth": 1, "width": "rewrite+decompose"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def fresh(request: ChatRequest) -> dict[str, Any]:
-    """Replies to all calls, with another query after each search of a path."""
-    searched = len(re.findall(r"^\[\d+\] ", prompt(request), re.MULTILINE))
-    return {**BOTH, "query": f"q{searched}"}
-
-
-def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
+from tests.programs.rqrag.common import (
+    BOTH,
+    FORK,
+    build_program,
+    fresh,
+    is_for,
+    last_answer,
+    passages,
+    prompt,
+    select_requests,
+)
 
 
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
@@ -87,7 +58,7 @@ def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
     assert schema["properties"]["action"]["enum"] == ["decompose", "answer"]
 
 
-@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1}, 1)])
+@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1, "none": 2}, 1)])
 def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(query: Any, dropped: int) -> None:
     def reply(request: ChatRequest) -> Any:
         return query if is_for(request, RewriteQuery) else BOTH

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
 
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
-from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
     AnswerPath,
@@ -23,43 +18,16 @@ from ragc.signatures.query import (
     RewriteQuery,
     TrajectoryJudge,
 )
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def fresh(request: ChatRequest) -> dict[str, Any]:
-    """Replies to all calls, with another query after each search of a path."""
-    searched = len(re.findall(r"^\[\d+\] ", prompt(request), re.MULTILINE))
-    return {**BOTH, "query": f"q{searched}"}
-
-
-def classify_path(request: ChatRequest) -> str:
-    """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
+from ragc.testing import ScriptedTarget
+from tests.programs.rqrag.common import (
+    BOTH,
+    build_program,
+    classify_path,
+    fresh,
+    last_answer,
+    prompt,
+    select_requests,
+)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +101,6 @@ def outputs(target: ScriptedTarget) -> list[str]:
 def system(target: ScriptedTarget) -> str:
     """The instructions of the last call, which answers a question."""
     return target.requests[-1].messages[0].content
-
-
-def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
 
 
 @pytest.mark.parametrize(

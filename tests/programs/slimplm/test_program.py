@@ -18,7 +18,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -282,9 +282,9 @@ def test_queries_of_the_same_words_are_searched_once() -> None:
     ("says", "called"),
     [
         ({"known": 7}, ["draft", "parts", "claims", "answer"]),
-        ({"claims": "none"}, ["draft", "judge", "parts", "answer"]),
+        ({"claims": "river"}, ["draft", "judge", "parts", "answer"]),
         ({"questions": 3}, ["draft", "judge", "claims", "claim_judge", "claim_judge", "answer"]),
-        ({"heuristic_answer": [1]}, ["parts", "answer"]),
+        ({"heuristic_answer": {"a": 1, "b": 2}}, ["parts", "answer"]),
         ({"heuristic_answer": " "}, ["draft", "parts", "answer"]),
     ],
 )
@@ -443,7 +443,7 @@ def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first
 def test_every_format_words_both_answering_calls(answer_format: str) -> None:
     program = build_program(speaker(), proxy(), answer_format=answer_format)
     closed, read = program.chat.signature, program.answer.signature
-    alone = "long" if answer_format == "cited" else answer_format
+    alone = UNCITED.get(answer_format, answer_format)
     assert closed.instructions == apply_format(ClosedBookAnswer, alone).instructions
     assert "passage" not in f"{closed.instructions} {closed.output_fields}"
     for signature in (closed, read):
@@ -453,8 +453,9 @@ def test_every_format_words_both_answering_calls(answer_format: str) -> None:
         field = signature.output_fields["answer"]
         assert field.json_schema_extra["desc"] == usual.json_schema_extra["desc"]
         assert field.annotation == usual.annotation
-    assert program.chat.sampling == program.answer.sampling
-    assert ("what you know" in read.instructions) is (answer_format != "cited")
+    assert program.chat.sampling.max_tokens == FORMATS[alone].tokens
+    assert program.answer.sampling.max_tokens == FORMATS[answer_format].tokens
+    assert ("what you know" in read.instructions) is (answer_format not in UNCITED)
     assert ("not sure of" in read.instructions) is (answer_format == "long")
 
 
@@ -506,7 +507,7 @@ def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() ->
     assert prediction.counters["dropped"] == 0
 
 
-def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
+def test_parts_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
     fields = {
         "heuristic_answer": DRAFT, "known": "no", "claims": "[]", "answer": "Seine",
         "questions": json.dumps([part("a river of Paris", f"river {i}") for i in range(9)]),
@@ -519,4 +520,4 @@ def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
     target = ScriptedTarget(chat)
     prediction = build_program(target, target, layout="chat")(question=QUESTION)
     assert queries(prediction) == [QUESTION, *(f"river {i}" for i in range(5))]
-    assert prediction.counters["dropped"] == 4
+    assert prediction.counters["mended"] == 1

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from ragc.errors import TargetError
 
-_SAID = frozenset(
+_ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
     | {"discriminator", "$comment", "$schema", "$id", "contentEncoding", "contentMediaType", "x-guidance"}
 )
@@ -79,7 +79,7 @@ class NarrowedSchema:
             return {}
         if not isinstance(schema, Mapping):
             _refuse(where, f"{schema!r}", "is no schema")
-        node = {k: v for k, v in schema.items() if k not in _SAID}
+        node = {k: v for k, v in schema.items() if k not in _ANNOTATIONS}
         for key in ("$ref", "const", "enum", "allOf", "anyOf", "oneOf"):
             if key in node:
                 return self._special(key, node, where, weight)

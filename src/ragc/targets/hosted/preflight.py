@@ -17,7 +17,7 @@ from ragc.targets.vllm.target import key_from
 
 _OPENAI = frozenset({"openai", "hosted_vllm", "litellm_proxy", "openai_like"})
 _DEFAULTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
-_MOVED = ("BASE_URL", "API_BASE")
+_RENAMED = ("BASE_URL", "API_BASE")
 _KEY_NAMES = ("KEY", "TOKEN", "SECRET")
 _KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
 """Providers whose credentials may come from the machine's role, which no variable shows."""
@@ -97,7 +97,7 @@ async def check_model(
 
 def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str]] | None:
     """Where the models are listed and what to send there; None when that is not known."""
-    if not base_url and any(os.environ.get(f"{provider.upper()}_{name}") for name in _MOVED):
+    if not base_url and any(os.environ.get(f"{provider.upper()}_{name}") for name in _RENAMED):
         return None
     base = (base_url or _DEFAULTS.get(provider, "")).rstrip("/")
     if not base or "?" in base:

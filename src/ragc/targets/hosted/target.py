@@ -76,7 +76,7 @@ class HostedTarget:
         self._retry = Retry(options.tries, options.total, options.patience)
         self._litellm: Any = None
         self._bare = self._provider = ""
-        self._asked = False
+        self._is_checked = False
         self._takes: dict[tuple[str, str], bool] = {}
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
@@ -216,9 +216,9 @@ class HostedTarget:
 
     async def _check_model_once(self, key: Mapping[str, str]) -> None:
         """Ask the provider for its models, once."""
-        if self._asked:
+        if self._is_checked:
             return
-        self._asked = True  # calls that come meanwhile need not wait for it
+        self._is_checked = True  # calls that come meanwhile need not wait for it
         variable = self.options.api_key_env or f"{self._provider.upper()}_API_KEY"
         value = key.get("api_key") or os.environ.get(variable, "")
         try:
@@ -227,7 +227,7 @@ class HostedTarget:
                 who=self._who, timeout_s=self.options.connect_timeout_s,
             )  # fmt: skip
         except TargetError:
-            self._asked = False
+            self._is_checked = False
             raise
 
     def _key(self, litellm: Any) -> dict[str, str]:
