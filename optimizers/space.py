@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.errors import UsageError
+from ragc.errors import CapabilityMissing, UsageError
 from ragc.optimizers.demos.pool import label_field
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
@@ -274,8 +274,9 @@ def spaces(recipe: Recipe, runtime: Runtime) -> SearchSpace:
 
 
 def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> ProgramSpace:
+    knobs = recipe.space(chosen)
     space = ProgramSpace(
-        recipe.space(chosen),
+        tuple(_possible(knob, recipe, chosen, runtime) for knob in knobs),
         chosen.knobs,
         fixed=_fixed(recipe, chosen),
         demos=recipe.search.demos,
@@ -297,6 +298,28 @@ def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
     if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= wanted:
         return fixed
     return {**fixed, "icl_n": wanted}
+
+
+def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:
+    """`knob` without options that ask the targets for what they cannot give, unless the recipe lists them.
+
+    Only probabilities of tokens are asked for by a knob.
+    """
+    able = all("logprobs" in target.capabilities for target in runtime.targets.values())
+    if knob.kind != "choice" or able or knob.name in recipe.search.ranges:
+        return knob
+
+    def builds(option: Value) -> bool:
+        try:
+            chosen.build(runtime, {**recipe.fixed(chosen), knob.name: option})
+        except CapabilityMissing:
+            return False
+        except UsageError:  # of something else, which is told where the baseline is built
+            return True
+        return True
+
+    options = tuple(option for option in knob.options if option == knob.default or builds(option))
+    return replace(knob, options=options)
 
 
 def _kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:

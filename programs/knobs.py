@@ -231,6 +231,7 @@ def _declared(knobs: Any) -> tuple[Knob, ...]:
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+WORDINGS = ("full", "brief")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
@@ -269,6 +270,12 @@ class AnswerKnobs(Knobs):
         LAYOUTS,
         "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
     )
+    wording: str = choice(
+        "full",
+        WORDINGS,
+        "what a prompt says: all that a model of billions of parameters can use, or the few sentences that "
+        "one of under a billion follows",
+    )
 
 
 @dataclass(frozen=True)
@@ -291,3 +298,17 @@ class PassageKnobs(AnswerKnobs):
     )
     chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
     overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
+
+
+@dataclass(frozen=True)
+class EncoderKnobs(Knobs):
+    """How methods rank texts that have an encoder of their own in their papers."""
+
+    encoder: str = choice(
+        "auto",
+        ("auto", "bm25"),
+        "what says how alike texts are: the embedder of a dense, hybrid or reranked source, BM25 where none "
+        "has one; or always BM25",
+        searched=False,
+        paper="SlimPLM ranks with E5, SKR with SimCSE",
+    )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
+    EncoderKnobs,
     Knobs,
     PassageKnobs,
     When,
@@ -41,6 +42,7 @@ class StepKnobs(Knobs):
     top_p: float = redeclare(AnswerKnobs, "top_p")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
+    wording: str = redeclare(AnswerKnobs, "wording")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class IterRetGenKnobs(PassageKnobs):
         10, 1, 50, "passages found before ordering, never fewer than top_k", when=When("rerank", (True,)),
         paper="SlimPLM code searches 10 pages",
     )  # fmt: skip
+    encoder: str = redeclare(EncoderKnobs, "encoder", when=When("rerank", (True,)))
 
 
 @dataclass(frozen=True)
@@ -356,3 +359,4 @@ class SkrKnnKnobs(PassageKnobs):
         "majority", ("majority", "margin"), "majority, or the commoner train label if it leads as clearly",
         paper="SlimPLM, section 4.3, and its code; SKR has margin",
     )  # fmt: skip
+    encoder: str = redeclare(EncoderKnobs, "encoder")

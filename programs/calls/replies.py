@@ -49,10 +49,11 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
         )
         plain.metadata = list(info.metadata)
         fields[name] = (info.annotation, plain)
+    validators: Any = {"gather": pydantic.model_validator(mode="before")(_gather(signature))}
     return pydantic.create_model(
         "Reply",
         __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False),
-        __validators__={"gather": pydantic.model_validator(mode="before")(_gather(signature))},
+        __validators__=validators,
         **fields,
     )
 
@@ -65,11 +66,9 @@ def _gather(signature: Any) -> Any:
     inner = {name: _object_fields(info.annotation) for name, info in signature.output_fields.items()}
 
     def gather(cls: Any, value: Any) -> Any:
-        missing = (
-            [name for name, names in inner.items() if names and name not in value]
-            if isinstance(value, dict)
-            else []
-        )
+        if not isinstance(value, dict):
+            return value
+        missing = [name for name, names in inner.items() if names and name not in value]
         if len(missing) != 1:
             return value
         beside = {name: held for name, held in value.items() if name not in inner}

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import alce, citations, cost, crag, judge, retrieval, rouge, short_answer, upper_bound
+from ragc.metrics import (
+    alce,
+    bioasq,
+    citations,
+    cost,
+    crag,
+    judge,
+    retrieval,
+    rouge,
+    short_answer,
+    upper_bound,
+)
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
@@ -24,6 +35,7 @@ METRICS: tuple[Metric, ...] = (
     *crag.METRICS,
     *alce.METRICS,
     *citations.METRICS,
+    *bioasq.METRICS,
     *rouge.METRICS,
     *retrieval.METRICS,
     *supporting.SUPPORTING,
@@ -31,7 +43,7 @@ METRICS: tuple[Metric, ...] = (
     *cost.METRICS,
 )
 
-_BY_ID = {metric.id: metric for metric in METRICS}
+_BY_ID = {metric.id: metric for metric in (*METRICS, *bioasq.COLUMNS)}
 _TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT, *rouge.METRICS))
 
 

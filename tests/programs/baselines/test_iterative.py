@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
@@ -85,7 +86,7 @@ def build_program(
 ) -> RagProgram:
     if source_map is None:
         source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
-    return METHODS[id].build(Runtime({"main": target}, source_map), knobs)
+    return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
 def step(action: str, text: str, thought: str = "I wonder") -> dict[str, str]:
@@ -444,6 +445,23 @@ def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
     )
     assert "Second?" in read_prompt(target)
     assert "First?" not in read_prompt(target)
+
+
+def test_iter_retgen_orders_by_the_embedder_of_a_source_where_there_is_one() -> None:
+    class Zebras:
+        model, fingerprint, query_prefix, passage_prefix, dimensions = "zebras", "zebras", "", "", 2
+
+        def embed(self, texts: Any) -> Any:
+            rows = [[1.0, 0.0] if "zebra" in text or "Whose" in text else [0.0, 1.0] for text in texts]
+            return np.array(rows, np.float32)
+
+    pages = [Passage("a", "", "The house of the old man."), Passage("b", "", "A zebra.")]
+    for encoder, first in (("auto", "b"), ("bm25", "a")):
+        source: Any = ListSource(pages)
+        source.embedder = Zebras()
+        target = ScriptedTarget([{"answer": "his"}] * 2)
+        program = build_program("iter_retgen", target, sources(source), rounds=2, top_k=1, encoder=encoder)
+        assert [p.id for p in program(question="Whose house?").passages] == [first]
 
 
 # ReAct
