@@ -12,7 +12,7 @@ import pytest
 from dspy.adapters.utils import serialize_for_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
@@ -22,9 +22,9 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import Reading, output_model, read_reply, reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.signatures.align import Match, Rewording, SyntacticParse
+from ragc.signatures.align import SyntacticParse
 from ragc.signatures.answer import ReadingNotes, ShortAnswer, apply_format, one_of
-from ragc.signatures.claims import ClaimSplit, JudgeKnown, with_judgement
+from ragc.signatures.claims import ClaimSplit
 from ragc.signatures.grade import (
     NeedRetrieval,
     RelevanceCheck,
@@ -34,7 +34,7 @@ from ragc.signatures.grade import (
 )
 from ragc.signatures.route import DomainRouter, EntityExtract
 from ragc.signatures.select import RankPassages, SelectDocuments, VerifyDocuments
-from ragc.signatures.step import ReactStep, SelfAskStep
+from ragc.signatures.step import ReactStep, SelfAskStep, agent_step
 from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import examples
@@ -43,30 +43,42 @@ from tests.exports.formats.python.replies import damage, value_like
 CHOICE = apply_format(ShortAnswer, "choice")
 
 
-class Known(dspy.Signature):
+class JudgeKnown(dspy.Signature):
     question: str = dspy.InputField()
     known: Literal["yes", "no"] = dspy.OutputField()
 
 
-class Aligned(dspy.Signature):
-    passage: str = dspy.InputField()
+class Sure(dspy.Signature):
+    question: str = dspy.InputField()
+    confidence: Literal[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100] = dspy.OutputField()
+
+
+class Match(BaseModel):
+    component: int = Field(ge=1, le=8)
+    segment: str = Field(max_length=200)
+
+
+class AlignComponent(dspy.Signature):
+    question: str = dspy.InputField()
     aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField()
     reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField()
-    synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField()
+    synonyms: Annotated[list[str], Field(max_length=8)] = dspy.OutputField()
 
 
-class GradedStep(dspy.Signature):
-    trajectory: str = dspy.InputField()
+ACTION: Any = one_of(["local", "web", "finish"])
+GRADE: Any = one_of(["none", "CORRECT", "INCORRECT"])
+
+
+class Graded(dspy.Signature):
+    question: str = dspy.InputField()
     thought: str = dspy.OutputField()
-    action: one_of(("local", "web", "finish")) = dspy.OutputField()  # type: ignore[valid-type]
+    action: ACTION = dspy.OutputField()
     action_input: str = dspy.OutputField()
     answer: str = dspy.OutputField()
-    grade: one_of(("none", "CORRECT", "INCORRECT")) = dspy.OutputField()  # type: ignore[valid-type]
-    explanation: str = dspy.OutputField()
+    grade: GRADE = dspy.OutputField()
     improvement: str = dspy.OutputField()
 
 
-CONFIDENT = with_judgement(Known, "confidence")
 MATCH = {"component": 1, "segment": "sank in 1912"}
 CLAIM = {"claim": "Rome is in Italy", "need_search": "yes", "query": "Where is Rome?"}
 ROME = {"text": "Rome", "kind": "person"}
@@ -98,13 +110,12 @@ VALUES = [
     (VerifyDocuments, {"sufficient": True}, {"sufficient": "YES"}, 1, 0),
     (VerifyDocuments, {"sufficient": "false"}, {"sufficient": "NO"}, 1, 0),
     (VerifyDocuments, {"sufficient": "No, the year is missing"}, {"sufficient": "NO"}, 1, 0),
-    (Known, {"known": "Yes"}, {"known": "yes"}, 1, 0),
-    (JudgeKnown, {"known": "Yes"}, {"reason": "", "known": "yes"}, 1, 0),
-    (Known, {"known": False}, {"known": "no"}, 1, 0),
-    (Known, {"Known": "YES"}, {"known": "yes"}, 2, 0),
-    (CONFIDENT, {"confidence": 84}, {"confidence": 80}, 1, 0),
-    (CONFIDENT, {"confidence": "90%"}, {"confidence": 90}, 1, 0),
-    (CONFIDENT, {"confidence": 0.9}, {"confidence": 90}, 1, 0),
+    (JudgeKnown, {"known": "Yes"}, {"known": "yes"}, 1, 0),
+    (JudgeKnown, {"known": False}, {"known": "no"}, 1, 0),
+    (JudgeKnown, {"Known": "YES"}, {"known": "yes"}, 2, 0),
+    (Sure, {"confidence": 84}, {"confidence": 80}, 1, 0),
+    (Sure, {"confidence": "90%"}, {"confidence": 90}, 1, 0),
+    (Sure, {"confidence": 0.9}, {"confidence": 90}, 1, 0),
     (SelectDocuments, {"ids": list(range(1, 21))}, {"ids": list(range(1, 11))}, 1, 0),
     (SelectDocuments, {"ids": ["[3]", "Document 1", 2.0]}, {"ids": [3, 1, 2]}, 2, 0),
     (SelectDocuments, {"ids": "1, 3 and 5"}, {"ids": [1, 3, 5]}, 1, 0),
@@ -138,14 +149,14 @@ VALUES = [
     (EntityExtract, {"entities": []}, {"entities": {"items": []}}, 1, 0),
     (EntityExtract, {"entities": None}, {"entities": {"items": []}}, 1, 0),
     (
-        Aligned,
+        AlignComponent,
         {"aligned": [MATCH, {"component": 0, "segment": "x"}], "reflected": ["1"], "synonyms": None},
         {"aligned": [MATCH], "reflected": [1], "synonyms": []},
         2,
         1,
     ),
     (
-        Aligned,
+        AlignComponent,
         {"aligned": [{"component": 1, "segment": LONG}], "reflected": [], "synonyms": []},
         {"aligned": [{"component": 1, "segment": LONG[:200]}], "reflected": [], "synonyms": []},
         1,
@@ -192,9 +203,16 @@ VALUES = [
     (CHOICE, {"answer": "The answer is C"}, {"answer": "C"}, 1, 0),
     (CHOICE, {"answer": "A man of letters"}, {"answer": "A man of letters"}, 0, 0),
     (
-        GradedStep,
-        {**step(action="Local"), "answer": None, "grade": None, "explanation": "", "improvement": None},
-        {**step(action="local"), "answer": "", "grade": "none", "explanation": "", "improvement": ""},
+        agent_step(["local", "web"], graded=False),
+        {"thought": "t", "step": {"Action": "Local", "action_input": "q"}},
+        {"thought": "t", "step": {"action": "local", "action_input": "q"}},
+        2,
+        0,
+    ),
+    (
+        Graded,
+        {**step(action="Local"), "answer": None, "grade": None, "improvement": None},
+        {**step(action="local"), "answer": "", "grade": "none", "improvement": ""},
         4,
         0,
     ),
@@ -223,7 +241,7 @@ REPLIES = [
     (ShortAnswer, 'Sure!\n```json\n{"Answer": "Paris"}\n```\nAnything else?', {"answer": "Paris"}, 2),
     (VerifyDocuments, "Yes", {"sufficient": "YES"}, 2),
     (VerifyDocuments, "Sufficient: no.", {"sufficient": "NO"}, 2),
-    (Known, "true", {"known": "yes"}, 2),
+    (JudgeKnown, "true", {"known": "yes"}, 2),
     (RelevanceCheck, "<relevant>yes</relevant>", {"relevant": True}, 2),
     (RelevanceGrade, "90", {"grade": {"points": 90}}, 2),
     (RankPassages, "[3] > [1] > [2]", {"order": [3, 1, 2]}, 2),
@@ -300,7 +318,7 @@ def test_what_is_written_as_asked_for_is_not_counted(signature: Any, layout: str
     ],
 )
 def test_a_cut_reply_keeps_what_was_finished(text: str, meaning: list[Any], dropped: int) -> None:
-    reading = read(Aligned, text, truncated=True)
+    reading = read(AlignComponent, text, truncated=True)
     assert plain(reading) == {"aligned": meaning, "reflected": [], "synonyms": []}
     assert reading.dropped == dropped
 
@@ -320,7 +338,7 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (ShortAnswer, '{"answer": {"a": 1, "b": 2}}'),
         (VerifyDocuments, "The documents say much about it."),
         (VerifyDocuments, '{"sufficient": "perhaps"}'),
-        (Known, '{"known": "Nobody knows"}'),
+        (JudgeKnown, '{"known": "Nobody knows"}'),
         (SelectDocuments, '{"ids": ["Rome", "Paris"]}'),
         (SelectDocuments, '{"ids": "Rome in 1912"}'),
         (Utility, '{"utility": 9}'),
@@ -329,8 +347,8 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (RelevanceCheck, '{"relevant": 2}'),
         (ReactStep, json.dumps({"thought": "t", "action_input": "q"})),
         (ReactStep, "Rome"),
-        (Aligned, '{"aligned": [{"component": 0, "segment": "x"}], "reflected": [], "synonyms": []}'),
-        (Aligned, '{"aligned": [], "reflected": []}'),
+        (AlignComponent, '{"aligned": [{"component": 0, "segment": "x"}], "reflected": [], "synonyms": []}'),
+        (AlignComponent, '{"aligned": [], "reflected": []}'),
     ],
 )
 def test_nothing_is_invented(signature: Any, text: str) -> None:
@@ -339,7 +357,9 @@ def test_nothing_is_invented(signature: Any, text: str) -> None:
             read(signature, text, layout)
 
 
-SIGNATURES = sorted({repr(case[0].__name__): case[0] for case in VALUES}.items())
+SIGNATURES = sorted(
+    {repr(case[0].__name__): case[0] for case in VALUES if case[0].__name__ != "StringSignature"}.items()
+)
 
 
 def replies_of(signature: Any) -> st.SearchStrategy[dict[str, Any]]:
@@ -399,7 +419,7 @@ LOOPS = ["[", "{", '{"a":', "(", '"', "\\", "<a>", "<answer>", "[[ ## answer ## 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_model_in_a_loop_is_read_or_refused_soon(loop: str) -> None:
     start = time.perf_counter()
-    for signature in (ShortAnswer, RankPassages, VerifyDocuments, Aligned, SyntacticParse):
+    for signature in (ShortAnswer, RankPassages, VerifyDocuments, AlignComponent, SyntacticParse):
         for layout in LAYOUTS:
             for text in (loop * (20_000 // len(loop)), loop * (20_000 // len(loop)) + "}"):
                 with contextlib.suppress(ParseFailure):
