@@ -154,7 +154,7 @@ def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
         "answer": (one_of(options) if options else str, ...),
     }
     if graded:
-        fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
+        fields |= {"explanation": (str, ""), "grade": (Grade, ""), "improvement": (str, "")}
     finish = pydantic.create_model("Finish", **fields)
     return Annotated[search | finish, _to_step(tools)]
 
