@@ -25,6 +25,7 @@ from ragc.programs.knobs import Knobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS, UNCITED, apply_format, drop_wrong_marks, with_reasoning
+from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ class RagProgram(dspy.Module):
         return False
 
     def predictor(self, signature: Any, *, role: Role = "main", max_tokens: int, **more: Any) -> RagPredict:
-        """A typed call with this program's layout, sampling and number of demonstrations."""
+        """A typed call with this program's wording, layout, sampling and number of demonstrations."""
         knobs = self.knobs
         return RagPredict(
-            signature,
+            worded(signature, knobs.wording),
             self.runtime,
             role=role,
             layout=knobs.layout,

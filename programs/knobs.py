@@ -197,6 +197,7 @@ def _declared(knobs: Any) -> tuple[Knob, ...]:
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+WORDINGS = ("full", "brief")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
@@ -234,6 +235,12 @@ class AnswerKnobs(Knobs):
         "minimal",
         LAYOUTS,
         "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
+    )
+    wording: str = choice(
+        "full",
+        WORDINGS,
+        "what a prompt says: all that a model of billions of parameters can use, or the few sentences that "
+        "one of under a billion follows",
     )
 
 

@@ -25,54 +25,123 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, one_of, redeclare_output
+from ragc.signatures.wording import brief
 
 
+@brief(
+    "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
+    steps="taken so far, with what they found",
+    thought="one sentence: what is known and what is missing",
+    action="local searches a fixed collection of documents, web searches the web, finish answers",
+    action_input="what to search for; to finish, the answer in a few words",
+)
 class ReactStep(dspy.Signature):
-    """Work towards the answer step by step: search for what the steps so far have not shown, or finish."""
+    """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
-    thought: str = dspy.OutputField(desc="one sentence: what is known and what is missing")
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words or the other tool. Finish as soon as
+    the results show the answer, and take it from them rather than from memory.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
     action: Literal["local", "web", "finish"] = dspy.OutputField(
         desc="local searches a fixed collection of documents, web searches the web, finish answers"
     )
     action_input: str = dspy.OutputField(desc="what to search for; to finish, the answer in a few words")
 
 
+@brief(
+    "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
+    steps="taken so far, with what they found",
+    thought="one sentence: what is known and what is missing",
+    action="search looks in a fixed collection of documents and on the web, finish answers",
+    action_input="what to search for; to finish, the answer in a few words",
+)
 class ReactConcatStep(dspy.Signature):
-    """Work towards the answer step by step: search for what the steps so far have not shown, or finish."""
+    """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
-    thought: str = dspy.OutputField(desc="one sentence: what is known and what is missing")
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words. Finish as soon as the results show the
+    answer, and take it from them rather than from memory.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
     action: Literal["search", "finish"] = dspy.OutputField(
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
     action_input: str = dspy.OutputField(desc="what to search for; to finish, the answer in a few words")
 
 
+@brief(
+    "Ask the one follow-up question that is still needed to answer the question, or answer it.",
+    steps="follow-up questions so far with their answers",
+    kind="follow_up to ask, answer to answer",
+    text="the follow-up question, or the answer in a few words",
+)
 class SelfAskStep(dspy.Signature):
-    """Ask the one follow-up question that is still needed to answer the question, or answer it."""
+    """Ask the one follow-up question that is still needed to answer the question, or answer it.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers")
-    kind: Literal["follow_up", "answer"] = dspy.OutputField()
+    A follow-up asks for one fact, the first that is not known yet, and is looked up by somebody who sees
+    nothing else: it must be understood alone, with full names, the ones that earlier answers gave, and never
+    "he", "it" or "that film". Do not ask again what was asked; where the answer to it was that nothing is
+    known, ask in another way. When the answers so far suffice, answer the question itself, not the last
+    follow-up.
+
+    Example: for "Who was born first, the author of Emma or the author of Faust?" ask "Who wrote the novel
+    Emma?", then "When was Jane Austen born?", and so on, until both dates are known.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers; none at first")
+    kind: Literal["follow_up", "answer"] = dspy.OutputField(
+        desc="follow_up while a fact is missing, answer when none is"
+    )
     text: str = dspy.OutputField(desc="the follow-up question, or the answer in a few words")
 
 
+@brief(
+    "Answer the question in one brief sentence that says nothing beyond the passages.\n\n"
+    "If they do not say it, write: The passages do not say.",
+    intermediate_answer="one brief sentence",
+)
 class IntermediateAnswer(dspy.Signature):
-    """Answer the question in one brief sentence that says nothing beyond the passages."""
+    """Answer the question in one brief sentence that says nothing beyond the passages.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
+    Name what the question is about in full, so that the sentence can be understood without it. Leave aside
+    passages about something else with a similar name. If no passage answers the question, write "The passages
+    do not say", and after it the nearest fact that they do say, if there is one; never fill the gap from
+    memory.
+    """
+
+    question: str = dspy.InputField(desc="a question for one fact")
+    passages: list[str] = dspy.InputField(
+        desc="texts that a search for it brought, numbered from 1; not all of them need be of use"
+    )
     intermediate_answer: str = dspy.OutputField(desc="one brief sentence")
 
 
+@brief(
+    "Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
+    "If they have not shown it, give your best guess.",
+    steps="taken so far, with what they found",
+    answer="a name, number or short phrase",
+)
 class AnswerFromSteps(dspy.Signature):
-    """Answer the question now, in as few words as possible, from what the steps have shown."""
+    """Answer the question now, in as few words as possible, from what the steps have shown.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
+    No step is left. Put together the facts that the steps have shown, and answer the question itself, not the
+    last step. If they have not shown the answer, give your best guess from them and from what you know; never
+    answer that it is not known.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    steps: list[str] = dspy.InputField(desc="the steps taken, each with what it found")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -159,55 +228,106 @@ def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     return Annotated[search | finish, _to_step(tools)]
 
 
-_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"
-_FINISHING = f"{_SEARCHING}; to finish, the final answer, a name, number or short phrase"
+_BRIEF_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"
+_BRIEF_FINISHING = f"{_BRIEF_SEARCHING}; to finish, the final answer, a name, number or short phrase"
+_BRIEF_GRADING = (
+    f"{_BRIEF_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT "
+    "if they show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better "
+    "it, in a sentence, empty if nothing"
+)
+_FINISHING = (
+    "to search, one of the tools and a short query for one fact, unlike those before; to finish, the action "
+    "finish and the final answer, a name, number or short phrase"
+)
 _GRADING = (
-    f"{_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT if they "
-    "show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better it, in a "
-    "sentence, empty if nothing"
+    f"{_FINISHING}, then which results show it and what they leave open, in a sentence, its grade by the "
+    "results (CORRECT if they show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not or say "
+    "otherwise), and which fact should still be found to make it sure, in a sentence, empty if none"
 )
 
 
+@brief(
+    "Take the next step towards answering the question: search for one fact that no result shows yet, or "
+    "finish when the results in the trajectory show the answer. Answer from the results, not from memory; "
+    "without any, search. Take at most max_step steps.",
+    tools="what may be done",
+    max_step="the most steps in all",
+    trajectory="the steps so far and their results",
+    thought="what the results show and what is missing, in one or two sentences",
+    step=_BRIEF_GRADING,
+)
 class AgentStep(dspy.Signature):
-    """Take the next step towards answering the question: search for one fact that no result shows yet, or
-    finish when the results in the trajectory show the answer. Answer from the results, not from memory;
-    without any, search. Take at most max_step steps.
+    """Take the next step towards answering the question: search for one fact, or finish with the answer.
+
+    Think first: which facts does the question need, which of them do the results in the trajectory show, and
+    which is the next that is missing? While one is missing, search for it: one fact, in a short query that
+    can be understood alone, with the names that earlier results gave. Do not repeat a query; where one
+    brought nothing of use, ask in other words or for another way to the same fact. An empty trajectory means
+    that nothing was searched yet, so search.
+
+    Finish when the results show the answer, or when the steps are nearly used up. Answer from the results,
+    not from memory, and answer the question itself, not the last query. Then look at the answer as a strict
+    reader would.
     """
 
-    tools: list[str] = dspy.InputField()
-    max_step: int = dspy.InputField()
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
+    tools: list[str] = dspy.InputField(desc="the tools that may be used, and what each does")
+    max_step: int = dspy.InputField(desc="how many steps there are in all; those in the trajectory are spent")
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
     step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
 
+@brief(
+    "Grade the answer to the question by the results in the trajectory.",
+    trajectory="the steps and their results",
+    answer="the answer to grade",
+    explanation="how far the results show the answer, in a sentence",
+    grade="CORRECT if the results show it, PARTIALLY CORRECT if in part, INCORRECT if not",
+    improvement="what should be found to better the answer, in a sentence; empty if nothing",
+)
 class Reflect(dspy.Signature):
-    """Grade the answer to the question by the results in the trajectory."""
+    """Grade the answer to the question by the results in the trajectory.
 
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
-    answer: str = dspy.InputField()
-    explanation: str = dspy.OutputField(
-        desc="what of it the results show, and what they do not, in a sentence"
-    )
+    Go by the results, not by what you know. Look up each fact that the question needs: which result states
+    it, and is that result about the very person, thing and time that is meant? Say in a sentence which facts
+    are shown and which are not, then grade. An answer to another question than the one that was asked, or one
+    that no result shows, is INCORRECT even if it sounds right. Then say what should be found.
+    """
+
+    question: str = dspy.InputField(desc="what was asked")
+    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
+    answer: str = dspy.InputField(desc="the answer to grade")
+    explanation: str = dspy.OutputField(desc="which facts the results show and which not, in a sentence")
     grade: Grade = dspy.OutputField(
-        desc="CORRECT if the results show it, PARTIALLY CORRECT if in part, INCORRECT if not"
+        desc="CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not "
+        "or say otherwise"
     )
     improvement: str = dspy.OutputField(
-        desc="what should be found to better the answer, in a sentence; empty if nothing"
+        desc="which fact should still be found to make the answer sure, in a sentence; empty if none"
     )
 
 
+@brief(
+    "Answer the question from the trajectory in as few words as possible.",
+    trajectory="the steps and their results",
+    answer="a name, number or short phrase; your best guess if not found",
+)
 class ForcedAnswer(dspy.Signature):
-    """Answer the question from the trajectory in as few words as possible."""
+    """Answer the question from the trajectory in as few words as possible.
 
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
+    No step is left. Put together the facts that the results show, leave aside results about something else
+    with a similar name, and answer the question itself, not the last query. If the results do not show the
+    answer, give your best guess; never answer that it is not known.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 
 
 def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str = "short") -> Any:
     """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
     kind = _step(tuple(actions), graded, answer_format)
-    return redeclare_output(AgentStep, "step", kind, _GRADING if graded else _FINISHING)
+    full, short = (_GRADING, _BRIEF_GRADING) if graded else (_FINISHING, _BRIEF_FINISHING)
+    return redeclare_output(AgentStep, "step", kind, full, brief=short)

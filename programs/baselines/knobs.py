@@ -42,6 +42,7 @@ class StepKnobs(Knobs):
     top_p: float = redeclare(AnswerKnobs, "top_p")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
+    wording: str = redeclare(AnswerKnobs, "wording")
 
 
 @dataclass(frozen=True)

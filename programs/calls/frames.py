@@ -72,7 +72,7 @@ def after_loose_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
     if found and first not in found and before:
         found = {first: before, **found}
     values = {name: found[name] for name in schema["properties"] if name in found}
-    return Frame(values) if values and not any(map(_HEADER.match, values.values())) else None
+    return Frame(values) if any(values.values()) and not any(map(_HEADER.match, values.values())) else None
 
 
 def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
@@ -95,6 +95,9 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
     if len(schema["properties"]) != 1 or not text or "{" in text or "[[ ##" in text:
         return None
     name = next(iter(schema["properties"]))
+    headers = filter(None, (_marked(line, _LOOSE_HEADER) for line in text.splitlines()))
+    if any(fold(header[0]) == fold(name) for header in headers):
+        return None
     held = loads(text)
     if isinstance(held, list):
         return Frame({name: held})
@@ -154,7 +157,7 @@ def from_text(schema: Mapping[str, Any], value: Any, mender: Mender, repair: Cal
     if value.strip() in ("null", "None"):
         return None
     numbered = mender.resolve(kind.get("items") or {}).get("type") == "integer" and numbers_in(value)
-    broken = kind.get("type") in ("array", "object") and set("[{") & set(value)
+    broken = kind.get("type") in ("array", "object") and unfenced(value).lstrip()[:1] in ("[", "{")
     return repair(value) if broken and not numbered else value
 
 

@@ -21,8 +21,12 @@ from ragc.errors import ParseFailure, UnknownName
 from ragc.programs.calls.frames import MOST_TAGS
 from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed, whole
 from ragc.programs.knobs import LAYOUTS
+from ragc.signatures.wording import description
 
 JSON_LAYOUTS = frozenset({"minimal", "json"})
+
+INPUTS, OUTPUTS = "You are given:", "Reply with a JSON object:"
+"""The lines of the layout `minimal` above what explains the inputs and above what describes the outputs."""
 
 
 def _label(name: str) -> str:
@@ -37,16 +41,20 @@ class MinimalAdapter(dspy.JSONAdapter):
     """
 
     def format_system_message(self, signature: Any) -> str:
-        """Instructions, then one line for each output field."""
-        wanted = "\n".join(
-            self._describe_output(name, info) for name, info in signature.output_fields.items()
-        )
-        return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
+        """Instructions, one line for each input that is explained, then one for each output field."""
+        wanted = [self._describe_output(name, info) for name, info in signature.output_fields.items()]
+        explained = [
+            f"- {_label(name)}: {about}"
+            for name, info in signature.input_fields.items()
+            if (about := description(name, info))
+        ]
+        inputs = ["", INPUTS, *explained] if explained else []
+        return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *wanted])
 
     @staticmethod
     def _describe_output(name: str, info: Any) -> str:
-        desc = (info.json_schema_extra or {}).get("desc") or ""
-        about = "" if desc == f"${{{name}}}" else f": {desc}"
+        desc = description(name, info)
+        about = f": {desc}" if desc else ""
         kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
         return f'- "{name}"{kind}{about}'
 

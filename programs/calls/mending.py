@@ -23,7 +23,7 @@ A value that fits its JSON schema stays as it is. Else these mends are tried, ea
     one of several  what one of them is after its mends         that one
     anything        an object with one field, a list of one     what it holds
                     JSON inside a text                          what it holds
-                    null                                        the empty text or list, the option "none"
+                    null, beside other fields                   the empty text or list, the option "none"
     a reply         prose or a code fence around it             what is in it
                     another layout; labels: "Answer: Paris"     what is in it
                     bare, where one output is wanted            that output
@@ -160,7 +160,7 @@ class Mender:
                 continue
             if fields[name] is None and not self._allows_null(kind):
                 empty = self._empty(kind)
-                if empty is _NOTHING:
+                if empty is _NOTHING or (empty == "" and len(kinds) == 1):
                     del fields[name]
                     continue
                 fields[name] = empty
@@ -442,7 +442,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), _NOTHING)
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
-        begun = [option for option in words if _begins(start.lstrip(_MARKS), option)]
+        begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
         if begun:
             return max(begun, key=len)
     return _NOTHING

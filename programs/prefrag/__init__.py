@@ -98,6 +98,7 @@ class PrefRagKnobs(Knobs):
     top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
+    wording: str = redeclare(AnswerKnobs, "wording")
 
     def most_calls(self) -> int:
         """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""

@@ -41,6 +41,7 @@ from ragc.signatures.answer import (
     with_question,
 )
 from ragc.signatures.route import DynamismRouter, RouteSources
+from ragc.signatures.wording import input_field
 
 _SOURCES = {"web": ("web",), "kg": ("kg",), "api": ("kg",), "llm": ()}
 _BOTH = ("web", "kg")
@@ -110,7 +111,11 @@ class RagX(WebStages, KgStage):
         signature = RouteSources
         if self.knobs.dynamism:
             self.dynamism = self.predictor(DynamismRouter, role=self.knobs.router_role, max_tokens=LABEL)
-            about = dspy.InputField(desc="how fast the answer changes")
+            about = input_field(
+                "how fast the answer changes: static, slow-changing, fast-changing or real-time; those that "
+                "change fast are better looked up in the API",
+                brief="how fast the answer changes",
+            )
             signature = RouteSources.append("pace", about, str)
         self.route = self.predictor(signature, max_tokens=LABEL)
 

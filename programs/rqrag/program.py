@@ -45,8 +45,8 @@ from ragc.signatures.query import (
 )
 
 QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
-CONFIDENCE = 20
-"""Tokens of a reply that the answer's confidence takes."""
+CONFIDENCE, REASONED = 20, 100
+"""Tokens of a reply that the answer's confidence takes, and of a choice or score with its reason."""
 
 
 def _draw(number: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class RqRag(RagProgram):
             call.sampling = replace(call.sampling, temperature=knobs.query_temperature)
             setattr(self, kind, call)
         if not tree:
-            self.choose = self.predictor(choosing(self.kinds), max_tokens=30)
+            self.choose = self.predictor(choosing(self.kinds), max_tokens=REASONED)
         self.gated = tree and knobs.depth > 0 and knobs.retrieve_threshold > 0
         if self.gated:
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
@@ -98,7 +98,7 @@ class RqRag(RagProgram):
         )
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
-            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)
+            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=REASONED)
 
     def most_calls(self) -> int:
         """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""

@@ -143,7 +143,7 @@ class SlimPLM(RagProgram):
         super().__init__(runtime, knobs)
         _check(runtime, knobs)
         most, by = knobs.proxy_tokens, knobs.judge_by
-        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 64, "logprobs": by == "logprobs"}
+        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 128, "logprobs": by == "logprobs"}
         self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
         self.judge = self.predictor(with_judgement(JudgeKnown, by), **judging)
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)

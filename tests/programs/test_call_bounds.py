@@ -199,7 +199,7 @@ def test_crag_can_take_as_many_calls_as_its_bound() -> None:
 
 def test_claims_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
     claims = json.dumps([{"claim": "text", "need_search": "yes", "query": "text"}] * 9)
-    fields = {"heuristic_answer": "text", "known": "no", "claims": claims, "answer": "text"}
+    fields = {"heuristic_answer": "text", "reason": "", "known": "no", "claims": claims, "answer": "text"}
 
     def chat(request: ChatRequest) -> Reply:
         system = request.messages[0].content

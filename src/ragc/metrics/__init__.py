@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import alce, citations, cost, crag, judge, retrieval, rouge, short_answer
+from ragc.metrics import alce, bioasq, citations, cost, crag, judge, retrieval, rouge, short_answer
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
@@ -24,13 +24,14 @@ METRICS: tuple[Metric, ...] = (
     *crag.METRICS,
     *alce.METRICS,
     *citations.METRICS,
+    *bioasq.METRICS,
     *rouge.METRICS,
     *retrieval.METRICS,
     *supporting.SUPPORTING,
     *cost.METRICS,
 )
 
-_BY_ID = {metric.id: metric for metric in METRICS}
+_BY_ID = {metric.id: metric for metric in (*METRICS, *bioasq.COLUMNS)}
 _TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT, *rouge.METRICS))
 
 

@@ -141,7 +141,7 @@ def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
 
 def test_with_an_unreadable_draft_still_answers() -> None:
     target = ScriptedTarget(
-        lambda request: "{}" if "sentence" in request.messages[0].content else {"answer": "x"}
+        lambda request: "{}" if '"sentence"' in request.messages[0].content else {"answer": "x"}
     )
     prediction = build_program(target)(question="Q?")
     assert (prediction.answer, prediction.counters["dropped"], prediction.counters["flare_sentences"]) == (

@@ -86,7 +86,7 @@ def build_program(
 ) -> RagProgram:
     if source_map is None:
         source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
-    return METHODS[id].build(Runtime({"main": target}, source_map), knobs)
+    return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
 def step(action: str, text: str, thought: str = "I wonder") -> dict[str, str]:

@@ -44,7 +44,7 @@ def passages(n: int, words: str = "") -> list[Passage]:
 
 def build_program(id: str, target: ScriptedTarget, source: Any = None, **knobs: Any) -> Any:
     runtime = Runtime({"main": target}, {"local": ListSource(passages(30)) if source is None else source})
-    return method(id).build(runtime, knobs)
+    return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
 def wants(request: ChatRequest) -> str:

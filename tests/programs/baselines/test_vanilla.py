@@ -32,7 +32,7 @@ def build_program(
     target: ScriptedTarget, id: str = "vanilla", source: Any = None, **knobs: Any
 ) -> RagProgram:
     runtime = Runtime({"main": target}, {"local": source or ListSource(passages(9))})
-    return method(id).build(runtime, knobs)
+    return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
 def test_vanilla_searches_once_and_asks_once() -> None:

@@ -290,6 +290,7 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (ShortAnswer, ""),
         (ShortAnswer, "{}"),
         (ShortAnswer, "..."),
+        (ShortAnswer, '{"answer": null}'),
         (ShortAnswer, '{"answer": {"a": 1, "b": 2}}'),
         (VerifyDocuments, "The documents say much about it."),
         (VerifyDocuments, '{"sufficient": "perhaps"}'),

@@ -117,7 +117,7 @@ class RecordingSource(ListSource):
 
 def build_program(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
     runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
-    return GGATRIEVAL.build(runtime, {"candidates": 6, **knobs})
+    return GGATRIEVAL.build(runtime, {"candidates": 6, "wording": "brief", **knobs})
 
 
 def read_prompts(model: ScriptedTarget, which: str) -> list[str]:

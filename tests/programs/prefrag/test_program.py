@@ -78,7 +78,9 @@ GIVEN_UP = end("", "INCORRECT")
 
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     all_sources = {"local": source("local"), "web": source("web")} if sources is None else sources
-    return PREFRAG.build(Runtime({"main": target}, all_sources), {"k_local": 3, "k_web": 3, **knobs})
+    return PREFRAG.build(
+        Runtime({"main": target}, all_sources), {"k_local": 3, "k_web": 3, "wording": "brief", **knobs}
+    )
 
 
 def searches(prediction: Any) -> list[tuple[str, str]]:
@@ -563,7 +565,7 @@ def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     assert prediction.counters["trimmed"] >= 6 - len(shown_ids)
     for request in target.requests:
         assert sum(len(m.content.split()) for m in request.messages) <= 1400
-    tiny = ScriptedTarget([look("q1"), look("q2"), NO, end("Paris")], context_tokens=700)
+    tiny = ScriptedTarget([look("q1"), look("q2"), NO, end("Paris")], context_tokens=740)
     assert (
         build_program(tiny, {"local": long("local"), "web": long("web")})(question="Capital?").passages == ()
     )

@@ -30,7 +30,8 @@ def by_field(**replies: Any) -> SchemaReplies:
 
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
+    runtime = Runtime({"main": target}, default_sources if sources is None else sources)
+    return METHOD.build(runtime, {"wording": "brief", **knobs})
 
 
 def read_output_field(request: ChatRequest) -> str:

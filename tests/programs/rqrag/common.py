@@ -11,6 +11,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import RqRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
+from ragc.signatures import wording
 from ragc.signatures.query import (
     AnswerPath,
     DecomposeQuery,
@@ -30,11 +31,12 @@ def passages(n: int) -> list[Passage]:
 
 def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+    runtime = Runtime(targets, {"local": source or ListSource(passages(40))})
+    return RQRAG.build(runtime, {"wording": "brief", **knobs})
 
 
 def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
+    return request.messages[0].content.startswith(wording.worded(signature, "brief").instructions)
 
 
 def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:

@@ -29,7 +29,7 @@ from tests.programs.rqrag.common import (
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
 def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) -> None:
     calls = 2 * 4 if action == "rewrite" else 1
-    target = ScriptedTarget([{**BOTH, "action": action}] * (calls + 1))
+    target = ScriptedTarget([{**BOTH, "reason": "so", "action": action}] * (calls + 1))
     prediction = build_program(target, mode="search_on_demand", search_limit=4)(question="Capital?")
     assert (prediction.answer, prediction.candidates, target.replies_left) == ("a", ("a",), 0)
     assert (
@@ -38,7 +38,7 @@ def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) 
 
 
 def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
-    bad = {"action": "rewrite"}
+    bad = {"reason": "so", "action": "rewrite"}
     target = ScriptedTarget([bad, bad, {"answer": "x"}], capabilities=())
     prediction = build_program(target, mode="search_on_demand", width="decompose+disambiguate")(
         question="Capital?"
@@ -49,7 +49,7 @@ def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
         prediction.counters["searches"],
         target.replies_left,
     ) == ("x", 1, 0, 0)
-    schemas = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    schemas = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}])
     build_program(schemas, mode="search_on_demand", width="decompose")(question="Capital?")
     schema = schemas.requests[0].schema
     assert schema is not None
@@ -87,19 +87,21 @@ def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, 
 
 def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
     long = ListSource([Passage(f"p{i}", "", f"no{i} " + "word " * 20) for i in range(4)])
-    target = ScriptedTarget(lambda r: BOTH, context_tokens=208)
+    target = ScriptedTarget(lambda r: BOTH, context_tokens=218)
     knobs = {"width": "rewrite", "ndocs": 2, "exclude_seen": True}
     prediction = build_program(target, long, **knobs)(question="Capital?")
     shown_ids = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
     assert shown_ids == ["no0", "no2", "no3"]
     assert [p.id for p in prediction.passages] == ["p0", "p2", "p3"]
     assert prediction.counters["trimmed"] == 1
-    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=135)
+    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=150)
     assert build_program(tiny, long, **knobs)(question="Capital?").passages == ()
 
 
 def test_markers_in_passages_and_queries_are_defused() -> None:
-    target = ScriptedTarget(lambda r: {"query": "<|im_start|>system", "answer": "</s>", "score": 1})
+    target = ScriptedTarget(
+        lambda r: {"query": "<|im_start|>system", "answer": "</s>", "reason": "so", "score": 1}
+    )
     source = ListSource([Passage("t", "[INST]", "[[ ## answer ## ]]")])
     build_program(target, source, select="judge")(question="Capital?")
     assert not any(m in prompt(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
@@ -136,7 +138,7 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
     ],
 )
 def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(knobs: dict[str, Any]) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "action": "answer"})
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "action": "answer"})
     build_program(target, **knobs)(question="Capital?")
     assert not select_requests(target, NeedRetrieval)
 
@@ -159,7 +161,7 @@ def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
 
 def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> None:
     target = ScriptedTarget(
-        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=100 + len(words_of_root().split())
+        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=106 + len(words_of_root().split())
     )
     prediction = build_program(
         target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1
@@ -177,7 +179,7 @@ def words_of_root() -> str:
 
 
 def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
-    target = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    target = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}])
     build_program(target, mode="search_on_demand", width="decompose")(question="Capital?")
     system_prompt = target.requests[0].messages[0].content
     assert "decompose: " in system_prompt

@@ -64,7 +64,7 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     ],
 )
 def test_branches_run_at_the_same_time(knobs: dict[str, Any], steps: int, peak: int) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "score": 5, "action": "rewrite"}, hold=True)
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "score": 5, "action": "rewrite"}, hold=True)
     build_program(target, **knobs)(question="Capital?")
     assert (target.steps, target.peak) == (steps, peak)
 
@@ -124,7 +124,8 @@ def system(target: ScriptedTarget) -> str:
 )  # fmt: skip
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {
-        **BOTH, "reasoning": "so", "action": "decompose", "confidence": 5, "score": 5, "need": {"percent": 90}
+        **BOTH, "reasoning": "so", "reason": "so", "action": "decompose",
+        "confidence": 5, "score": 5, "need": {"percent": 90}
     }  # fmt: skip
     plain, other = ScriptedTarget(lambda r: reply), ScriptedTarget(lambda r: reply)
     build_program(plain, width="decompose")(question="Capital?")

@@ -76,7 +76,7 @@ def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str)
 def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
     with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
         build_program(ScriptedTarget([], capabilities=("schema",)), select=select)
-    plain = ScriptedTarget([{"action": "answer"}, {"answer": "x"}], capabilities=("schema",))
+    plain = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}], capabilities=("schema",))
     assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
     vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
     assert build_program(vote, select="vote")(question="Capital?").answer == "a"

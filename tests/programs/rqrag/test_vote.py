@@ -43,7 +43,7 @@ def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
 def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
     main = fork(root={"answer": "Lyon"}, rewrite={"answer": "Paris"}, decompose={"answer": "paris"})
     target = ScriptedTarget(main)
-    judge = ScriptedTarget(lambda r: {"score": 80 if classify_path(r) == "root" else 50})
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 80 if classify_path(r) == "root" else 50})
     prediction = build_program(target, judge=judge, **FORK, select="judge", pooled=pooled)(
         question="Capital?"
     )
@@ -53,7 +53,7 @@ def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
 
 
 def test_without_a_judge_the_main_model_scores() -> None:
-    target = ScriptedTarget([{**BOTH, "score": 3}] * 6)
+    target = ScriptedTarget([{**BOTH, "reason": "so", "score": 3}] * 6)
     build_program(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
     assert (target.replies_left, len(select_requests(target, TrajectoryJudge))) == (1, 2)
 
@@ -85,7 +85,7 @@ def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
         question="Capital?"
     )
     assert (prediction.answer, prediction.counters["dropped"]) == ("Nice", 2)
-    judge = ScriptedTarget(lambda r: {"score": 1} if "none" in r.messages[1].content else "?")
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 1} if "none" in r.messages[1].content else "?")
     main = ScriptedTarget(fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}))
     prediction = build_program(main, judge=judge, max_depth=1, width="rewrite", select="judge")(
         question="Capital?"

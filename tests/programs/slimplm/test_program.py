@@ -27,6 +27,7 @@ from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.wording import worded
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -66,9 +67,10 @@ def proxy(**says: Any) -> ScriptedTarget:
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
-        (name,) = request.schema["properties"]
+        *reason, name = request.schema["properties"]
         value = replies[name]
-        text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
+        said = value(request.messages[-1].content) if callable(value) else value
+        text = json.dumps({**dict.fromkeys(reason, "It is definite."), name: said})
         plain_reply = Reply(text, usage=Usage(prompt=7, completion=4))
         if not request.logprobs:
             return plain_reply
@@ -103,7 +105,7 @@ def build_program(
     main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any
 ) -> RagProgram:
     runtime = Runtime({"main": main, "proxy": small}, {"local": source or ListSource(PLENTY[:4])})
-    return SLIM.build(runtime, knobs)
+    return SLIM.build(runtime, {"wording": "brief", **knobs})
 
 
 def calls(prediction: Any) -> list[str]:
@@ -161,7 +163,7 @@ def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -
 def test_roles_on_one_target_are_still_counted_by_role() -> None:
     def reply(request: ChatRequest) -> dict[str, Any]:
         assert request.schema is not None
-        values = {"heuristic_answer": DRAFT, "known": "yes", "answer": "Seine"}
+        values = {"heuristic_answer": DRAFT, "reason": "", "known": "yes", "answer": "Seine"}
         return {name: values[name] for name in request.schema["properties"]}
 
     both = ScriptedTarget(reply)
@@ -216,7 +218,7 @@ def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: f
     )
     if not known:
         assert all(
-            e.outputs.keys() == {"confidence"}
+            e.outputs.keys() == {"reason", "confidence"}
             for e in prediction.trace
             if isinstance(e, Call) and "judge" in e.name
         )
@@ -252,7 +254,7 @@ def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
     build_program(main, small, proxy_tokens=128)(question=QUESTION)
     for request in (*main.requests, *small.requests):
         assert (request.sampling.temperature, request.sampling.top_p) == (0.01, 0.85)
-    assert [r.sampling.max_tokens for r in small.requests] == [128, 64, 128, 128, 64, 64]
+    assert [r.sampling.max_tokens for r in small.requests] == [128, 128, 128, 128, 128, 128]
 
 
 @pytest.mark.parametrize("knobs", [{"known_cot": True}, {"answer_format": "list"}])
@@ -315,7 +317,7 @@ def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
         return (
             {"heuristic_answer": DRAFT}
             if "heuristic_answer" in request.schema["properties"]
-            else {"known": "no"}
+            else {"reason": "", "known": "no"}
         )
 
     program = build_program(speaker(), ScriptedTarget(reply), include_question_queries=False)
@@ -665,7 +667,7 @@ def test_every_format_words_both_answering_calls(answer_format: str) -> None:
     program = build_program(speaker(), proxy(), answer_format=answer_format)
     closed, read = program.chat.signature, program.answer.signature
     alone = UNCITED.get(answer_format, answer_format)
-    assert closed.instructions == apply_format(ClosedBookAnswer, alone).instructions
+    assert closed.instructions == worded(apply_format(ClosedBookAnswer, alone), "brief").instructions
     assert "passage" not in f"{closed.instructions} {closed.output_fields}"
     for signature in (closed, read):
         usual = apply_format(ShortAnswer, alone if signature is closed else answer_format).output_fields[
@@ -730,7 +732,7 @@ def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() ->
 
 def test_parts_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
     fields = {
-        "heuristic_answer": DRAFT, "known": "no", "claims": "[]", "answer": "Seine",
+        "heuristic_answer": DRAFT, "reason": "", "known": "no", "claims": "[]", "answer": "Seine",
         "questions": json.dumps([part("a river of Paris", f"river {i}") for i in range(9)]),
     }  # fmt: skip
 

@@ -160,12 +160,12 @@ def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: 
 
 ASKED_AGAIN = [
     "[]",
-    "Paris",
+    "...",
     "",
-    '{"answer": 5}',
-    '{"other": "x"}',
+    '{"answer": {"a": 5, "b": 6}}',
+    '{"other": "x", "more": "y"}',
     '{"answer": null}',
-    '[{"answer": "x"}]',
+    '[{"answer": "x"}, {"answer": "y"}]',
     "{}",
 ]
 PASSAGES = [

@@ -42,13 +42,21 @@ def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
     try:
         if "{" in text:
             return _read_object(schema, text, truncated)
-        outputs = _read_frames(schema, text, "json", truncated)
-        return _strictly(schema, "") if outputs is None else outputs
+        outputs = _read_plain(schema, text, truncated)
+        return _strictly(schema, _load_json(text)) if outputs is None else outputs
     except _Unfit as error:
         where, why = error.args
         start = json.dumps(text[:80], ensure_ascii=False)
         place = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
         raise ReplyError(f"A reply does not fit its signature: {place}. It began {start}.") from None
+
+
+def _read_plain(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any] | None:
+    """The outputs of a reply without an object; None where they cannot be read."""
+    try:
+        return _read_frames(schema, text, "json", truncated)
+    except _Unfit:
+        return None
 
 
 def _read_markers(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
@@ -64,9 +72,13 @@ def _read_tags(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
 def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any]:
     try:
         outputs = _read_frames(schema, text, layout, truncated)
-        return _read_object(schema, text, truncated) if outputs is None and "{" in text else outputs or {}
+        if outputs is None and "{" in text:
+            outputs = _read_object(schema, text, truncated)
     except _Unfit:
-        raise ReplyError(f"the {layout} layout found no {', '.join(schema['properties'])}.") from None
+        outputs = None
+    if outputs is None:
+        raise ReplyError(f"the {layout} layout found no {', '.join(schema['properties'])}.")
+    return outputs
 
 
 def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any]:
