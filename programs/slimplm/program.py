@@ -20,7 +20,7 @@ shows as many right ones as wrong ones; claims are judged without.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -92,11 +92,19 @@ def balanced(labels: Sequence[Label], most: int) -> tuple[Label, ...]:
     return tuple(label for pair in pairs for label in pair)
 
 
-def demonstration(label: Label, judge_by: str) -> dict[str, Any]:
-    """`label` as an example of a judgement, with a confidence where judgements state one."""
+_REASONS = {
+    "yes": "The first answer names what was asked for, and it is right.",
+    "no": "What the first answer says is wrong, or leaves out what was asked for.",
+}
+"""Why a draft is labelled as it is, where a judgement gives its reason."""
+
+
+def demonstration(label: Label, outputs: Container[str]) -> dict[str, Any]:
+    """`label` as an example of a judgement that has `outputs`."""
     question, draft, known = label
-    judged = {"confidence": 100 if known == "yes" else 0} if judge_by == "confidence" else {"known": known}
-    return {"question": question, "heuristic_answer": draft, **judged}
+    judged = {"reason": _REASONS[known], "known": known, "confidence": 100 if known == "yes" else 0}
+    values = {name: value for name, value in judged.items() if name in outputs}
+    return {"question": question, "heuristic_answer": draft, **values}
 
 
 PROXY_WEIGHT = 0.1
@@ -178,7 +186,8 @@ class SlimPLM(RagProgram):
         self._labels = tuple(checked)
         if checked and self.knobs.judge_demos:
             shown = checked[: self.knobs.judge_demos]
-            self.judge.demos = [demonstration(label, self.knobs.judge_by) for label in shown]
+            outputs = self.judge.signature.output_fields
+            self.judge.demos = [demonstration(label, outputs) for label in shown]
 
     @property
     def learned(self) -> dict[str, Any]:

@@ -168,8 +168,8 @@ VALUES = [
     (
         agent_step(["local", "web"], graded=True),
         {**step(action="Local"), "answer": None, "grade": None, "explanation": "", "improvement": None},
-        {**step(action="local"), "answer": "", "grade": "none", "explanation": "", "improvement": ""},
-        4,
+        {"thought": "t", "step": {"action": "local", "action_input": "q"}},
+        2,
         0,
     ),
 ]

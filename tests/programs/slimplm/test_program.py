@@ -526,12 +526,12 @@ def test_the_judge_is_shown_drafts_of_train_questions_with_what_their_gold_answe
     program = fitted()
     labels = [(question.split()[-1], known) for question, _, known in program.labels]
     assert labels == [("Paris?", "yes"), ("carmen", "no"), ("australia", "yes"), ("watch", "no")]
-    assert [list(demo) for demo in program.judge.demos] == [["question", "heuristic_answer", "known"]] * 4
+    assert all(set(demo) == set(program.judge.signature.fields) for demo in program.judge.demos)
     prediction = program(question="who built the eiffel tower")
     judged = program.judge.messages(question="who built the eiffel tower", heuristic_answer=DRAFT)
-    assert [m.content for m in judged if m.role == "assistant"] == [
-        json.dumps({"known": word}) for word in ("yes", "no", "yes", "no")
-    ]
+    shown = [json.loads(m.content) for m in judged if m.role == "assistant"]
+    assert [reply["known"] for reply in shown] == ["yes", "no", "yes", "no"]
+    assert len({reply.get("reason") for reply in shown}) == 2
     assert "Canberra" in judged[5].content
     assert not program.claim_judge.demos
     assert prediction.answer == "Seine"
