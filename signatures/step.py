@@ -192,6 +192,16 @@ def read_move(reply: Any) -> Move:
 _FINISH = ("action", "answer", "explanation", "grade", "improvement")
 
 
+def _is_exact(value: Mapping[str, Any], tools: Sequence[str]) -> bool:
+    """Whether `value` is a search or a finish as it was asked for, which is left as it is."""
+    if not all(isinstance(text, str) for text in value.values()):
+        return False
+    if value.keys() == {"action", "action_input"}:
+        return value["action"] in tools
+    wanted = {"action", "answer"} if len(value) == 2 else set(_FINISH)
+    return value.keys() == wanted and value["action"] == FINISH
+
+
 def _to_step(tools: Sequence[str]) -> Any:
     """What makes a search or a finish of what a reply gives for a step, whatever else stands there.
 
@@ -200,6 +210,8 @@ def _to_step(tools: Sequence[str]) -> Any:
 
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping) or not {"action", "action_input", "answer"} & value.keys():
+            return value
+        if _is_exact(value, tools):
             return value
         move = Move.of(value)
         search = {"action": move.action, "action_input": move.action_input}
