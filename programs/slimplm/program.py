@@ -307,18 +307,18 @@ class SlimPLM(RagProgram):
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
     async def _select_references(
-        self, spent: _Spent, question: str, found: references.Found
+        self, spent: _Spent, question: str, results: references.Results
     ) -> tuple[Passage, ...]:
         """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
         knobs = self.knobs
-        every = [paragraph for page in found.pages for paragraph in page]
+        every = [paragraph for page in results.pages for paragraph in page]
         if every:
-            what = f"{len(every)} paragraphs of {len(found.pages)} pages"
+            what = f"{len(every)} paragraphs of {len(results.pages)} pages"
             record(Note("reranking", f"{what}, {self.likeness.name}"))
         spent.ranked = 0 if self.likeness.embeds else len(every)
         values = iter(await self.likeness.scores(question, every))
-        scores = [[next(values) for _ in page] for page in found.pages]
-        dealt = references.deal(found, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
+        scores = [[next(values) for _ in page] for page in results.pages]
+        dealt = references.deal(results, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
         chosen = dealt[: knobs.refs_max]
 
         def tokens(passages: references.Page) -> int:
