@@ -92,11 +92,11 @@ async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHI
     try:
         reply = await program.acall(question=question.question, **question.context())
         prediction, passages, counters = str(reply.answer), tuple(reply.passages), dict(reply.counters)
-        events, failure = reply.trace, ""
+        events, failure, candidates = reply.trace, "", tuple(reply.get("candidates") or ())
     except ParseFailure as error:
         prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
-        events = error.events
-    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
+        events, candidates = error.events, ()
+    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)}, candidates)
     scored = await scorer.score(outcome)
     return Row(
         question, prediction, passages, scored.scores, counters, events, failure, scored.findings, scored.cost

@@ -150,7 +150,9 @@ class ProgramSpace:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
                 others = [option for option in options if active and option != base.knobs[knob.name]]
-                yield from (replace(base, knobs={**base.knobs, knob.name: option}) for option in others)
+                moved = ({**base.knobs, knob.name: option} for option in others)
+                rest = [other.name for other in self.knobs if other is not knob]
+                yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in moved)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
     def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
@@ -276,17 +278,26 @@ def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Pr
     space = ProgramSpace(
         tuple(_possible(knob, recipe, chosen, runtime) for knob in knobs),
         chosen.knobs,
-        fixed=recipe.fixed(chosen),
+        fixed=_fixed(recipe, chosen),
         demos=recipe.search.demos,
         demo_sets=DEMO_SETS,
         program=program,
     )
     if not space.demos:
         return space
-    built = chosen.build(runtime, recipe.fixed(chosen))
+    built = chosen.build(runtime, space.fixed)
     names = tuple(name for name, _ in built.named_predictors())
     own = names if len(names) > 1 else ()
     return replace(space, demo_kinds=_kinds(recipe, built), predictors=own)
+
+
+def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
+    """What the recipe fixes, and that as many demonstrations are shown as are searched."""
+    fixed = recipe.fixed(chosen)
+    default, wanted = int(chosen.knobs.knob("icl_n").default), recipe.search.demos
+    if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= wanted:
+        return fixed
+    return {**fixed, "icl_n": wanted}
 
 
 def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:

@@ -209,7 +209,6 @@ class RagProgram(dspy.Module):
             answers=(),
             context_ids=tuple(inputs.get("context_ids") or ()),
             query_time=str(inputs.get("query_time") or ""),
-            extra={"domain": inputs["domain"]} if inputs.get("domain") else {},
         )
         await self.runtime.ready()
         started = time.monotonic()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -27,24 +27,35 @@ NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 @dataclass(frozen=True, slots=True)
 class When:
     """The condition under which a knob matters: another knob is one of `values`, or is above
-    `greater_than`.
+    `greater_than`, and matters itself. One of the `otherwise` does in its place.
     """
 
     knob: str
     values: tuple[Value, ...] = ()
     greater_than: float | None = None
+    otherwise: tuple[When, ...] = ()
+
+    @property
+    def alternatives(self) -> tuple[When, ...]:
+        """The condition itself and those in its place; one that holds is enough."""
+        return (self, *(one for other in self.otherwise for one in other.alternatives))
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """The knobs that the condition looks at."""
+        return tuple(dict.fromkeys(one.knob for one in self.alternatives))
 
     def holds(self, value: Value) -> bool:
-        """Whether the other knob's `value` meets the condition."""
+        """Whether the other knob's `value` meets the condition, those in its place aside."""
         if self.greater_than is not None:
             return not isinstance(value, str) and value > self.greater_than
         return value in self.values
 
     def to_json(self) -> dict[str, Any]:
-        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`."""
-        return {"knob": self.knob} | (
-            {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
-        )
+        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`; `or` lists what may hold instead."""
+        own = {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
+        others = [one.to_json() for one in self.otherwise]
+        return {"knob": self.knob} | own | ({"or": others} if others else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,21 @@ class Knobs:
         return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
+    def list_by_condition(cls) -> tuple[Knob, ...]:
+        """All knobs, each after those that its condition looks at, else in the order of declaration."""
+        ordered: dict[str, Knob] = {}
+
+        def add(knob: Knob) -> None:
+            for name in knob.when.knobs if knob.when else ():
+                if name not in ordered:
+                    add(cls.knob(name))
+            ordered.setdefault(knob.name, knob)
+
+        for knob in cls.list_knobs():
+            add(knob)
+        return tuple(ordered.values())
+
+    @classmethod
     def knob(cls, name: str) -> Knob:
         """The knob called `name`; raises UnknownName."""
         for knob in cls.list_knobs():
@@ -173,6 +199,11 @@ class Knobs:
         for knob in type(self).list_knobs():
             object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
 
+    @classmethod
+    def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
+        """`values` that hold together: where they do not, one of the knobs in `free` gives way."""
+        return values
+
     def to_json(self) -> dict[str, Value]:
         """Every knob with its value."""
         return {knob.name: getattr(self, knob.name) for knob in type(self).list_knobs()}
@@ -188,7 +219,10 @@ class Knobs:
         """Whether the condition of `knob` holds under `values`, and that of the knob it names, and so on."""
         if knob.when is None:
             return True
-        return knob.when.holds(values[knob.when.knob]) and cls.matters(cls.knob(knob.when.knob), values)
+        return any(
+            one.holds(values[one.knob]) and cls.matters(cls.knob(one.knob), values)
+            for one in knob.when.alternatives
+        )
 
 
 @cache

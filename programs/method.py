@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,10 @@ class Method:
     `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
     `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
     `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
-    Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
-    values of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`)
-    taken from the setting they are meant for. `flow` is the control flow under
-    all settings of the knobs; empty for a program whose calls have no order that is known.
+    Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the values of
+    `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) taken from
+    the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `flow` is the control
+    flow under all settings of the knobs; empty for a program whose calls have no order that is known.
     """
 
     id: str
@@ -41,6 +41,7 @@ class Method:
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shaping_knobs: tuple[str, ...] = ()
+    narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     flow: tuple[Step, ...] = ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
@@ -62,6 +63,12 @@ class Method:
         worded.
         """
         return (*self.demo_shaping_knobs, "answer_format")
+
+    def demo_setting(self, base: Mapping[str, Value], knobs: Mapping[str, Value]) -> dict[str, Value]:
+        """The setting under which demonstrations for `knobs` are collected, over the values of `base`."""
+        shape = {name: knobs[name] for name in self.call_shaping_knobs}
+        setting = {**base, **self.demo_knobs, **shape}
+        return dict(self.narrow_demos(setting)) if self.narrow_demos else setting
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list programs --json`."""

@@ -68,8 +68,8 @@ class Mender:
     def mend(self, schema: Mapping[str, Any], value: Any) -> Any:
         """`value` as `schema` wants it, as far as it can be mended."""
         schema = self.resolve(schema)
-        if "anyOf" in schema:
-            return self._one_of([self.resolve(kind) for kind in schema["anyOf"]], value)
+        if kinds := schema.get("anyOf") or schema.get("oneOf"):
+            return self._one_of([self.resolve(kind) for kind in kinds], value)
         if value is None:
             return None
         kind = schema.get("type")
@@ -83,18 +83,13 @@ class Mender:
         return value if scalar is None else scalar(self, schema, value)
 
     def _one_of(self, kinds: Sequence[Mapping[str, Any]], value: Any) -> Any:
-        """`value` as the first of `kinds` that it fits after mends, else as the first it may be meant as."""
-        before, tries = (self._tally.mended, self._tally.dropped), []
-        for kind in kinds:
-            if _is_of(kind, value):
-                self._tally.mended, self._tally.dropped = before
-                tries.append((self.mend(kind, value), self._tally.mended, self._tally.dropped))
-                if self.fits(kind, tries[-1][0]):
-                    return tries[-1][0]
-        if not tries:
+        """`value` as the first of `kinds` that it fits, mended where it fits none as it is."""
+        if any(self.fits(kind, value) for kind in kinds):
             return value
-        mended, self._tally.mended, self._tally.dropped = tries[0]
-        return mended
+        for kind in kinds:
+            if self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+                return self.mend(kind, value)
+        return value
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """`schema`, or the one that it refers to."""
@@ -329,8 +324,8 @@ class Mender:
     def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
         """Whether `value` fits `schema`, as far as types, options and bounds tell."""
         schema = self.resolve(schema)
-        if "anyOf" in schema:
-            return any(self.fits(kind, value) for kind in schema["anyOf"])
+        if kinds := schema.get("anyOf") or schema.get("oneOf"):
+            return any(self.fits(kind, value) for kind in kinds)
         if "enum" in schema or "const" in schema:
             return is_option(value, schema.get("enum") or [schema["const"]])
         kind = schema.get("type")
@@ -503,19 +498,6 @@ def first_words(text: str, most: int, least: int = 0) -> str:
 def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     spelled = {fold(name) for name in kinds}
     return any(fold(name) in spelled for name in value)
-
-
-_TYPES: Mapping[str, Any] = {
-    "string": str, "boolean": bool, "integer": int, "number": (int, float), "array": list, "object": dict,
-    "null": type(None),
-}  # fmt: skip
-
-
-def _is_of(schema: Mapping[str, Any], value: Any) -> bool:
-    if "enum" in schema:
-        return choose(value, schema["enum"]) is not _NOTHING or is_option(value, schema["enum"])
-    kind = _TYPES.get(schema.get("type", ""))
-    return kind is not None and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*\\?\Z|[{}\[\],]', re.DOTALL)

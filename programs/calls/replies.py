@@ -142,7 +142,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)
-            if not isinstance(value, dict | list):
+            if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, whole(value), tally, truncated=truncated)
     except Exception:  # json_repair, and validators of signatures, may raise anything
@@ -281,13 +281,28 @@ def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple
     """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
     Tokens of the frame are left out. Empty when the tokens do not spell `text`. Of tokens that make a
-    character together the first one has it, and the others may be empty.
+    character together the first one has it, and the others may be empty. A value that was read without
+    regard to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling that the reply has.
     """
     if not text.strip():
         return ()
-    return _spelling(tokens, field, text) or _spelling(
-        [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens], field, text
+    spaced = [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens]
+    return (
+        _spelling(tokens, field, text)
+        or _spelling(spaced, field, text)
+        or _other_spelling(spaced, field, text)
     )
+
+
+def _other_spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
+    """The tokens of a value that is `text` but for case and the marks around it, without those marks."""
+    raw = "".join(token.token for token in tokens)
+    for spelled in (*_json_values(raw, field), *_sections(raw, field)):
+        inside = [at for at, (char, _) in enumerate(spelled) if char.isalnum()]
+        core = spelled[inside[0] : inside[-1] + 1] if inside else []
+        if core and "".join(char for char, _ in core).casefold() == text.strip().casefold():
+            return _crop_tokens(tokens, core)
+    return ()
 
 
 def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
@@ -335,6 +350,15 @@ def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
     for mark in re.finditer(rf"(?:\[\[ ## {re.escape(field)} ## \]\]|<{re.escape(field)}>)\s*", raw):
         if raw.startswith(text.strip(), mark.end()):
             yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
+
+
+def _sections(raw: str, field: str) -> Iterator[Spelled]:
+    """What stands behind the marker of `field` in layouts that are not JSON, up to the next marker."""
+    name = re.escape(field)
+    for mark in re.finditer(
+        rf"(?:\[\[ ## {name} ## \]\]|<{name}>)(.*?)(?:\[\[ ## |</{name}>|\Z)", raw, re.DOTALL
+    ):
+        yield [(char, mark.start(1) + at) for at, char in enumerate(mark[1])]
 
 
 def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -56,6 +57,7 @@ _NUMBERS = {
     for number, word in enumerate(words.split(), 1)
 }
 _JOINING = _set_of("and or")
+_NEAREST = 4  # beginnings of a part that are tried before a word; those before them skip more
 _MONTHS = _set_of("january february march april may june july august september october november december")
 _TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------")
 _PLAIN = str.maketrans(
@@ -185,21 +187,16 @@ def is_part(part: str, question: str) -> bool:
         return False
     if find_run(part, question) is not None:
         return True
-    reached = [(-1, 0)]  # how far in the question so many words of the part may end
-    seen = set(reached)
-    while reached:
-        end, i = reached.pop()
-        if i == len(wanted):
-            return True
-        for at in range(end + 1, len(words)):
-            if end >= 0 and not _may_skip(words, end, at):
-                continue
-            for taken, used in _steps(wanted, i, words, at):
-                state = (at + used - 1, i + taken)
-                if state not in seen:
-                    seen.add(state)
-                    reached.append(state)
-    return False
+    ends: list[set[int]] = [set() for _ in range(len(wanted) + 2)]
+    for i in range(len(wanted)):  # ends[i] are where the first i words of the part may end
+        before = sorted(ends[i])
+        for at in range(len(words)):
+            steps = _steps(wanted, i, words, at)
+            nearest = before[max(0, bisect_left(before, at) - _NEAREST) : bisect_left(before, at)]
+            if steps and (i == 0 or any(_may_skip(words, end, at) for end in reversed(nearest))):
+                for taken, used in steps:
+                    ends[i + taken].add(at + used - 1)
+    return bool(ends[len(wanted)])
 
 
 def _spelled_out(text: str) -> tuple[Word, ...]:

@@ -12,7 +12,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
 from ragc.records import Passage
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SLIMPLM = parse((EXPERIMENTS / "slimplm.toml").read_text("utf-8"), files=False)
@@ -56,3 +56,24 @@ def test_every_row_of_the_slimplm_table_runs_in_the_papers_setting(entry: Any) -
 def test_the_rows_are_those_of_the_paper() -> None:
     rows = "slimplm no_retrieval cot vanilla flare self_eval self_ask iter_retgen skr"
     assert [entry.id for entry in SLIMPLM.methods] == rows.split()
+
+
+@pytest.mark.parametrize(("policy", "searched"), [("web", {"web"}), ("kg", {"kg"}), ("all", {"web", "kg"})])
+def test_the_baseline_of_crag_answers_from_three_pieces_and_the_api_alone(
+    policy: str, searched: set[str]
+) -> None:
+    recipe = parse((EXPERIMENTS / "crag.toml").read_text("utf-8"), files=False)
+    knobs = {**recipe.fixed(recipe.method), "source_policy": policy}
+    fields = {"domain": "movie", "entities": {"items": [{"text": "Heat", "kind": "movie"}]}, "answer": "1995"}
+    target = ScriptedTarget(SchemaReplies(fields=fields))
+    facts = [Passage("api/heat", "Heat: movie", "- release date: 1995-12-15")]
+    sources = {"web": ListSource(PAGES), "kg": ListSource(facts)}
+    prediction = recipe.method.build(Runtime({"main": target}, sources), knobs)(
+        question="When was Heat made?"
+    )
+    assert (prediction.answer, prediction.counters["searches"]) == ("1995", len(searched))
+    shown = [passage.id for passage in prediction.passages]
+    assert ("api/heat" in shown) == ("kg" in searched)
+    assert len(shown) == 3 * ("web" in searched) + ("kg" in searched)
+    assert "passages alone" in target.requests[-1].messages[0].content
+    assert sources["web"].cut == ((50, 0.0) if "web" in searched else None)

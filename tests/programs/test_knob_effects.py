@@ -133,6 +133,7 @@ def behaviour(
     program = entry.build(Runtime({"main": target, **roles}, sources, store=CallStore(None)), dict(knobs))
     for predictor in program.predictors():
         demo = dict.fromkeys(predictor.signature.fields, "x")
+        demo |= {"domain": "finance"} if "domain" in demo else {}  # as the first of all options is
         last = demo | {"answer": INVALID} if "answer" in demo else demo
         predictor.demos = [*[demo] * 16, last]
     if entry.id == "skr" and knob.name.startswith(("skr_", "encoder")):
@@ -140,7 +141,7 @@ def behaviour(
         program.learned = {"labels": LABELS + (alike if knob.name == "encoder" else [])}
     if knob.name in ("judge_demos", "known_theta"):
         asyncio.run(program.fit(TRAIN, Scorer.of(metrics.get("f1"))))
-    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"])
+    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"], domain="movie")
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
     searches = [[e.source, e.query, e.k] for e in prediction.trace if isinstance(e, Search)]
     cuts = [source.cut for source in sources.values()]

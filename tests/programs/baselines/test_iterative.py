@@ -521,15 +521,15 @@ def test_react_is_bounded_and_forces_an_answer_at_the_end(max_step: int) -> None
 
 
 def test_react_refuses_a_search_that_was_made_before_unless_it_may_be_repeated() -> None:
-    said = [step("local", "who"), step("local", "Who"), step("web", "who"), {"answer": "x"}]
-    target = ScriptedTarget(said)
+    replies = [step("local", "who"), step("local", "Who"), step("web", "who"), {"answer": "x"}]
+    target = ScriptedTarget(replies)
     prediction = build_program("react", target)(question="Whose house?")
     assert [(e.source, e.query) for e in prediction.trace if isinstance(e, Search)] == [
         ("local", "who"), ("web", "who")
     ]  # fmt: skip
     assert prediction.counters["dropped"] == 1
     assert "Action: local: Who, refused because it was searched before" in read_prompt(target, 2)
-    again = ScriptedTarget(said)
+    again = ScriptedTarget(replies)
     prediction = build_program("react", again, no_repeats=False)(question="Whose house?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["who", "Who", "who"]
     assert (prediction.counters["dropped"], prediction.counters["total_local"]) == (0, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
-from ragc.programs.ggatrieval.alignment import conversion
+from ragc.programs.ggatrieval.alignment import conversion, reword
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
 
 GGATRIEVAL = Method(
@@ -690,3 +691,50 @@ def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> No
         build_program(target(), rounds=5)
     with pytest.raises(UsageError, match="drop_label must be one of"):
         build_program(target(), drop_label="full")
+
+
+def test_a_cut_alignment_loses_its_last_match_only() -> None:
+    whole = json.dumps(
+        {
+            "aligned": [
+                {"component": 1, "segment": "wrote", "same": True},
+                {"component": 2, "segment": "the red book", "same": True},
+            ],
+            "synonyms": [],
+        }
+    )
+    for end, label in ((whole.index("synonyms"), "full"), (whole.index("the red"), "partial"), (12, "none")):
+        cut = Reply(whole[:end], finish="length")
+        model = target(script={"align": lambda request, cut=cut: cut})
+        prediction = build_program(model, ListSource(texts(60)[2::3]), rounds=2)(question=QUESTION)
+        assert prediction.counters[label] == 12
+
+
+def test_more_parts_than_an_alignment_can_name_are_dropped_and_counted() -> None:
+    parts = ["who", "wrote", "the red book", "in Rome", "in Bonn", "in Kyiv", "in Oslo", "in Lima", "in Bern"]
+    question = (
+        "Who wrote the red book of travels in Rome or in Bonn or in Kyiv or in Oslo or in Lima or in Bern?"
+    )
+    model = target(
+        script={
+            "parse": {
+                **dict.fromkeys(SLOTS, ""),
+                **dict(zip(SLOTS, parts, strict=False)),
+                "apposition": ", ".join(parts[:1:-1]),
+            },
+            "align": {"aligned": [], "synonyms": []},
+            "select": {"ids": [1]},
+        }
+    )
+    prediction = build_program(model, ListSource(texts(1)), rounds=1)(question=question)
+    prompt = read_prompts(model, "align")[0]
+    assert "[8]" in prompt
+    assert "[9]" not in prompt
+    assert prediction.counters["dropped"] == 1
+
+
+def test_parts_that_touch_are_both_reworded_and_one_inside_another_is_not() -> None:
+    assert reword("who wrote it", {"who": "which man", "wrote": "penned"}) == "which man penned it"
+    assert reword("the red book", {"red": "scarlet", "the red book": "a tome"}) == "a tome"
+    assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
+    assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"

@@ -123,7 +123,7 @@ def test_every_shared_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any
 
 def test_icl_n_bounds_the_demonstrations() -> None:
     target = ScriptedTarget(by_field())
-    program = build_program(target, icl_n=1)
+    program = build_program(target, icl_n=1, icl_domain="any")
     demo = {"question": "Q1?", "query_time": "t", "passages": ["p"], "answer": "a"}
     program.answer.demos = [demo, {**demo, "question": "Q2?"}]
     program(question=QUESTION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,12 @@ def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatReques
 
 def prompt(request: ChatRequest) -> str:
     return request.messages[-1].content
+
+
+def fresh(request: ChatRequest) -> dict[str, Any]:
+    """Replies to all calls, with another query after each search of a path."""
+    searched = len(re.findall(r"^\[\d+\] ", prompt(request), re.MULTILINE))
+    return {**BOTH, "query": f"q{searched}"}
 
 
 def classify_path(request: ChatRequest) -> str:

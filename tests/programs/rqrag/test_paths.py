@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import SourceError
-from ragc.programs.rqrag.paths import Step, shrink_path
+from ragc.programs.rqrag.paths import Step, shrink_path, step_texts
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
 from ragc.signatures.grade import NeedRetrieval
@@ -18,6 +18,7 @@ from tests.programs.rqrag.common import (
     BOTH,
     FORK,
     build_program,
+    fresh,
     is_for,
     last_answer,
     passages,
@@ -29,9 +30,10 @@ from tests.programs.rqrag.common import (
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
 def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) -> None:
     calls = 2 * 4 if action == "rewrite" else 1
-    target = ScriptedTarget([{**BOTH, "reason": "so", "action": action}] * (calls + 1))
+    target = ScriptedTarget(lambda r: {**fresh(r), "reason": "so", "action": action})
     prediction = build_program(target, mode="search_on_demand", search_limit=4)(question="Capital?")
-    assert (prediction.answer, prediction.candidates, target.replies_left) == ("a", ("a",), 0)
+    assert (prediction.answer, prediction.candidates) == ("a", ("a",))
+    assert len(target.requests) == calls + 1
     assert (
         prediction.counters["searches"] == prediction.counters["depth"] == (4 if action == "rewrite" else 0)
     )
@@ -75,9 +77,9 @@ class Broken(ListSource):
 @pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (Broken([]), 12)])
 @pytest.mark.parametrize("exclude_seen", [False, True])
 def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, exclude_seen: bool) -> None:
-    prediction = build_program(ScriptedTarget([BOTH] * 25), source, exclude_seen=exclude_seen)(
-        question="Capital?"
-    )
+    target = ScriptedTarget(fresh)
+    prediction = build_program(target, source, exclude_seen=exclude_seen)(question="Capital?")
+    assert len(target.requests) == 25
     assert (prediction.answer, prediction.passages, prediction.counters["failed_searches"]) == (
         "a",
         (),
@@ -87,7 +89,7 @@ def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, 
 
 def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
     long = ListSource([Passage(f"p{i}", "", f"no{i} " + "word " * 20) for i in range(4)])
-    target = ScriptedTarget(lambda r: BOTH, context_tokens=218)
+    target = ScriptedTarget(lambda r: BOTH, context_tokens=226)
     knobs = {"width": "rewrite", "ndocs": 2, "exclude_seen": True}
     prediction = build_program(target, long, **knobs)(question="Capital?")
     shown_ids = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
@@ -115,7 +117,7 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
     need: Any, threshold: float, queries: int
 ) -> None:
     def reply(request: ChatRequest) -> Any:
-        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else BOTH
+        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else fresh(request)
 
     target = ScriptedTarget(reply)
     program = build_program(target, width="decompose", retrieve_threshold=threshold)
@@ -186,3 +188,29 @@ def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
     assert "answer: " in system_prompt
     assert "rewrite" not in system_prompt
     assert is_for(target.requests[0], ChooseAction)
+
+
+def test_a_query_of_the_path_is_not_searched_again_and_no_passage_stands_twice() -> None:
+    target = ScriptedTarget(lambda r: {"query": "When did the Titanic sink?", "answer": "1912"})
+    source = ListSource([Passage("t", "RMS Titanic", "The Titanic sank in 1912."), Passage("u", "", "Cold.")])
+    prediction = build_program(target, source, width="decompose", max_depth=3)(question="Capital?")
+    assert (len(prediction.candidates), prediction.counters["searches"]) == (4, 1)
+    first = "[1] decompose: When did the Titanic sink?\nPassage 1: RMS Titanic\nThe Titanic sank in 1912.\n"
+    assert f"{first}Passage 2\nCold.\n[2] decompose" in last_answer(target)
+    assert last_answer(target).count("sank in 1912") == last_answer(target).count("Cold.") == 1
+    assert last_answer(target).count("Passage 1: RMS Titanic (shown above)") == 2
+    assert [p.id for p in prediction.passages] == ["t", "u"]
+    notes = [e.outcome for e in prediction.trace if isinstance(e, Note) and e.about == "local"]
+    assert notes == ["not searched again: When did the Titanic sink?"] * 2
+
+
+def test_a_repeated_query_finds_further_passages_where_seen_ones_are_excluded() -> None:
+    target = ScriptedTarget(lambda r: BOTH)
+    build_program(target, width="decompose", ndocs=1, exclude_seen=True)(question="Capital?")
+    assert "Passage 2: Title 1\ntext 1" in last_answer(target)
+
+
+def test_the_text_of_a_passage_follows_the_numbers_when_the_first_step_is_cut() -> None:
+    first, second = Step("rewrite", "one", tuple(passages(2))), Step("decompose", "two", tuple(passages(1)))
+    assert step_texts((first, second))[1] == "decompose: two\nPassage 1: Title 0 (shown above)"
+    assert step_texts((second,)) == ["decompose: two\nPassage 1: Title 0\ntext 0"]

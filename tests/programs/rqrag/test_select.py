@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any
 
 import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
+from ragc.metrics import get
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.answering import answer
 from ragc.programs.rqrag import BY_LOGPROBS
 from ragc.programs.rqrag import paths as selection
+from ragc.records import Question
 from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ScriptedTarget
@@ -174,3 +179,30 @@ def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> Non
         question="Capital?"
     )
     assert prediction.answer == answer
+
+
+@pytest.mark.parametrize("spelling", ["(b)", "B.", " b ", "[B]"])
+@pytest.mark.parametrize("select", ["conf", "ensemble"])
+def test_an_option_in_other_spelling_keeps_its_confidence(select: str, spelling: str) -> None:
+    sure = worded("answer", spelling, *[math.log(0.99)] * len(spelling))
+    reply = fork(root=worded("answer", "A", math.log(0.4)), decompose=sure)
+    target = ScriptedTarget(reply, capabilities=("logprobs",))
+    knobs = {"max_depth": 1, "width": "decompose", "answer_format": "choice", "select": select}
+    prediction = build_program(target, **knobs)(question="Which? A) x B) y")
+    assert prediction.answer == "B"
+    assert prediction.trace[-1].outcome.endswith("(scores: 0.4, 0.99)")
+
+
+def test_the_upper_bound_is_the_best_score_of_any_trajectory() -> None:
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", LYON),
+            rewrite=worded("answer", "Paris city", PARIS),
+            decompose=worded("answer", "Rome", PARIS),
+        )
+    )
+    question = Question("q", "Capital?", ("Paris",))
+    scorer = Scorer.of(get("f1"), get("upper_bound@f1"), get("upper_bound@em"))
+    row = asyncio.run(answer(build_program(target, **FORK), question, scorer))
+    assert row.prediction == "Lyon"
+    assert row.scores == {"f1": 0.0, "upper_bound@f1": pytest.approx(2 / 3), "upper_bound@em": 0.0}

@@ -22,6 +22,13 @@ from tests.programs.rqrag.common import (
 )
 
 
+def test_a_tree_of_one_path_has_nothing_to_choose_and_asks_for_no_score() -> None:
+    for select in ("vote", "judge", "confidence", "ensemble"):
+        target = ScriptedTarget([{"answer": "A"}], capabilities=("schema",))
+        program = build_program(target, max_depth=0, select=select)
+        assert (program(question="Capital?").answer, program.most_calls()) == ("A", 1)
+
+
 def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
     def wavering(request: ChatRequest) -> dict[str, Any]:
         return {"answer": "Lyon" if request.sample in (0, 1, 2) else f"other {request.sample}"}
@@ -71,9 +78,16 @@ def test_the_model_can_say_how_sure_it_is() -> None:
 
 def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     text = "[[ ## answer ## ]]\nx\n\n[[ ## confidence ## ]]\n300\n\n[[ ## completed ## ]]"
-    target = ScriptedTarget([text, {"answer": "x", "confidence": "30 %"}])
-    prediction = build_program(target, max_depth=0, select="confidence", layout="chat")(question="Capital?")
-    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 1, 1)
+    query = "[[ ## query ## ]]\nq\n\n[[ ## completed ## ]]"
+
+    def reply(request: ChatRequest) -> Any:
+        if "## query ##" in request.messages[0].content:
+            return query
+        return {"answer": "x", "confidence": "30 %"} if len(request.messages) > 2 else text
+
+    knobs = {"max_depth": 1, "width": "decompose", "select": "confidence", "layout": "chat"}
+    prediction = build_program(ScriptedTarget(reply), **knobs)(question="Capital?")
+    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 2, 2)
 
 
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
@@ -125,8 +139,9 @@ def test_a_multiple_choice_is_answered_with_a_letter_and_equal_letters_are_one_a
 
 
 def test_a_stated_confidence_has_room_beside_a_letter() -> None:
-    target = ScriptedTarget([{"answer": "A", "confidence": 90}])
-    build_program(target, max_depth=0, select="confidence", answer_format="choice")(question="Which?")
-    letter = ScriptedTarget([{"answer": "A"}])
-    build_program(letter, max_depth=0, answer_format="choice")(question="Which?")
-    assert target.requests[0].sampling.max_tokens > letter.requests[0].sampling.max_tokens
+    sizes = []
+    for select in ("confidence", "ensemble"):
+        target = ScriptedTarget(lambda r: {**BOTH, "answer": "A", "confidence": 90})
+        build_program(target, max_depth=1, select=select, answer_format="choice")(question="Which?")
+        sizes.append(target.requests[0].sampling.max_tokens)
+    assert sizes[0] > sizes[1]

@@ -47,8 +47,8 @@ def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
     except _Unfit as error:
         where, why = error.args
         start = json.dumps(text[:80], ensure_ascii=False)
-        place = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
-        raise ReplyError(f"A reply does not fit its signature: {place}. It began {start}.") from None
+        problem = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
+        raise ReplyError(f"A reply does not fit its signature: {problem}. It began {start}.") from None
 
 
 def _read_plain(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any] | None:
