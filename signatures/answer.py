@@ -198,9 +198,9 @@ def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
     wanted = FORMATS[answer_format]
-    phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what))
+    phrases = [(_SHORT.how, wanted.how), (_SHORT.what, wanted.what)]
     if answer_format != "short":
-        phrases += ((f" {_FEW}", f": {wanted.what}"),)
+        phrases.append((f" {_FEW}", f": {wanted.what}"))
     new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=wanted.rules)
     if wanted.options and "answer" in new_signature.output_fields:
         return limit_options(new_signature, "answer", (*wanted.options, *also))
