@@ -163,9 +163,8 @@ def one_of(options: Sequence[str]) -> Any:
     def to_option(value: Any) -> Any:
         return (option_of(value, options) or value) if isinstance(value, str) else value
 
-    return Annotated[
-        str, BeforeValidator(to_option), WithJsonSchema({"type": "string", "enum": list(options)})
-    ]
+    allowed: dict[str, Any] = {"const": options[0]} if len(options) == 1 else {"enum": list(options)}
+    return Annotated[str, BeforeValidator(to_option), WithJsonSchema({"type": "string", **allowed})]
 
 
 def option_of(text: str, options: Sequence[str]) -> str:
