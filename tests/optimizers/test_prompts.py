@@ -65,9 +65,9 @@ def test_what_was_compiled_is_exported_checked_and_listed(
     assert "--force" in capsys.readouterr().err
     one = folder / "answer.openai.json"
     assert ragc.export(out, "openai-json", one).written == {"openai-json": one}
-    one.write_text(one.read_text("utf-8").replace("Question", "Query", 1), "utf-8")
+    one.write_text(one.read_text("utf-8").replace("Answer the question", "Answer the query", 1), "utf-8")
     assert main(["export", out, "--check", str(one)]) == 2
-    assert "Query" in capsys.readouterr().err
+    assert "Answer the query" in capsys.readouterr().err
     assert main(["list", "exports", "--json"]) == 0
     assert {row["id"] for row in json.loads(capsys.readouterr().out)} == report["written"].keys() | report[
         "refused"
