@@ -91,7 +91,7 @@ class QuestionSplit(dspy.Signature):
 
 @brief(
     "Say whether the query can be answered without a search, judging by a claim that answers it.\n\n"
-    "Judge how the claim is put, not whether it is true. It cannot when the claim is vague or looks made up.",
+    "Judge how the claim is put, not whether it is true. A search is needed when it is vague or looks made up.",
     claim="written from memory",
     reason="what the claim is like, in a few words",
     known="yes: no search is needed; no: search",
@@ -134,7 +134,7 @@ class ProxyAnswer(dspy.Signature):
 
 @brief(
     "Say whether the question can be answered without a search, judging by a first answer to it.\n\n"
-    "Judge how the answer is put, not whether it is true. The question cannot when that answer is vague, "
+    "Judge how the answer is put, not whether it is true. A search is needed when that answer is vague, "
     "evasive, contradicts itself or looks made up.",
     heuristic_answer="a first answer, from memory",
     reason="what the first answer is like, in a few words",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,23 +215,25 @@ class CompiledProgram:
         one has, as those of the first format may.
         """
         present = dict(program.named_predictors())[name].signature
-        first, schema = self.state.format == FIRST, saved.output_schema
+        schema = saved.output_schema
         fields = [*saved.inputs, *schema.get("required", ())]
         try:
-            if first:
+            if self.state.format == FIRST:
                 signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
                 said = compiled_1.first_descriptions(program, name, signature, self.state.knobs, saved.layout)
             else:
                 signature, said = with_fields(present, fields), saved.descriptions
-            differ = set() if first else set(present.fields) - set(fields)
         except (KeyError, TypeError) as error:
-            differ = {str(error.args[0]) if error.args else name}
-        if differ:
-            raise ArtefactError(
-                f"The predictor {name!r} of the compiled program at {self.path} has other fields than here: "
-                f"{', '.join(sorted(differ))}; compile it again with this version."
-            )
+            raise self._other_fields(name, error.args[:1]) from error
+        if self.state.format != FIRST and (more := set(present.fields) - set(fields)):
+            raise self._other_fields(name, sorted(more))
         return described(signature, saved.instructions, said)
+
+    def _other_fields(self, name: str, fields: Sequence[object]) -> ArtefactError:
+        return ArtefactError(
+            f"The predictor {name!r} of the compiled program at {self.path} has other fields than here: "
+            f"{', '.join(map(str, fields))}; compile it again with this version."
+        )
 
     def save(self, out: Path, program: RagProgram) -> Path:
         """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
