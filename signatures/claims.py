@@ -91,7 +91,8 @@ class QuestionSplit(dspy.Signature):
 
 @brief(
     "Say whether the query can be answered without a search, judging by a claim that answers it.\n\n"
-    "Judge how the claim is put, not whether it is true. A search is needed when it is vague or looks made up.",
+    "Judge how the claim is put, not whether it is true. A search is needed when it is vague or looks made "
+    "up.",
     claim="written from memory",
     reason="what the claim is like, in a few words",
     known="yes: no search is needed; no: search",
