@@ -113,7 +113,7 @@ def test_rules_of_a_format_are_said_once() -> None:
 def test_dspy_saves_and_loads_the_text_in_force(wording: str) -> None:
     target = ScriptedTarget(SchemaReplies())
     ground = Runtime({"main": target}, {"local": ListSource([])})
-    program, other = (method("vanilla").build(ground, {"wording": one}) for one in (wording, "full"))
+    program, other = (method("vanilla").build(ground, {"wording": wording}) for _ in range(2))
     program.answer.signature = program.answer.signature.with_instructions("Say so.")
     other.load_state(program.dump_state())
     inputs = {"question": "Q?", "passages": ["a"]}
