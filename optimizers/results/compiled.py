@@ -220,9 +220,11 @@ class CompiledProgram:
         try:
             if first:
                 signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
-                said = compiled_1.first_descriptions(program, name, signature, self.state.knobs, saved.layout)
+                descriptions = compiled_1.first_descriptions(
+                    program, name, signature, self.state.knobs, saved.layout
+                )
             else:
-                signature, said = with_fields(present, fields), saved.descriptions
+                signature, descriptions = with_fields(present, fields), saved.descriptions
             differ = set() if first else set(present.fields) - set(fields)
         except (KeyError, TypeError) as error:
             differ = {str(error.args[0]) if error.args else name}
@@ -231,7 +233,7 @@ class CompiledProgram:
                 f"The predictor {name!r} of the compiled program at {self.path} has other fields than here: "
                 f"{', '.join(sorted(differ))}; compile it again with this version."
             )
-        return described(signature, saved.instructions, said)
+        return described(signature, saved.instructions, descriptions)
 
     def save(self, out: Path, program: RagProgram) -> Path:
         """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.

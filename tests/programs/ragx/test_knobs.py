@@ -131,8 +131,8 @@ def test_the_embedder_is_that_of_the_paper(name: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(embed, "make", lambda model: model)
     target = ScriptedTarget(SchemaReplies())
-    (found,) = build_program(target, Dense(passages(3)), embedder=name)(question=QUESTION).passages
-    assert found.text == f"found with {EMBEDDERS[name]}"
+    (passage,) = build_program(target, Dense(passages(3)), embedder=name)(question=QUESTION).passages
+    assert passage.text == f"found with {EMBEDDERS[name]}"
     both = {"web": ListSource(passages(3)), "dense": Dense(passages(3))}
     program = RAGX.build(Runtime({"main": target}, both), {"embedder": name, "dense_share": 1.0})
     assert [p.id for p in program(question=QUESTION).passages] == ["e"]
