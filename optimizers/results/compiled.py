@@ -357,10 +357,12 @@ def _object(content: bytes, name: str) -> dict[str, Any]:
 
 def _state(predictor: RagPredict) -> PredictorState:
     signature = predictor.signature
-    said = {name: text for name, info in signature.fields.items() if (text := description(name, info))}
+    descriptions = {
+        name: text for name, info in signature.fields.items() if (text := description(name, info))
+    }
     return PredictorState(
         instructions=signature.instructions,
-        descriptions=said,
+        descriptions=descriptions,
         demos=[dict(demo) for demo in predictor.demos],
         inputs=list(signature.input_fields),
         output_schema=reply_schema(signature),

@@ -96,10 +96,10 @@ def test_a_pool_can_be_every_chunk_and_be_ordered_by_the_reranker_of_the_source(
 
     web = RerankedSource(ListSource(passages(30)), Backwards(), pool=2)
     knobs: dict[str, Any] = {"rerank": True, "rerank_by": "source", "top_n": 2}
-    for pool, found in (("all", ["w29", "w28"]), (5, ["w4", "w3"])):
+    for pool, expected in (("all", ["w29", "w28"]), (5, ["w4", "w3"])):
         target = ScriptedTarget(SchemaReplies())
         prediction = build_program(target, web, **knobs, pool=pool)(question=QUESTION)
-        assert [p.id for p in prediction.passages] == found
+        assert [p.id for p in prediction.passages] == expected
         assert len(target.requests) == 1
     with pytest.raises(UsageError, match=r"Knob rerank_by = 'source' .* names none"):
         build_program(ScriptedTarget([]), ListSource([]), **knobs)
