@@ -150,9 +150,9 @@ class ProgramSpace:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
                 others = [option for option in options if active and option != base.knobs[knob.name]]
-                moved = ({**base.knobs, knob.name: option} for option in others)
+                changed = ({**base.knobs, knob.name: option} for option in others)
                 rest = [other.name for other in self.knobs if other is not knob]
-                yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in moved)
+                yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in changed)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
     def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:

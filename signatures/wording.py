@@ -71,11 +71,11 @@ def change_texts(
     changing = signature.output_fields if names is None else names
     fields: dict[str, Any] = {}
     for name, info in signature.fields.items():
-        extra, kept = _extra(info), str if name not in changing else change
+        extra, convert = _extra(info), str if name not in changing else change
         short = extra.get(_KEY)
-        extra = {**extra, "desc": kept(extra["desc"])}
+        extra = {**extra, "desc": convert(extra["desc"])}
         if short is not None:
-            extra[_KEY] = Brief(kept(short.desc), change(short.task))
+            extra[_KEY] = Brief(convert(short.desc), change(short.task))
         fields[name] = _with_extra(info, extra)
     return dspy.Signature(fields, task)
 

@@ -220,14 +220,16 @@ class CompiledProgram:
         try:
             if self.state.format == FIRST:
                 signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
-                said = compiled_1.first_descriptions(program, name, signature, self.state.knobs, saved.layout)
+                descriptions = compiled_1.first_descriptions(
+                    program, name, signature, self.state.knobs, saved.layout
+                )
             else:
-                signature, said = with_fields(present, fields), saved.descriptions
+                signature, descriptions = with_fields(present, fields), saved.descriptions
         except (KeyError, TypeError) as error:
             raise self._other_fields(name, error.args[:1]) from error
         if self.state.format != FIRST and (more := set(present.fields) - set(fields)):
             raise self._other_fields(name, sorted(more))
-        return described(signature, saved.instructions, said)
+        return described(signature, saved.instructions, descriptions)
 
     def _other_fields(self, name: str, fields: Sequence[object]) -> ArtefactError:
         return ArtefactError(
@@ -357,10 +359,12 @@ def _object(content: bytes, name: str) -> dict[str, Any]:
 
 def _state(predictor: RagPredict) -> PredictorState:
     signature = predictor.signature
-    said = {name: text for name, info in signature.fields.items() if (text := description(name, info))}
+    descriptions = {
+        name: text for name, info in signature.fields.items() if (text := description(name, info))
+    }
     return PredictorState(
         instructions=signature.instructions,
-        descriptions=said,
+        descriptions=descriptions,
         demos=[dict(demo) for demo in predictor.demos],
         inputs=list(signature.input_fields),
         output_schema=reply_schema(signature),

@@ -161,7 +161,7 @@ def first_descriptions(
     wanted = str(knobs.get("answer_format", "short"))
     if wanted == "cited" and "passages" not in signature.input_fields:
         wanted = "long"
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, info in signature.fields.items():
         is_input = name in signature.input_fields
         if name in own:
@@ -174,8 +174,8 @@ def first_descriptions(
             text = ""
         if not is_input and wanted in _WORDED:
             text = text.replace(_NAME, _WORDED[wanted]).replace(" in a few words", f": {_WORDED[wanted]}")
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 class Match(BaseModel):

@@ -48,8 +48,8 @@ def ways_of(layout: str) -> Sequence[Way]:
 
 def between_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
     """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`."""
-    found = _sections(text, lambda line: _marked(line, _HEADER))[1]
-    values = {name: found[name] for name in schema["properties"] if name in found}
+    sections = _sections(text, lambda line: _marked(line, _HEADER))[1]
+    values = {name: sections[name] for name in schema["properties"] if name in sections}
     whole = len(values) == len(schema["properties"]) and not any(map(_HEADER.match, values.values()))
     return Frame(values, exact=True) if whole else None
 
@@ -67,11 +67,11 @@ def after_loose_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
             return spelled[fold(loose[0])], loose[1]
         return None
 
-    before, found = _sections(text, header)
+    before, sections = _sections(text, header)
     first = next(iter(schema["properties"]))
-    if found and first not in found and before:
-        found = {first: before, **found}
-    values = {name: found[name] for name in schema["properties"] if name in found}
+    if sections and first not in sections and before:
+        sections = {first: before, **sections}
+    values = {name: sections[name] for name in schema["properties"] if name in sections}
     return Frame(values) if any(values.values()) and not any(map(_HEADER.match, values.values())) else None
 
 
@@ -85,8 +85,8 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
         marked = _marked(line, _LABEL)
         return (spelled[fold(marked[0])], marked[1]) if marked and fold(marked[0]) in spelled else None
 
-    found = _sections(unfenced(text), label, last=True)[1]
-    return Frame({name: held.strip("*`") for name, held in found.items()}) if found else None
+    sections = _sections(unfenced(text), label, last=True)[1]
+    return Frame({name: held.strip("*`") for name, held in sections.items()}) if sections else None
 
 
 def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:

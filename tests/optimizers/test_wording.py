@@ -49,10 +49,10 @@ def test_a_compiled_program_sends_what_it_says_whatever_the_texts_are_by_then(
     file = folder / "out" / "program.json"
     state = json.loads(file.read_text("utf-8"))
     assert (state["format"], state["knobs"]["wording"]) == (FORMAT, wording)
-    said = state["predictors"]["answer"]["descriptions"]
-    assert said.keys() == ({"question", "passages", "answer"} if wording == "full" else {"answer"})
+    descriptions = state["predictors"]["answer"]["descriptions"]
+    assert descriptions.keys() == ({"question", "passages", "answer"} if wording == "full" else {"answer"})
     sent = load(folder / "out").build(runtime(method("vanilla"), {})).answer.messages(**ASKED)[0].content
-    assert all(text in sent for text in said.values())
+    assert all(text in sent for text in descriptions.values())
     older = {"question": "what was wanted then", "answer": "what was given then"}
     state["predictors"]["answer"] |= {"descriptions": older, "instructions": "Do as then."}
     file.write_text(json.dumps(state), "utf-8")
@@ -90,8 +90,8 @@ def test_a_proposed_instruction_replaces_the_text_in_force(
     sets = (*PLAIN, "search.instructions=2", "search.trials=6", 'knobs.wording="brief"')
     run(sets=sets, target=ScriptedTarget(follows))
     assert seen == ["Answer the question from the passages in as few words as possible."]
-    kept = load(folder / "out").state.predictors["answer"]
-    assert (kept.instructions, kept.descriptions) == (
+    saved = load(folder / "out").state.predictors["answer"]
+    assert (saved.instructions, saved.descriptions) == (
         "Name the colour only.",
         {"answer": "a name, number or short phrase"},
     )

@@ -116,12 +116,12 @@ def reasons_and_verdicts() -> list[tuple[str, str, str]]:
     """Signatures whose reply holds both, with the field of each."""
     reasons = ("reason", "analysis", "explanation", "reasoning", "reading", "thought")
     verdicts = ("known", "status", "grade", "score", "action", "answer")
-    found = []
+    variants = []
     for name, signature in SIGNATURES.items():
         outputs = list(signature.output_fields)
         pairs = [(r, v) for r in reasons for v in verdicts if r in outputs and v in outputs]
-        found += [(name, r, v) for r, v in pairs if (r, v) != ("explanation", "answer")]
-    return found
+        variants += [(name, r, v) for r, v in pairs if (r, v) != ("explanation", "answer")]
+    return variants
 
 
 @pytest.mark.parametrize(("name", "reason", "verdict"), reasons_and_verdicts())

@@ -87,7 +87,7 @@ def test_a_brief_text_of_a_field_that_is_not_there_is_refused() -> None:
 
 
 def test_what_is_made_of_the_reader_is_made_of_both_of_its_texts() -> None:
-    for made in (
+    for variant in (
         apply_format(ShortAnswer, "list"),
         with_reasoning(apply_format(ShortAnswer, "yesno")),
         with_question(ShortAnswer, "both"),
@@ -95,10 +95,10 @@ def test_what_is_made_of_the_reader_is_made_of_both_of_its_texts() -> None:
         *reader("long", own_knowledge=True),
         *reader("cited", own_knowledge=False),
     ):
-        (full, said), (short, little) = texts(made, "full"), texts(made, "brief")
+        (full, explained), (short, little) = texts(variant, "full"), texts(variant, "brief")
         assert len(full) > len(short) > 0
-        assert all(said.values())
-        assert all(little[name] for name in made.output_fields)
+        assert all(explained.values())
+        assert all(little[name] for name in variant.output_fields)
     assert "unknown" in texts(abstaining(ShortAnswer), "full")[0]
     assert "make most likely" not in texts(abstaining(ShortAnswer), "full")[0]
     assert texts(reader("long", own_knowledge=True)[1], "brief")[0].endswith("not sure of.")

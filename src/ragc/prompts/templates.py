@@ -188,9 +188,9 @@ def plain(parts: Sequence[Part]) -> str:
 def without_layout(text: str, layout: str) -> str:
     """The instructions in the system message of an export, without what its `layout` says around them."""
     if layout == "minimal":
-        said = text.rpartition(_MINIMAL)[0] or text
-        task, given, inputs = said.rpartition(_GIVEN)
-        return task if given and _EXPLAINED.fullmatch(f"- {inputs}") else said
+        instructions = text.rpartition(_MINIMAL)[0] or text
+        task, mark, inputs = instructions.rpartition(_GIVEN)
+        return task if mark and _EXPLAINED.fullmatch(f"- {inputs}") else instructions
     before, separator, after = text.partition(_OBJECTIVE)
     if not separator:
         return before

@@ -96,10 +96,10 @@ def test_a_pool_can_be_every_chunk_and_be_ordered_by_the_reranker_of_the_source(
 
     web = RerankedSource(ListSource(passages(30)), Backwards(), pool=2)
     knobs: dict[str, Any] = {"rerank": True, "rerank_by": "source", "top_n": 2}
-    for pool, found in (("all", ["w29", "w28"]), (5, ["w4", "w3"])):
+    for pool, expected in (("all", ["w29", "w28"]), (5, ["w4", "w3"])):
         target = ScriptedTarget(SchemaReplies())
         prediction = build_program(target, web, **knobs, pool=pool)(question=QUESTION)
-        assert [p.id for p in prediction.passages] == found
+        assert [p.id for p in prediction.passages] == expected
         assert len(target.requests) == 1
     with pytest.raises(UsageError, match=r"Knob rerank_by = 'source' .* names none"):
         build_program(ScriptedTarget([]), ListSource([]), **knobs)
@@ -131,8 +131,8 @@ def test_the_embedder_is_that_of_the_paper(name: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(embed, "make", lambda model: model)
     target = ScriptedTarget(SchemaReplies())
-    (found,) = build_program(target, Dense(passages(3)), embedder=name)(question=QUESTION).passages
-    assert found.text == f"found with {EMBEDDERS[name]}"
+    (passage,) = build_program(target, Dense(passages(3)), embedder=name)(question=QUESTION).passages
+    assert passage.text == f"found with {EMBEDDERS[name]}"
     both = {"web": ListSource(passages(3)), "dense": Dense(passages(3))}
     program = RAGX.build(Runtime({"main": target}, both), {"embedder": name, "dense_share": 1.0})
     assert [p.id for p in program(question=QUESTION).passages] == ["e"]

@@ -84,8 +84,8 @@ def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the
     )  # fmt: skip
     assert "Trajectory:\nnone" in prompt(select_requests(target, AnswerPath)[0])
     first = next(r for r in select_requests(target, AnswerPath) if classify_path(r) == "rewrite")
-    found = "[1] rewrite: where is it q0\nPassage 1: Title 0\ntext 0"
-    assert prompt(first) == f"Question: Capital?\nTrajectory:\n{found}"
+    expected = "[1] rewrite: where is it q0\nPassage 1: Title 0\ntext 0"
+    assert prompt(first) == f"Question: Capital?\nTrajectory:\n{expected}"
     events = [e.name if isinstance(e, Call) else type(e).__name__ for e in prediction.trace]
     branch = ["answer", "rewrite", "Search", "answer", "decompose", "Search", "answer"]
     assert events == ["answer", "rewrite", "Search", *branch, "decompose", "Search", *branch, "Note"]

@@ -69,8 +69,8 @@ def proxy(**says: Any) -> ScriptedTarget:
         assert request.schema is not None
         *reason, name = request.schema["properties"]
         value = replies[name]
-        said = value(request.messages[-1].content) if callable(value) else value
-        text = json.dumps({**dict.fromkeys(reason, "It is definite."), name: said})
+        reply = value(request.messages[-1].content) if callable(value) else value
+        text = json.dumps({**dict.fromkeys(reason, "It is definite."), name: reply})
         plain_reply = Reply(text, usage=Usage(prompt=7, completion=4))
         if not request.logprobs:
             return plain_reply
@@ -457,9 +457,9 @@ def test_every_query_has_its_share_of_the_references_unless_they_are_dealt_by_pa
 
 def test_the_filter_decides_what_the_main_model_reads() -> None:
     small = proxy(known=lambda message: "yes" if "Claim: The Seine" in message else "no")
-    kept = build_program(speaker(), small, ByQuery())(question=QUESTION)
+    prediction = build_program(speaker(), small, ByQuery())(question=QUESTION)
     every = build_program(speaker(), proxy(), ByQuery())(question=QUESTION)
-    assert shown_of(kept, FOUR)[2:] == [0, 6]
+    assert shown_of(prediction, FOUR)[2:] == [0, 6]
     assert shown_of(every, FOUR)[2:] == [5, 5]
 
 
