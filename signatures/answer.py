@@ -1,7 +1,8 @@
 """Answering calls: from passages or from the model's memory, with citations, refusals, notes or steps.
 
 Short answers: `ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `apply_format`,
-`with_reasoning` and `with_question` build the variants for the knobs `answer_format`, `cot` and `query_pos`.
+`with_reasoning`, `with_question` and `with_knowledge` build the variants for the knobs `answer_format`,
+`cot`, `query_pos` and `own_knowledge`.
 
 Citations follow what ALCE's metrics want: a mark `[i]` names the i-th passage, numbered from 1. The program
 drops what a reply cites beyond the passages.
@@ -152,6 +153,19 @@ def with_reasoning(signature: Any) -> Any:
     return signature.prepend(
         "reasoning", dspy.OutputField(desc="one or two short steps that lead to the answer"), str
     )
+
+
+_FROM_MEMORY = "Where that does not give the answer, answer from what you know."
+_NOT_FROM_MEMORY = "Say nothing that only your memory gives."
+
+
+def with_knowledge(signature: Any, own: bool) -> Any:
+    """`signature`, whose text has the other rule, letting the model answer from its `own` knowledge or not.
+
+    With `own` what is shown comes first, and what the model knows fills what is missing.
+    """
+    rule = _FROM_MEMORY if own else _NOT_FROM_MEMORY
+    return signature.with_instructions(f"{signature.instructions}\n\n{rule}")
 
 
 def with_question(signature: Any, position: str) -> Any:

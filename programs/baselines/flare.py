@@ -108,7 +108,8 @@ class Flare(RagProgram):
             )
         if knobs.finish == "short":
             self.answer = self.answer_call(Conclude)
-        self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
+        self.local = self.cut_source("local")
+        self.draft = self.predictor(self.reading(NextSentence, knows=True), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":
@@ -155,13 +156,15 @@ class Flare(RagProgram):
 
     async def _retrieve(self, queries: Sequence[str]) -> tuple[Passage, ...]:
         k = self.knobs.flare_k
-        return interleave(await together(*(self.search("local", query, k) for query in queries)), k)
+        return interleave(
+            await together(*(self.search("local", query, k, source=self.local) for query in queries)), k
+        )
 
     async def _draft_sentence(
         self, question: str, passages: Sequence[Passage], sentences: Sequence[str]
     ) -> tuple[Any, tuple[Passage, ...]]:
         """The next sentence's prediction, None when it cannot be read, and the passages it was shown."""
-        known = {"question": question, "so_far": " ".join(sentences)}
+        known: dict[str, Any] = {"question": question, "so_far": " ".join(sentences)}
         fit = self.passages_that_fit(self.draft, passages, **known)
         return await self.draft.try_call(passages=[format_passage(p) for p in fit], **known), fit
 

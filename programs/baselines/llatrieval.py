@@ -51,13 +51,13 @@ class LLatrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         self.condense = self.predictor(condensing(knobs.condense_to), max_tokens=150)
         self.select = self.predictor(SelectDocuments, max_tokens=100)
         self.verify = self.predictor(VerifyDocuments, max_tokens=30)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
         self.update = self.predictor(updating(knobs.update), max_tokens=150)
-        self.answer = self.answer_call(ShortAnswer)
+        self.answer = self.answer_call(self.reading(ShortAnswer))
         self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
 
     def most_calls(self) -> int:
@@ -186,4 +186,4 @@ class LLatrieval(RagProgram):
         def inputs(subset: tuple[Passage, ...]) -> dict[str, Any]:
             return {"question": question, "documents": [texts[document.id] for document in subset]}
 
-        return inputs(self.shrink_to_fit(call, chosen, inputs))
+        return inputs(self.shrink_to_fit(call, chosen, inputs, budgeted=False))

@@ -81,14 +81,13 @@ class React(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
         super().__init__(runtime, knobs)
-        cut = (knobs.chunk_size, knobs.overlap)
-        self.used = {name: runtime.source(name).rechunk(*cut) for name in ("local", "web")}
+        self.used = {name: self.cut_source(name) for name in ("local", "web")}
         signature = ReactStep if knobs.tools == "choice" else ReactConcatStep
         self.step = self.predictor(
-            apply_format(signature, knobs.answer_format),
+            self.reading(apply_format(signature, knobs.answer_format)),
             max_tokens=_THOUGHT + text_tokens(knobs.answer_format),
         )
-        self.answer = self.answer_call(AnswerFromSteps)
+        self.answer = self.answer_call(self.reading(AnswerFromSteps))
 
     def most_calls(self) -> int:
         """Every step and a forced answer."""

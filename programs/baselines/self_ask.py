@@ -39,11 +39,11 @@ class SelfAsk(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         self.step = self.predictor(
             apply_format(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
         )
-        self.read = self.predictor(IntermediateAnswer, max_tokens=100)
+        self.read = self.predictor(self.reading(IntermediateAnswer), max_tokens=100)
         self.answer = self.answer_call(AnswerFromSteps)
 
     def most_calls(self) -> int:

@@ -65,7 +65,7 @@ class GGatrieval(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
         self.align = self.predictor(aligning, max_tokens=512)
@@ -74,7 +74,7 @@ class GGatrieval(RagProgram):
         self.select = self.predictor(SelectDocuments, max_tokens=60)
         self.verify = self.predictor(VerifyDocuments, max_tokens=20)
         self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
-        self.answer = self.answer_call(ShortAnswer)
+        self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
         """Parse and answer, and every round's calls; each selecting call may have room for one more only."""

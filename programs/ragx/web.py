@@ -34,9 +34,9 @@ class WebStages(RagProgram):
     def prepare_web(self) -> None:
         """Cut the sources as the knobs say, and make the ranking call where it is asked for."""
         knobs, known = self.knobs, self.runtime.sources
-        self.web = known["web"].rechunk(knobs.chunk_size, knobs.overlap)
+        self.web = self.cut_source("web")
         if knobs.dense_share:
-            self.dense = known["dense"].rechunk(knobs.chunk_size, knobs.overlap)
+            self.dense = self.cut_source("dense")
         if knobs.broad:
             self.blocks = known["web"].rechunk(knobs.broad_chunk, 0.0)
         if knobs.rerank:
@@ -83,7 +83,7 @@ class WebStages(RagProgram):
     async def _rank(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
         """The best `top_n` of `pool`; what the model does not rank follows in its old order."""
         top = self.knobs.top_n
-        seen = self.passages_that_fit(self.rank, pool, question=question)
+        seen = self.passages_that_fit(self.rank, pool, budgeted=False, question=question)
         if len(seen) < 2:
             return list(pool[:top])
         reply = await self.rank.try_call(question=question, passages=[format_passage(p) for p in seen])

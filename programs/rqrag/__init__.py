@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import AnswerKnobs, When, choice, integer, real, switch
+from ragc.programs.knobs import AnswerKnobs, ReadingKnobs, When, choice, integer, real, redeclare, switch
 from ragc.programs.method import Method
 
 KINDS = ("rewrite", "decompose", "disambiguate")
@@ -22,9 +22,15 @@ DEPTHS = {"arc_challenge": 2, "popqa": 2, "openbookqa": 2, "hotpotqa": 2, "2wiki
 
 
 @dataclass(frozen=True)
-class RqRagKnobs(AnswerKnobs):
+class RqRagKnobs(ReadingKnobs, AnswerKnobs):
     """How far and wide the tree grows, and how its answers are weighed. `temperature` is the answers'."""
 
+    own_knowledge: bool = redeclare(
+        ReadingKnobs,
+        "own_knowledge",
+        default=True,
+        paper="RQ-RAG answers every path, the one without a search too",
+    )
     mode: str = choice(
         "tree", ("tree", "search_on_demand"), "grow every path, or let the model choose each step of one",
         paper="RQ-RAG; on demand as in its demo",
@@ -131,7 +137,7 @@ METHOD = Method(
     "ragc.programs.rqrag.program:RqRag",
     RqRagKnobs,
     sources=("local",),
-    demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1},
+    demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1, "chunk_size": 100},
     demo_shaping_knobs=("mode", "width", "cot", "select", "retrieve_threshold"),
     flow=FLOW,
 )

@@ -72,6 +72,7 @@ class RqRag(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
         super().__init__(runtime, knobs)
+        self.local = self.cut_source("local")
         tree = knobs.mode == "tree"
         self.kinds = tuple(knobs.width.split("+"))
         self.select = knobs.select if tree else "none"
@@ -92,7 +93,7 @@ class RqRag(RagProgram):
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
         sure = self.select == "confidence"
         self.answer = self.answer_call(
-            with_confidence(AnswerPath) if sure else AnswerPath,
+            self.reading(with_confidence(AnswerPath) if sure else AnswerPath, knows=True),
             extra_tokens=CONFIDENCE * sure,
             logprobs=scored,
         )
@@ -184,7 +185,7 @@ class RqRag(RagProgram):
             self._drop(kind, "an empty query")
             return None
         seen = {p.id for step in path for p in step.passages} if self.knobs.exclude_seen else set()
-        hits = await self.search("local", query, self.knobs.ndocs + len(seen))
+        hits = await self.search("local", query, self.knobs.ndocs + len(seen), source=self.local)
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
         return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(reply, "query"))
 

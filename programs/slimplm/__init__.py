@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import CITING, WORDED, AnswerKnobs, When, choice, integer, real, redeclare, switch
+from ragc.programs.knobs import (
+    CITING,
+    AnswerKnobs,
+    ReadingKnobs,
+    When,
+    choice,
+    integer,
+    real,
+    redeclare,
+    switch,
+)
 from ragc.programs.method import Method
 
 _REWRITES = When("use_qr", (True,))
 
 
 @dataclass(frozen=True)
-class SlimPLMKnobs(AnswerKnobs):
+class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
     """When to search, what for, and how much of what is found is shown."""
 
     cot: bool = switch(
@@ -32,10 +42,10 @@ class SlimPLMKnobs(AnswerKnobs):
         AnswerKnobs, "answer_format", options=CITING,
         paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
     )  # fmt: skip
-    own_knowledge: bool = switch(
-        True, "answer from passages and from what the model knows; else from passages alone",
-        when=When("answer_format", WORDED), paper="SlimPLM, Table 9",
-    )  # fmt: skip
+    own_knowledge: bool = redeclare(ReadingKnobs, "own_knowledge", default=True)
+    chunk_size: int = redeclare(
+        ReadingKnobs, "chunk_size", default=1000, paper="SlimPLM reads pages, which are cut to paragraphs"
+    )
     use_qj: bool = switch(
         True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
     )
@@ -144,7 +154,7 @@ METHOD = Method(
     SlimPLMKnobs,
     optional_roles=("proxy",),
     sources=("local",),
-    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
+    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128, "chunk_size": 100},
     demo_shaping_knobs=("cot", "known_cot", "judge_by"),
     flow=FLOW,
 )

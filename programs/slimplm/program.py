@@ -36,6 +36,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Note, above, record, together
 from ragc.records import Passage
+from ragc.signatures.answer import with_question
 from ragc.signatures.claims import (
     MOST,
     ClaimKnown,
@@ -126,7 +127,8 @@ class SlimPLM(RagProgram):
         self.claim_judge = self.predictor(with_judgement(ClaimKnown, by), **judging)
         plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
         self.chat = self.answer_call(plain, cot=knobs.known_cot)
-        self.answer = self.answer_call(from_passages)
+        self.local = self.cut_source("local")
+        self.answer = self.answer_call(with_question(from_passages, knobs.query_pos))
 
     def most_calls(self) -> int:
         """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
@@ -142,7 +144,9 @@ class SlimPLM(RagProgram):
         spent = _Spent()
         taught = forced_values(self.answer.signature.output_fields) is not None
         queries = [question] if taught else await self._plan_queries(spent, question)
-        hit_lists = await together(*(self.search("local", q, self.knobs.pages_per_query) for q in queries))
+        hit_lists = await together(
+            *(self.search("local", q, self.knobs.pages_per_query, source=self.local) for q in queries)
+        )
         passages = self._select_references(spent, question, references.pages(hit_lists))
         with counters.counting(spent.main):
             if passages:
