@@ -127,9 +127,12 @@ class RagProgram(dspy.Module):
         `knows` says whether its own text lets the model answer from what it knows. A format that cites
         leaves no room for that.
         """
-        knobs = self.knobs
-        own = knobs.own_knowledge and knobs.answer_format in WORDED
-        return with_question(signature if own == knows else with_knowledge(signature, own), knobs.query_pos)
+        return with_question(self.answering(signature, knows=knows), self.knobs.query_pos)
+
+    def answering(self, signature: Any, *, knows: bool = False) -> Any:
+        """`signature` of a call that answers, as the knob `own_knowledge` says; `knows` as in `reading`."""
+        own = self.knobs.own_knowledge and self.knobs.answer_format in WORDED
+        return signature if own == knows else with_knowledge(signature, own)
 
     def answer_call(
         self,

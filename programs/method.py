@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragc.programs.flow import Step
-from ragc.programs.knobs import Knobs, Value
+from ragc.programs.knobs import Knobs, ReadingKnobs, Value
 from ragc.targets.base import Capability, Role
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Method:
     """A named way to answer a question.
 
-    `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
-    `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
-    `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
-    Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the
-    values of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`)
-    taken from the setting they are meant for. `flow` is the control flow under
-    all settings of the knobs; empty for a program whose calls have no order that is known.
+    `also` are other ids that mean it. `program` is `module:Class`, imported on first use because it needs
+    DSPy and listing does not. `roles` and `sources` are the target roles and source names that must be
+    configured; `optional_roles` and `optional_sources` are roles and sources that some settings need, the
+    defaults perhaps among them. Demonstrations are collected from runs under `demo_knobs`, which keep prompts
+    short, with the values of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside
+    `answer_format`) taken from the setting they are meant for. `flow` is the control flow under all settings
+    of the knobs; empty for a program whose calls have no order that is known.
     """
 
     id: str
@@ -42,6 +42,7 @@ class Method:
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shaping_knobs: tuple[str, ...] = ()
     flow: tuple[Step, ...] = ()
+    also: tuple[str, ...] = ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """The program on `runtime` with `knobs` over the defaults.
@@ -63,15 +64,22 @@ class Method:
         """
         return (*self.demo_shaping_knobs, "answer_format")
 
+    @property
+    def reads_passages(self) -> bool:
+        """Whether it answers from passages, and so has the knobs of `ReadingKnobs`."""
+        return issubclass(self.knobs, ReadingKnobs)
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list programs --json`."""
         return {
             "id": self.id,
+            "also": list(self.also),
             "about": self.about,
             "paper": self.paper,
             "roles": list(self.roles),
             "sources": list(self.sources),
             "may_ask": list(self.optional_roles),
             "may_use": list(self.optional_sources),
+            "reads_passages": self.reads_passages,
             "knobs": [knob.name for knob in self.knobs.list_knobs()],
         }

@@ -302,14 +302,23 @@ def abstaining(signature: Any) -> Any:
 _SHORT_TOKENS = FORMATS["short"].tokens
 
 
+NOTHING = "none"
+"""What prompts write for an empty list; models repeat it where they have nothing to say."""
+
+
+def blank_if_nothing(text: str) -> str:
+    """`text` without white space around it; empty when it only says that there is nothing."""
+    return "" if _bare(text) == NOTHING else text.strip()
+
+
 def step_answer(text: str, answer_format: str) -> str:
-    """`text` as an answer in `answer_format`; nothing when it is none.
+    """`text` as an answer in `answer_format`; nothing when it is none, or says that there is none.
 
     A format with options takes one of them, whatever its case and the marks around it, as it is written.
     """
     options = FORMATS[answer_format].options
     if not options:
-        return text.strip()
+        return blank_if_nothing(text)
     return option_of(text, options)
 
 

@@ -47,12 +47,17 @@ class ReactConcatStep(dspy.Signature):
 
 
 class SelfAskStep(dspy.Signature):
-    """Ask the one follow-up question that is still needed to answer the question, or answer it."""
+    """Ask the one follow-up question that is still needed to answer the question, or answer it.
+
+    Answer when the steps show the answer, not from memory; while they do not, ask.
+    """
 
     question: str = dspy.InputField()
     steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers")
     kind: Literal["follow_up", "answer"] = dspy.OutputField()
-    text: str = dspy.OutputField(desc="the follow-up question, or the answer in a few words")
+    text: str = dspy.OutputField(
+        desc="a follow-up question that can be read alone: names, no pronouns; or the answer in a few words"
+    )
 
 
 class IntermediateAnswer(dspy.Signature):

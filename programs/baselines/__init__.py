@@ -157,6 +157,7 @@ BASELINES: tuple[Method, ...] = (
         demo_knobs={"top_k": 2, "rounds": 2, "chunk_size": 100},
         demo_shaping_knobs=("form", "cot", "gate", "w_rel", "w_sup", "w_use"),
         flow=FLOWS["selfrag"],
+        also=("self_rag",),
     ),
     Method(
         "flare",

@@ -93,6 +93,7 @@ class SelfAskKnobs(ReadingKnobs, StepKnobs):
 class IterRetGenKnobs(PassageKnobs):
     """Vanilla repeated, each time searching with the last answer."""
 
+    cot: bool = redeclare(AnswerKnobs, "cot", default=True, paper="ITER-RETGEN searches with reasoned drafts")
     temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(
         3, 1, 4, "answering calls; the first searches with the question alone, so 1 is Vanilla",

@@ -85,6 +85,8 @@ def build_program(
 ) -> RagProgram:
     if source_map is None:
         source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
+    if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
+        knobs = {"cot": False, **knobs}
     return METHODS[id].build(Runtime({"main": target}, source_map), knobs)
 
 

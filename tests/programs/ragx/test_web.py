@@ -165,7 +165,7 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
     held = [part for part in chunk(long, 200) if block.start <= part.start < block.start + len(block.text)]
     assert list(shown_passages) == held[::-1][:3]
     assert len(held) < len(chunk(long, 200)[1:-1])
-    assert program.web.asked == [(QUESTION, 20 * 6)]
+    assert program.web.queries == [(QUESTION, 20 * 6)]
 
 
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:
