@@ -17,7 +17,7 @@ _TITLES = (
     "mr mrs ms dr prof st mt ft jr sr vs al inc ltd co corp gen col lt sgt capt cmdr maj sen rep gov rev hon "
     "pres ave blvd rd etc eg ie est dept univ"
 )
-_BEFORE_NUMBERS = "no nos vol fig pp p ch art ca cf c approx jan feb mar apr jun jul aug sep sept oct nov dec"
+_BEFORE_NUMBERS = "no nos vol fig pp op ch art ca cf approx jan feb mar apr jun jul aug sep sept oct nov dec"
 _NEVER_LAST = frozenset(_TITLES.split())
 _LAST_UNLESS_NUMBER = frozenset(_BEFORE_NUMBERS.split())
 _WORD = re.compile(r"[^\s(\[\"'\u201c\u2018]*$")
@@ -35,13 +35,15 @@ def first_sentence(text: str) -> tuple[str, bool]:
 
 def _ends(text: str, mark: re.Match[str]) -> bool:
     """Whether the mark ends a sentence; a full stop may stand for something else."""
-    if not mark.group().startswith(".") or mark.group().startswith(".."):
+    if not mark.group().startswith((".", "\u2026")):
         return True
     before = _WORD.search(text[: mark.start()])
     word = before.group().casefold() if before else ""
     after = text[mark.end() :].lstrip()[:1]
     if after.islower() or (word.isdigit() and len(word) == mark.start()):
         return False
+    if mark.group().startswith(("..", "\u2026")):
+        return True
     if word in _LAST_UNLESS_NUMBER:
         return not after.isdigit()
     return word not in _NEVER_LAST and not _LETTERS.fullmatch(word)

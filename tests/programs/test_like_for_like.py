@@ -117,11 +117,13 @@ def test_of_one_long_document_no_more_than_the_budget_is_shown(entry: Method, bu
     program, target = build_program(entry, context_tokens=budget)
     prediction = program(question=QUESTION)
     assert 0 < count_words(prediction.passages) <= budget
-    said = one_document().text.split(". ")
+    sentences = one_document().text.split(". ")
     for event in prediction.trace:
         if isinstance(event, Call) and event.name in ("answer", "draft", "read", "step"):
             shown = " ".join(str(value) for value in event.inputs.values())
-            assert sum(len(sentence.split()) for sentence in said if sentence in shown) <= budget, event.name
+            assert sum(len(sentence.split()) for sentence in sentences if sentence in shown) <= budget, (
+                event.name
+            )
     assert target.requests
 
 
