@@ -130,7 +130,7 @@ def test_of_one_long_document_no_more_than_the_budget_is_shown(entry: Method, bu
 @readers
 def test_of_one_long_document_only_chunks_are_shown_by_default(entry: Method) -> None:
     prediction = build_program(entry)[0](question=QUESTION)
-    longest = entry.knobs.knob("chunk_size").default
+    longest = int(entry.knobs.knob("chunk_size").default)
     assert prediction.passages
     assert all(len(passage.text.split()) <= longest for passage in prediction.passages)
     assert all(passage.parent == "porthaven" for passage in prediction.passages)
