@@ -163,11 +163,14 @@ def values(knob: Knob) -> str:
 
 def condition(when: When) -> str:
     """When a knob matters, in words."""
-    declared = when.to_json()
-    if "is" in declared:
-        return f"matters if `{when.knob}` is {' or '.join(toml(value) for value in declared['is'])}"
-    bound = next(value for name, value in declared.items() if name != "knob")
-    return f"matters if `{when.knob}` > {bound:g}"
+    return f"matters if {', or if '.join(one_condition(one) for one in when.alternatives)}"
+
+
+def one_condition(when: When) -> str:
+    """One of the conditions of a knob, in words."""
+    if when.greater_than is not None:
+        return f"`{when.knob}` > {when.greater_than:g}"
+    return f"`{when.knob}` is {' or '.join(toml(value) for value in when.values)}"
 
 
 def toml(value: object) -> str:

@@ -92,11 +92,11 @@ async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHI
     try:
         reply = await program.acall(question=question.question, **question.context())
         prediction, passages, counters = str(reply.answer), tuple(reply.passages), dict(reply.counters)
-        events, failure = reply.trace, ""
+        events, failure, candidates = reply.trace, "", tuple(reply.get("candidates") or ())
     except ParseFailure as error:
         prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
-        events = error.events
-    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)})
+        events, candidates = error.events, ()
+    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)}, candidates)
     scored = await scorer.score(outcome)
     return Row(
         question, prediction, passages, scored.scores, counters, events, failure, scored.findings, scored.cost
@@ -109,7 +109,7 @@ async def evaluate(
     scorer: Scorer,
     *,
     limit: asyncio.Semaphore,
-    done: Callable[[], object] = lambda: None,
+    done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
     """Every question answered, in the order given, with as many in flight as `limit` allows.

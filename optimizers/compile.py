@@ -40,7 +40,7 @@ from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.distributed.study_address import ledger_of
 from ragc.optimizers.plan.speed import note_speed
-from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
@@ -137,7 +137,9 @@ class Compiled:
 
     def __repr__(self) -> str:
         means = {
-            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}" for name, after in self.test.items()
+            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}"
+            for name, after in self.test.items()
+            if name in self.baseline
         }
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
@@ -248,6 +250,8 @@ async def open_models(prepared: Prepared) -> None:
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
+    if hint := small_model_note(task):
+        progress.note(hint)
 
 
 async def baseline(dev_search: DevSearch) -> Baseline:

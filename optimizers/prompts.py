@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
+from ragc.targets.parameters import SMALL, parameters
 
 if TYPE_CHECKING:
     from ragc.optimizers.task import Task
@@ -32,6 +33,29 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     if problems:
         raise RecipeError("recipe", problems)
     return program
+
+
+def small_model_note(task: Task) -> str:
+    """What to do about a model that is smaller than the prompts it gets are written for; "" for nothing.
+
+    A study that tries both wordings needs no advice. Judge and teacher have prompts of their own.
+    """
+    fulls = [part for part in task.space.parts if part.baseline().knobs.get("wording") == "full"]
+    if not any(all(knob.name != "wording" for knob in part.knobs) for part in fulls):
+        return ""
+    targets = {role: target for role, target in task.runtime.targets.items() if role not in _APART}
+    for role, target in targets.items():
+        size = parameters(target)
+        if size is not None and size < SMALL:
+            return (
+                f"The model of {role!r}, {target.model}, has {size / 1e6:.0f} million parameters and gets "
+                'prompts in the wording "full", which is for larger ones; under [knobs] say '
+                'wording = "brief".'
+            )
+    return ""
+
+
+_APART = ("judge", "teacher")
 
 
 def check_programs(task: Task) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.errors import UsageError
+from ragc.errors import CapabilityMissing, UsageError
 from ragc.optimizers.demos.pool import label_field
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
@@ -150,7 +150,9 @@ class ProgramSpace:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
                 others = [option for option in options if active and option != base.knobs[knob.name]]
-                yield from (replace(base, knobs={**base.knobs, knob.name: option}) for option in others)
+                moved = ({**base.knobs, knob.name: option} for option in others)
+                rest = [other.name for other in self.knobs if other is not knob]
+                yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in moved)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
     def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
@@ -272,20 +274,52 @@ def spaces(recipe: Recipe, runtime: Runtime) -> SearchSpace:
 
 
 def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> ProgramSpace:
+    knobs = recipe.space(chosen)
     space = ProgramSpace(
-        recipe.space(chosen),
+        tuple(_possible(knob, recipe, chosen, runtime) for knob in knobs),
         chosen.knobs,
-        fixed=recipe.fixed(chosen),
+        fixed=_fixed(recipe, chosen),
         demos=recipe.search.demos,
         demo_sets=DEMO_SETS,
         program=program,
     )
     if not space.demos:
         return space
-    built = chosen.build(runtime, recipe.fixed(chosen))
+    built = chosen.build(runtime, space.fixed)
     names = tuple(name for name, _ in built.named_predictors())
     own = names if len(names) > 1 else ()
     return replace(space, demo_kinds=_kinds(recipe, built), predictors=own)
+
+
+def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
+    """What the recipe fixes, and that as many demonstrations are shown as are searched."""
+    fixed = recipe.fixed(chosen)
+    default, wanted = int(chosen.knobs.knob("icl_n").default), recipe.search.demos
+    if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= wanted:
+        return fixed
+    return {**fixed, "icl_n": wanted}
+
+
+def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:
+    """`knob` without options that ask the targets for what they cannot give, unless the recipe lists them.
+
+    Only probabilities of tokens are asked for by a knob.
+    """
+    able = all("logprobs" in target.capabilities for target in runtime.targets.values())
+    if knob.kind != "choice" or able or knob.name in recipe.search.ranges:
+        return knob
+
+    def builds(option: Value) -> bool:
+        try:
+            chosen.build(runtime, {**recipe.fixed(chosen), knob.name: option})
+        except CapabilityMissing:
+            return False
+        except UsageError:  # of something else, which is told where the baseline is built
+            return True
+        return True
+
+    options = tuple(option for option in knob.options if option == knob.default or builds(option))
+    return replace(knob, options=options)
 
 
 def _kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:

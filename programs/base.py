@@ -27,12 +27,14 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import (
     FORMATS,
+    UNCITED,
     apply_format,
     drop_wrong_marks,
     with_knowledge,
     with_question,
     with_reasoning,
 )
+from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
@@ -103,10 +105,10 @@ class RagProgram(dspy.Module):
         return False
 
     def predictor(self, signature: Any, *, role: Role = "main", max_tokens: int, **more: Any) -> RagPredict:
-        """A typed call with this program's layout, sampling and number of demonstrations."""
+        """A typed call with this program's wording, layout, sampling and number of demonstrations."""
         knobs = self.knobs
         return RagPredict(
-            signature,
+            worded(signature, knobs.wording),
             self.runtime,
             role=role,
             layout=knobs.layout,
@@ -115,11 +117,12 @@ class RagProgram(dspy.Module):
             **more,
         )
 
-    def cut_source(self, name: str) -> Source:
-        """The source called `name` in chunks as the knobs say, none longer than `context_tokens`."""
+    def cut_source(self, source: str | Source) -> Source:
+        """`source`, or the one so called, in chunks as the knobs say, none longer than `context_tokens`."""
         knobs = self.knobs
         size = min(knobs.chunk_size, knobs.context_tokens or knobs.chunk_size)
-        return self.runtime.source(name).rechunk(size, knobs.overlap)
+        whole = self.runtime.source(source) if isinstance(source, str) else source
+        return whole.rechunk(size, knobs.overlap)
 
     def reading(self, signature: Any, *, knows: bool = False) -> Any:
         """`signature` of a call that reads passages, as the knobs `query_pos` and `own_knowledge` say.
@@ -146,15 +149,15 @@ class RagProgram(dspy.Module):
     ) -> RagPredict:
         """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
 
-        Where there are no passages to cite, a plain paragraph stands in for a cited one. The call reasons
-        first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
+        Where there are no passages to cite, a plain paragraph or list stands in for a cited one. The call
+        reasons first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
         the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
         `extra_tokens` is for outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
         wanted = self.knobs.answer_format
-        if wanted == "cited" and "passages" not in signature.input_fields:
-            wanted = "long"
+        if "passages" not in signature.input_fields:
+            wanted = UNCITED.get(wanted, wanted)
         tokens = FORMATS[wanted].tokens if limit is None else limit
         signature = apply_format(signature, wanted, also)
         return self.predictor(
@@ -168,7 +171,7 @@ class RagProgram(dspy.Module):
     ) -> dspy.Prediction:
         """What `call` says to `question`, given as many of the first `passages` as fit.
 
-        The prediction has `passages`, those shown, beside the outputs. With the format `cited`, marks of
+        The prediction has `passages`, those shown, beside the outputs. In a format with marks, those of
         passages that were not shown are dropped and counted.
         """
         shown_passages = self.passages_that_fit(call, passages, question=question, **inputs)
@@ -176,10 +179,21 @@ class RagProgram(dspy.Module):
             question=question, passages=[format_passage(p) for p in shown_passages], **inputs
         )
         outputs = {**dict(reply.items()), "passages": shown_passages}
-        if self.knobs.answer_format == "cited":
-            outputs["answer"], wrong = drop_wrong_marks(reply.answer, len(shown_passages))
-            counters.count(dropped=wrong)
+        if "answer" in outputs:
+            outputs["answer"] = self.hold_to_passages(reply.answer, len(shown_passages))
         return dspy.Prediction(**outputs)
+
+    def hold_to_passages(self, answer: str, n: int) -> str:
+        """`answer` as it is, or in a format with marks without those beyond the first `n` passages.
+
+        Of several marks of one item of a list the first stays. What is dropped is counted.
+        """
+        wanted = self.knobs.answer_format
+        if wanted not in UNCITED:
+            return answer
+        held, wrong = drop_wrong_marks(answer, n, single=wanted == "cited_list")
+        counters.count(dropped=wrong)
+        return held
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -233,7 +247,6 @@ class RagProgram(dspy.Module):
             answers=(),
             context_ids=tuple(inputs.get("context_ids") or ()),
             query_time=str(inputs.get("query_time") or ""),
-            extra={"domain": inputs["domain"]} if inputs.get("domain") else {},
         )
         await self.runtime.ready()
         started = time.monotonic()

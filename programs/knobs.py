@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -19,28 +20,42 @@ from ragc.errors import UnknownName, UsageError
 
 Value = bool | int | float | str
 
+NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""What a name may be that a recipe gives to a source or target."""
+
 
 @dataclass(frozen=True, slots=True)
 class When:
     """The condition under which a knob matters: another knob is one of `values`, or is above
-    `greater_than`.
+    `greater_than`, and matters itself. One of the `otherwise` does in its place.
     """
 
     knob: str
     values: tuple[Value, ...] = ()
     greater_than: float | None = None
+    otherwise: tuple[When, ...] = ()
+
+    @property
+    def alternatives(self) -> tuple[When, ...]:
+        """The condition itself and those in its place; one that holds is enough."""
+        return (self, *(one for other in self.otherwise for one in other.alternatives))
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """The knobs that the condition looks at."""
+        return tuple(dict.fromkeys(one.knob for one in self.alternatives))
 
     def holds(self, value: Value) -> bool:
-        """Whether the other knob's `value` meets the condition."""
+        """Whether the other knob's `value` meets the condition, those in its place aside."""
         if self.greater_than is not None:
             return not isinstance(value, str) and value > self.greater_than
         return value in self.values
 
     def to_json(self) -> dict[str, Any]:
-        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`."""
-        return {"knob": self.knob} | (
-            {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
-        )
+        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`; `or` lists what may hold instead."""
+        own = {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
+        others = [one.to_json() for one in self.otherwise]
+        return {"knob": self.knob} | own | ({"or": others} if others else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,7 @@ class Knob:
     `when` is the condition under which the knob matters; None means always.
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
     `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
+    `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
     """
 
     name: str
@@ -66,6 +82,7 @@ class Knob:
     searched: bool = True
     paper: str = ""
     threshold: bool = False
+    named: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -79,6 +96,8 @@ class Knob:
             for option in options:
                 if type(option) is type(value) and option == value:
                     return option
+            if self.named and isinstance(value, str) and re.fullmatch(NAME, value):
+                return value
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
         wanted = int if self.kind == "int" else float
         if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):
@@ -149,6 +168,21 @@ class Knobs:
         return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
+    def list_by_condition(cls) -> tuple[Knob, ...]:
+        """All knobs, each after those that its condition looks at, else in the order of declaration."""
+        ordered: dict[str, Knob] = {}
+
+        def add(knob: Knob) -> None:
+            for name in knob.when.knobs if knob.when else ():
+                if name not in ordered:
+                    add(cls.knob(name))
+            ordered.setdefault(knob.name, knob)
+
+        for knob in cls.list_knobs():
+            add(knob)
+        return tuple(ordered.values())
+
+    @classmethod
     def knob(cls, name: str) -> Knob:
         """The knob called `name`; raises UnknownName."""
         for knob in cls.list_knobs():
@@ -165,6 +199,11 @@ class Knobs:
         for knob in type(self).list_knobs():
             object.__setattr__(self, knob.name, knob.check(getattr(self, knob.name)))
 
+    @classmethod
+    def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
+        """`values` that hold together: where they do not, one of the knobs in `free` gives way."""
+        return values
+
     def to_json(self) -> dict[str, Value]:
         """Every knob with its value."""
         return {knob.name: getattr(self, knob.name) for knob in type(self).list_knobs()}
@@ -180,7 +219,10 @@ class Knobs:
         """Whether the condition of `knob` holds under `values`, and that of the knob it names, and so on."""
         if knob.when is None:
             return True
-        return knob.when.holds(values[knob.when.knob]) and cls.matters(cls.knob(knob.when.knob), values)
+        return any(
+            one.holds(values[one.knob]) and cls.matters(cls.knob(one.knob), values)
+            for one in knob.when.alternatives
+        )
 
 
 @cache
@@ -189,10 +231,11 @@ def _declared(knobs: Any) -> tuple[Knob, ...]:
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+WORDINGS = ("full", "brief")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""
 
-CITING = (*WORDED, "cited")
+CITING = (*WORDED, "cited", "cited_list")
 """How a program may that answers from numbered passages."""
 
 
@@ -205,7 +248,7 @@ class AnswerKnobs(Knobs):
         "short",
         WORDED,
         "few words, every answer that may be right, yes or no, the letter of an option, or a paragraph, "
-        "`cited` where passages are numbered",
+        "`cited` or `cited_list` where passages are numbered",
         searched=False,
         paper="as the data sets of all five papers ask",
     )
@@ -226,6 +269,12 @@ class AnswerKnobs(Knobs):
         "minimal",
         LAYOUTS,
         "how the prompt is laid out: DSPy's JSON, Chat or XML adapter, or a short one of our own",
+    )
+    wording: str = choice(
+        "full",
+        WORDINGS,
+        "what a prompt says: all that a model of billions of parameters can use, or the few sentences that "
+        "one of under a billion follows",
     )
 
 
@@ -266,4 +315,18 @@ class PassageKnobs(ReadingKnobs, AnswerKnobs):
         "where the unrelated passages stand",
         when=When("noise_n", greater_than=0),
         paper="RAG-X",
+    )
+
+
+@dataclass(frozen=True)
+class EncoderKnobs(Knobs):
+    """How methods rank texts that have an encoder of their own in their papers."""
+
+    encoder: str = choice(
+        "auto",
+        ("auto", "bm25"),
+        "what says how alike texts are: the embedder of a dense, hybrid or reranked source, BM25 where none "
+        "has one; or always BM25",
+        searched=False,
+        paper="SlimPLM ranks with E5, SKR with SimCSE",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,13 @@ class Method:
     """A named way to answer a question.
 
     `also` are other ids that mean it. `program` is `module:Class`, imported on first use because it needs
-    DSPy and listing does not. `roles` and `sources` are the target roles and source names that must be
-    configured; `optional_roles` and `optional_sources` are roles and sources that some settings need, the
-    defaults perhaps among them. Demonstrations are collected from runs under `demo_knobs`, which keep prompts
-    short, with the values of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside
-    `answer_format`) taken from the setting they are meant for. `flow` is the control flow under all settings
-    of the knobs; empty for a program whose calls have no order that is known.
+    DSPy and listing does not.
+    `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
+    `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
+    Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the values of
+    `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) taken from
+    the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `flow` is the control
+    flow under all settings of the knobs; empty for a program whose calls have no order that is known.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Method:
     capabilities: tuple[Capability, ...] = ()
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shaping_knobs: tuple[str, ...] = ()
+    narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     flow: tuple[Step, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -68,6 +70,12 @@ class Method:
     def reads_passages(self) -> bool:
         """Whether it answers from passages, and so has the knobs of `ReadingKnobs`."""
         return issubclass(self.knobs, ReadingKnobs)
+
+    def demo_setting(self, base: Mapping[str, Value], knobs: Mapping[str, Value]) -> dict[str, Value]:
+        """The setting under which demonstrations for `knobs` are collected, over the values of `base`."""
+        shape = {name: knobs[name] for name in self.call_shaping_knobs}
+        setting = {**base, **self.demo_knobs, **shape}
+        return dict(self.narrow_demos(setting)) if self.narrow_demos else setting
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `ragc list programs --json`."""

@@ -29,6 +29,7 @@ class Call:
     """One typed call: the predictor's name, the role that answered, what went in and came out.
 
     Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
+    `mended` values of the reply were not written as asked for.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Call:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     at: tuple[int, ...] = ()
+    mended: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; inputs and outputs as DSPy would serialise them."""
@@ -53,6 +55,7 @@ class Call:
             "repaired": self.repaired,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
+            **({"mended": self.mended} if self.mended else {}),
         }
 
 

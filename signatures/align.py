@@ -16,12 +16,20 @@ from typing import Annotated, Any
 import dspy
 from pydantic import BaseModel, Field
 
+from ragc.signatures.wording import brief, describe
+
 
 class Match(BaseModel):
     """A part and the piece of the passage that means the same."""
 
     component: int = Field(ge=1, le=8)
-    segment: str = Field(max_length=200)
+    segment: str = Field(max_length=200, description="words copied from the passage, not from the question")
+
+
+class CheckedMatch(Match):
+    """A match with the verdict on it. One object each: a reply cut short loses its last match only."""
+
+    same: bool = Field(description="whether the segment, read once more, does mean the same")
 
 
 class Rewording(BaseModel):
@@ -31,55 +39,121 @@ class Rewording(BaseModel):
     wording: str = Field(max_length=80)
 
 
+_COPIED = "for each part that the passage speaks of, its number and the piece copied from the passage"
+_CHECKED = (
+    f"{_COPIED}; then, after a second look at where the piece stands, whether it does say the same of the "
+    "same thing"
+)
+_BRIEF_COPIED = "the parts that the passage speaks of, each with its piece"
+_BRIEF_CHECKED = f"{_BRIEF_COPIED}, and whether that does mean the same"
+
+
+@brief(
+    "Find the numbered parts of the question in the passage.\n\n"
+    "For each part copy, word for word, one short unbroken piece of the passage that means the same; for a "
+    "question word such as who, the piece that answers it. Leave out parts that the passage does not speak "
+    "of.",
+    components="parts of the question, numbered from 1",
+    aligned=_BRIEF_CHECKED,
+    synonyms="for every other part, the same in other words",
+)
 class AlignComponent(dspy.Signature):
     """Find the numbered parts of the question in the passage.
 
-    For each part copy, word for word, one short unbroken piece of the passage that means the same; for a
-    question word such as who, the piece that answers it. Leave out parts that the passage does not speak of.
+    A part is aligned when one unbroken piece of the passage means the same, in the same words or in others:
+    "wrote" with "is the author of", "the UK" with "Great Britain". For a question word such as who, when or
+    how many, look for the piece that answers the question. Copy each piece word for word, with its own
+    spelling and forms, as short as it can be while it still says the part; never join words that stand
+    apart, and never write what the passage does not say.
+
+    Leave out a part that the passage does not speak of. A passage about another person, year or place of the
+    same kind does not speak of it, however similar it looks. Most passages align with some parts or with
+    none.
+
+    Example: in the question "Who discovered Triton?" with the parts 1 "Who", 2 "discovered" and 3 "Triton",
+    the passage "Neptune's largest moon, Triton, was first seen by William Lassell in 1846." aligns 1 with
+    "William Lassell", 2 with "was first seen by" and 3 with "Triton".
     """
 
-    question: str = dspy.InputField()
-    components: list[str] = dspy.InputField(desc="parts of the question, numbered from 1")
-    passage: str = dspy.InputField()
-    aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField(
-        desc="part number and copied piece"
-    )
-    reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField(
-        desc="numbers of the aligned parts whose piece, read once more, does mean the same"
-    )
+    question: str = dspy.InputField(desc="the question that the parts are taken from")
+    components: list[str] = dspy.InputField(desc="the parts of the question, numbered from 1")
+    passage: str = dspy.InputField(desc="the text to look in, its title first")
+    aligned: Annotated[list[CheckedMatch], Field(max_length=8)] = dspy.OutputField(desc=_CHECKED)
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
-        desc="for every other part, the same in other words"
+        desc="for every part that is not aligned, its number and the same in other words, as another text "
+        "might put it"
     )
 
 
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, without `reflected` unless `reflect` and without `synonyms` unless `reword`."""
-    signature: Any = AlignComponent if reflect else AlignComponent.delete("reflected")
+    """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
+    signature: Any = AlignComponent
+    if not reflect:
+        plain = Annotated[list[Match], Field(max_length=8)]
+        signature = describe(signature, "aligned", _COPIED, brief=_BRIEF_COPIED, kind=plain)
     return signature if reword else signature.delete("synonyms")
 
 
+@brief(
+    "Write a short encyclopedia passage that speaks of every part of the query.",
+    passage="two or three sentences",
+)
 class PseudoDocument(dspy.Signature):
-    """Write a short encyclopedia passage that speaks of every part of the query."""
+    """Write a short encyclopedia passage that speaks of every part of the query.
 
-    query: str = dspy.InputField()
+    The passage is used to search for a real one that resembles it, so it must read like an article: plain
+    statements in the third person, with the names and terms that such an article would use, and an answer
+    to what the query asks. Where you do not know a fact, write a plausible one. Ask nothing, and do not
+    mention the query.
+    """
+
+    query: str = dspy.InputField(desc="what is searched for")
     passage: str = dspy.OutputField(desc="two or three sentences")
 
 
 Part = Annotated[str, Field(max_length=200)]
 
 
+@brief(
+    "Split the question into its grammatical parts.\n\n"
+    "Copy each part word for word. Leave a part empty when the question has none.",
+    subject="who or what the question is about",
+    predicate="its verb",
+    object="whom or what the verb acts on",
+    predicative="what the subject is said to be",
+    attributive="words that say which one is meant",
+    adverbial="when, where or how",
+    complement="what else the verb needs",
+    apposition="a second name of the same thing",
+)
 class SyntacticParse(dspy.Signature):
     """Split the question into its grammatical parts.
 
-    Copy each part word for word. Leave a part empty when the question has none.
+    Copy every part word for word from the question; change no form and add no word. Put each piece of the
+    question in the one part where it fits best. Few questions have all eight parts: leave the others empty.
+    Put commas between pieces that stand apart in the question. Of a verb whose words stand apart, as in "did
+    she win", leave out what is between: "did win".
+
+    Example: for "In which year did the Dutch painter Vermeer, a Catholic convert, paint his view of Delft?"
+    subject "the Dutch painter Vermeer", predicate "did paint", object "his view of Delft", predicative "",
+    attributive "Dutch", adverbial "In which year", complement "", apposition "a Catholic convert".
     """
 
-    question: str = dspy.InputField()
-    subject: Part = dspy.OutputField()
-    predicate: Part = dspy.OutputField()
-    object: Part = dspy.OutputField()
-    predicative: Part = dspy.OutputField()
-    attributive: Part = dspy.OutputField()
-    adverbial: Part = dspy.OutputField()
-    complement: Part = dspy.OutputField()
-    apposition: Part = dspy.OutputField()
+    question: str = dspy.InputField(desc="the question to split")
+    subject: Part = dspy.OutputField(desc="who or what does or is something; it may be the question word")
+    predicate: Part = dspy.OutputField(desc='the main verb: "paint", "born", "is" where nothing else stands')
+    object: Part = dspy.OutputField(desc="whom or what the verb acts on")
+    predicative: Part = dspy.OutputField(
+        desc='what the subject is said to be, after is, was or became: "the capital of Peru"'
+    )
+    attributive: Part = dspy.OutputField(
+        desc='words that say which one is meant: an adjective, "of ...", or a clause with who, which or that'
+    )
+    adverbial: Part = dspy.OutputField(
+        desc='when, where, why, how or how often, question words too: "in 1990", "how far"'
+    )
+    complement: Part = dspy.OutputField(
+        desc='what the object is made or called, or what the verb needs beside it: "president" in "elected '
+        'him president"'
+    )
+    apposition: Part = dspy.OutputField(desc="a second name for the same thing, beside the first")

@@ -29,23 +29,33 @@ import pydantic
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ragc.errors import UnknownName
+from ragc.signatures.wording import brief, change_texts, describe, input_field, output_field
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
     """One way to word the final answer.
 
-    `how` stands in the instructions, `what` describes the field. With `options` the reply's schema
-    allows nothing else. `tokens` is what a reply may take, reasoning not counted.
+    `how` stands in the instructions, `what` describes the field. `rules` end the full instructions. With
+    `options` the reply's schema allows nothing else. `tokens` is what a reply may take, reasoning not
+    counted.
     """
 
     how: str
     what: str
+    rules: str
     options: tuple[str, ...] = ()
     tokens: int = 100
 
 
-_SHORT = AnswerFormat("in as few words as possible", "a name, number or short phrase")
+_SHORT = AnswerFormat(
+    "in as few words as possible",
+    "a name, number or short phrase",
+    "Give the answer alone, without a sentence around it or an explanation: to "
+    '"Who painted the Night Watch?" answer "Rembrandt van Rijn". Give names in full, and dates and numbers '
+    "as exactly as the question wants them. A question that asks whether something is so gets yes or no; one "
+    "that offers a choice gets one of the things it names.",
+)
 _FEW = "in a few words"
 
 FORMATS = {
@@ -53,35 +63,94 @@ FORMATS = {
     "list": AnswerFormat(
         "with every answer that may be right, each in few words",
         "all answers that may be right, with commas between them",
+        "Give every answer that fits, each once and by its usual name, with nothing beside the names: "
+        '"Jupiter, Saturn, Uranus". Where one answer may be put in two ways, give both. Do not stop at the '
+        "first that comes to mind, and do not fill the list with guesses.",
         tokens=200,
     ),
-    "yesno": AnswerFormat("with yes or no", "yes or no", ("yes", "no"), 20),
-    "choice": AnswerFormat(
-        "with the letter of the right option", "the letter of one option", ("A", "B", "C", "D", "E"), 20
+    "yesno": AnswerFormat(
+        "with yes or no",
+        "yes or no",
+        "Weigh what speaks for each before you decide. The answer is the bare word, without a reason.",
+        ("yes", "no"),
+        20,
     ),
-    "long": AnswerFormat("in one paragraph", "a paragraph", tokens=300),
+    "choice": AnswerFormat(
+        "with the letter of the right option",
+        "the letter of one option",
+        "Hold every option against the question before you choose. The answer is the bare letter.",
+        ("A", "B", "C", "D", "E"),
+        20,
+    ),
+    "long": AnswerFormat(
+        "in one paragraph",
+        "a paragraph",
+        "Begin with the answer itself, then give the facts that explain it: causes, steps, conditions, "
+        "examples. Write whole sentences for somebody who is new to the subject, without headings or lists.",
+        tokens=300,
+    ),
     "cited": AnswerFormat(
-        "briefly and in one paragraph, and end every sentence with the numbers of the one to three passages "
-        "that support it, such as [1] or [2][3]",
+        "in one paragraph that covers every reading of the question, and end every sentence with the numbers "
+        "of the one to three passages that support it, such as [1] or [2][3]",
         "text with marks such as [1]",
+        "A question may be read in several ways: it leaves open "
+        "which year, place, version or namesake is meant. Give the answer for each reading that the passages "
+        "speak of, and say which reading it belongs to. Cite a passage only for what it states itself, not "
+        'because it is on the subject. Example: "The first railway on the island opened in 1884 [2]. The '
+        'line that is open today was built in 1991 [1][4]."',
+        tokens=300,
+    ),
+    "cited_list": AnswerFormat(
+        "with every answer that may be right, each in few words and followed by the number of the one "
+        "passage that supports it, such as [1]",
+        "all answers that may be right, with commas between them on one line, each with one mark such as [1]",
+        "Give every answer that the passages state, each once and by its usual name, with its mark behind it "
+        'and nothing else: "Jupiter [2], Saturn [2], Uranus [5]". Go through all passages, for each may hold '
+        "answers that no other has. Leave out answers that no passage states.",
         tokens=300,
     ),
 }
 """How the final answer may be worded, by the value of the knob `answer_format`."""
 
+UNCITED = {"cited": "long", "cited_list": "list"}
+"""The formats whose answers have marks of passages, each with the one that stands in where there are none."""
 
+
+_BEST_GUESS = "If they do not settle it, give the answer that they make most likely."
+
+
+@brief(
+    "Answer the question from the passages in as few words as possible.",
+    answer="a name, number or short phrase",
+)
 class ShortAnswer(dspy.Signature):
-    """Answer the question from the passages in as few words as possible."""
+    """Answer the question from the passages in as few words as possible.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
+    Use only what the passages say. Some of them may be irrelevant, or speak of something else with a similar
+    name: leave those aside, and check that what you take is about the very person, thing and time that the
+    question names. The answer may have to be put together from several passages.
+    If they do not settle it, give the answer that they make most likely.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    passages: list[str] = dspy.InputField(
+        desc="texts that a search brought, numbered from 1; not all of them need be of use"
+    )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+@brief(
+    "Answer the question from what you know in as few words as possible.",
+    answer="a name, number or short phrase",
+)
 class ClosedBookAnswer(dspy.Signature):
-    """Answer the question from what you know in as few words as possible."""
+    """Answer the question from what you know in as few words as possible.
 
-    question: str = dspy.InputField()
+    There is nothing to look it up in. Make sure that the answer is of the kind that is asked for: a person
+    for who, a date for when. Give the best answer that you have even where you are not certain.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -111,14 +180,16 @@ def _bare(text: str) -> str:
 
 def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
     """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
-    description = desc or signature.output_fields[name].json_schema_extra["desc"]
-    return _redeclare_output(signature, name, one_of(options), description)
+    return redeclare_output(signature, name, one_of(options), desc, brief=desc)
 
 
-def _redeclare_output(signature: Any, name: str, kind: Any, desc: str) -> Any:
-    """`signature` with the output `name` declared anew in its place."""
-    position = list(signature.output_fields).index(name)
-    return signature.delete(name).insert(position, name, dspy.OutputField(desc=desc), kind)
+def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, brief: str = "") -> Any:
+    """`signature` with the output `name` declared anew in its place, with both of its texts if given."""
+    described = describe(signature, name, desc, brief=brief) if desc else signature
+    position, info = list(described.output_fields).index(name), described.output_fields[name]
+    plain = dspy.OutputField(desc=info.json_schema_extra["desc"])
+    plain.json_schema_extra.update(info.json_schema_extra)
+    return described.delete(name).insert(position, name, plain, kind)
 
 
 def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
@@ -128,15 +199,11 @@ def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -
     """
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
-    if answer_format == "short":
-        return signature
     wanted = FORMATS[answer_format]
-    phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what), (f" {_FEW}", f": {wanted.what}"))
-    new_signature = signature.with_instructions(_replace_all(signature.instructions, phrases))
-    for name, info in signature.output_fields.items():
-        description = (info.json_schema_extra or {}).get("desc") or ""
-        if (other := _replace_all(description, phrases)) != description:
-            new_signature = new_signature.with_updated_fields(name, desc=other)
+    phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what))
+    if answer_format != "short":
+        phrases += ((f" {_FEW}", f": {wanted.what}"),)
+    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=wanted.rules)
     if wanted.options and "answer" in new_signature.output_fields:
         return limit_options(new_signature, "answer", (*wanted.options, *also))
     return new_signature
@@ -151,7 +218,13 @@ def _replace_all(text: str, phrases: Sequence[tuple[str, str]]) -> str:
 def with_reasoning(signature: Any) -> Any:
     """`signature` with a step-by-step `reasoning` before its other outputs."""
     return signature.prepend(
-        "reasoning", dspy.OutputField(desc="one or two short steps that lead to the answer"), str
+        "reasoning",
+        output_field(
+            "how the answer is reached: what must be known first, what of it stands firm and why, and what "
+            "follows, a short step for each fact, as many as it takes",
+            brief="short steps that lead to the answer, one for each fact that it takes",
+        ),
+        str,
     )
 
 
@@ -165,7 +238,7 @@ def with_knowledge(signature: Any, own: bool) -> Any:
     With `own` what is shown comes first, and what the model knows fills what is missing.
     """
     rule = _FROM_MEMORY if own else _NOT_FROM_MEMORY
-    return signature.with_instructions(f"{signature.instructions}\n\n{rule}")
+    return change_texts(signature, lambda text: f"{text}\n\n{rule}" if text else "", names=())
 
 
 def with_question(signature: Any, position: str) -> Any:
@@ -178,18 +251,18 @@ def with_question(signature: Any, position: str) -> Any:
         return signature
     if position == "after":
         return signature.delete("question").insert(len(signature.input_fields) - 1, "question", field, str)
-    again = dspy.InputField()
-    again.json_schema_extra["echo"] = "question"
+    again = input_field("the same question once more", echo="question")
     return signature.insert(len(signature.input_fields), "question_again", again, str)
 
 
 _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
-def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
-    """`answer` without marks of passages beyond the first `n`, and how many such marks there were.
+def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
+    """`answer` without marks of passages beyond the first `n`, and how many marks were dropped.
 
-    A mark of several passages, `[1, 2]`, becomes one for each.
+    A mark of several passages, `[1, 2]`, becomes one for each. With `single` only the first of several marks
+    in a row stays, as an item of a list is to have one.
     """
     wrong = 0
 
@@ -200,48 +273,90 @@ def drop_wrong_marks(answer: str, n: int) -> tuple[str, int]:
         wrong += len(numbers) - len(inside)
         return match[1] + "".join(f"[{number}]" for number in inside) if inside else ""
 
-    return _MARK.sub(filter_marks, answer).strip(), wrong
+    marked = _MARK.sub(filter_marks, answer).strip()
+    if single:
+        lone = re.sub(r"(\[\d+\])(?:\s*\[\d+\])+", r"\1", marked)
+        wrong += marked.count("[") - lone.count("[")
+        marked = lone
+    return marked, wrong
 
 
 INVALID = "invalid question"
 UNSURE = "I don't know"
 
 
+@brief(
+    "Answer the question from what you know, in as few words as possible.\n\n"
+    "If the question assumes something false, answer exactly: invalid question\n"
+    "If you are not sure, answer exactly: I don't know",
+    answer="a name, number or short phrase",
+)
 class KnownAnswer(dspy.Signature):
     """Answer the question from what you know, in as few words as possible.
 
     If the question assumes something false, answer exactly: invalid question
     If you are not sure, answer exactly: I don't know
+
+    A wrong answer is worse than none, so do not guess. Check first what the question takes for granted: an
+    event that never took place, or a title that somebody never held, makes it invalid. "Now", "latest" and
+    "this year" mean the time at which it was asked; you cannot know prices, scores and standings of a day
+    that you have not read of.
     """
 
-    question: str = dspy.InputField()
+    question: str = dspy.InputField(desc="what to answer")
     query_time: str = dspy.InputField(desc="when the question was asked")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+@brief(
+    "Answer the question from the passages and from what you know, in as few words as possible.\n\n"
+    "If the question assumes something false, answer exactly: invalid question\n"
+    "If you are not sure, answer exactly: I don't know",
+    answer="a name, number or short phrase",
+)
 class OpenAnswer(dspy.Signature):
     """Answer the question from the passages and from what you know, in as few words as possible.
 
     If the question assumes something false, answer exactly: invalid question
     If you are not sure, answer exactly: I don't know
+
+    A wrong answer is worse than none, so do not guess. Some passages may be irrelevant, out of date, or about
+    something else with a similar name. For what changes with time trust the passages, those closest to the
+    time of the question first; for lasting facts use what you know as well. Check what the question takes
+    for granted: an event that never took place, or a title that somebody never held, makes it invalid.
     """
 
-    question: str = dspy.InputField()
-    query_time: str = dspy.InputField(desc="when the question was asked")
-    passages: list[str] = dspy.InputField()
+    question: str = dspy.InputField(desc="what to answer")
+    query_time: str = dspy.InputField(desc="when the question was asked; now and latest mean then")
+    passages: list[str] = dspy.InputField(
+        desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
+    )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+@brief(
+    "Answer the question from the passages alone, in as few words as possible.\n\n"
+    "If the question assumes something false, answer exactly: invalid question\n"
+    "If the passages do not hold the answer, answer exactly: I don't know",
+    answer="a name, number or short phrase",
+)
 class ReferenceAnswer(dspy.Signature):
     """Answer the question from the passages alone, in as few words as possible.
 
     If the question assumes something false, answer exactly: invalid question
     If the passages do not hold the answer, answer exactly: I don't know
+
+    A wrong answer is worse than none: add nothing that you only remember. Some passages may be irrelevant,
+    out of date, or about something else with a similar name; the answer may have to be put together from
+    several. Where they differ, go by those closest to the time of the question. The question is invalid when
+    the passages show that what it takes for granted is false, not when they are silent.
     """
 
-    question: str = dspy.InputField()
-    query_time: str = dspy.InputField(desc="when the question was asked")
-    passages: list[str] = dspy.InputField()
+    question: str = dspy.InputField(desc="what to answer")
+    query_time: str = dspy.InputField(desc="when the question was asked; now and latest mean then")
+    passages: list[str] = dspy.InputField(
+        desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
+    )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -270,13 +385,27 @@ class Notes(pydantic.BaseModel):
     notes: list[Note] = pydantic.Field(max_length=30)
 
 
+@brief(
+    "Note what each passage says about the question, then answer it in as few words as possible.",
+    reading="a short note for each passage: it answers, gives only context, or is irrelevant",
+    answer="a name, number or short phrase",
+)
 class ReadingNotes(dspy.Signature):
-    """Note what each passage says about the question, then answer it in as few words as possible."""
+    """Note what each passage says about the question, then answer it in as few words as possible.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
+    Take the passages one by one, in their order, and write down the fact in each that bears on the question,
+    or that it has none. Its kind is "answers" when it states the answer, "context" when it only helps to find
+    it, "irrelevant" when it is about something else, such as a namesake. Then answer from the notes: where
+    passages answer, take what they say; where they give only context, work the answer out from it and from
+    what you know.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    passages: list[str] = dspy.InputField(
+        desc="texts that a search brought, numbered from 1; not all of them need be of use"
+    )
     reading: Notes = dspy.OutputField(
-        desc="a short note for each passage: it answers, gives only context, or is irrelevant"
+        desc="for each passage its number, a note of at most a sentence, and its kind"
     )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
@@ -294,9 +423,10 @@ def _notes(most: int) -> type[pydantic.BaseModel]:
 
 def abstaining(signature: Any) -> Any:
     """`signature` with an answer that says `unknown` when nothing supports one."""
-    return signature.with_updated_fields(
-        "answer", desc=f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
-    )
+    wanted = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
+    rule = f"If no passage supports an answer, answer with the one word {UNKNOWN}."
+    careful = change_texts(signature, lambda text: text.replace(_BEST_GUESS, rule), more=rule)
+    return describe(careful, "answer", wanted, brief=wanted)
 
 
 _SHORT_TOKENS = FORMATS["short"].tokens

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.wording import brief, change_texts, output_field
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -38,68 +39,139 @@ class Part(BaseModel):
     query: str = Field("", max_length=200)
 
 
+@brief(
+    "Take the answer apart into single claims that bear on the question, and write a query to check each.\n\n"
+    "Add nothing. Use full names, never pronouns. Common sense, arithmetic and small talk need no search.",
+    heuristic_answer="a first answer, which may be wrong",
+    claims=f"at most {MOST}, in the answer's order",
+)
 class ClaimSplit(dspy.Signature):
     """Take the answer apart into single claims that bear on the question, and write a query to check each.
 
-    Add nothing. Use full names, never pronouns. Common sense, arithmetic and small talk need no search.
+    The answer was written from memory and may be wrong; that is why it is checked. A claim is one fact in one
+    sentence that can be understood alone: it has full names, never "he", "she", "it" or "the film". Take the
+    facts from the answer; add none, correct none, and leave out those that have nothing to do with what is
+    asked.
+
+    A claim needs a search unless it is common sense, arithmetic or small talk. Its query is a short question
+    or a few keywords that would find a text on the matter. It names the subject in full and leaves open what
+    is to be checked: for "Marie Curie was born in Krakow" it is "birthplace of Marie Curie".
     """
 
-    question: str = dspy.InputField()
-    heuristic_answer: str = dspy.InputField()
+    question: str = dspy.InputField(desc="the question that was answered")
+    heuristic_answer: str = dspy.InputField(desc="a first answer to it, written from memory")
     claims: Annotated[list[Claim], Field(max_length=MOST)] = dspy.OutputField(
-        desc=f"at most {MOST}, in the answer's order"
+        desc=f"at most {MOST}, those that matter most for the question, in the order of the answer; each "
+        "with whether it needs a search, and its query"
     )
 
 
+@brief(
+    "Take the question apart into what must be found out to answer it, and write a search query for each.\n\n"
+    "Use full names, never pronouns. Common sense, arithmetic and small talk need no search.",
+    questions=f"at most {MOST}; one is often enough",
+)
 class QuestionSplit(dspy.Signature):
     """Take the question apart into what must be found out to answer it, and write a search query for each.
 
-    Use full names, never pronouns. Common sense, arithmetic and small talk need no search.
+    Each part is one question that can be understood alone: it has full names, never pronouns, and repeats the
+    dates and places that narrow it down. A simple question is its own only part. Where one part depends on
+    the answer to another, describe what is not known yet: for "When was the director of Jaws born?" the parts
+    are "Who directed Jaws?" and "When was the director of the film Jaws born?".
+
+    A part needs a search unless it is common sense, arithmetic or small talk. Its query has the names and
+    keywords that a text with the answer would use.
     """
 
-    question: str = dspy.InputField()
+    question: str = dspy.InputField(desc="the question to take apart; do not answer it")
     questions: Annotated[list[Part], Field(max_length=MOST)] = dspy.OutputField(
-        desc=f"at most {MOST}; one is often enough"
+        desc=f"at most {MOST}, one is often enough; each with whether it needs a search, and its query"
     )
 
 
+@brief(
+    "Say whether the query can be answered without a search, judging by a claim that answers it.\n\n"
+    "Judge how the claim is put, not whether it is true. It cannot when the claim is vague or looks made up.",
+    claim="written from memory",
+    reason="what the claim is like, in a few words",
+    known="yes: no search is needed; no: search",
+)
 class ClaimKnown(dspy.Signature):
-    """Say whether the query can be answered without a search, judging by a claim that answers it.
+    """Say whether the query can be answered without a search, judging by a claim made from memory.
 
-    It cannot when the claim is vague or looks made up.
+    Do not judge whether the claim is true, and do not answer the query yourself: look at how the claim is
+    put. Somebody who knows states the very fact that the query asks for, in definite names, numbers or
+    dates. A search is needed when the claim is vague or hedged, when it passes over what the query asks,
+    contradicts itself, or decorates the fact with details that look made up. When in doubt, search.
     """
 
-    query: str = dspy.InputField()
-    claim: str = dspy.InputField()
-    known: Literal["yes", "no"] = dspy.OutputField()
+    query: str = dspy.InputField(desc="what would be searched for")
+    claim: str = dspy.InputField(desc="a statement on it, written from memory")
+    reason: str = dspy.OutputField(desc="what in the wording of the claim speaks for or against, a sentence")
+    known: Literal["yes", "no"] = dspy.OutputField(desc="yes if no search is needed, no if one is")
 
 
 Percent = Literal[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 
 
+@brief(
+    "Answer the question and state the facts that the answer rests on.",
+    heuristic_answer="one to three full sentences",
+)
 class ProxyAnswer(dspy.Signature):
-    """Answer the question and state the facts that the answer rests on."""
+    """Answer the question from memory and state the facts that the answer rests on.
 
-    question: str = dspy.InputField()
+    Write one to three full sentences. Name persons, works, places and dates in full, so that each fact can be
+    checked by itself. Answer what is asked before anything else. Where you do not know, say so plainly
+    instead of filling in a name or a number.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
     heuristic_answer: str = dspy.OutputField(desc="one to three full sentences")
 
 
+@brief(
+    "Say whether the question can be answered without a search, judging by a first answer to it.\n\n"
+    "Judge how the answer is put, not whether it is true. The question cannot when that answer is vague, "
+    "evasive, contradicts itself or looks made up.",
+    heuristic_answer="a first answer, from memory",
+    reason="what the first answer is like, in a few words",
+    known="yes: no search is needed; no: search",
+)
 class JudgeKnown(dspy.Signature):
-    """Say whether the question can be answered without a search, judging by a first answer to it.
+    """Say whether the question can be answered without a search, judging by a first answer made from memory.
 
-    It cannot when that answer is vague, evasive, contradicts itself or looks made up.
+    Do not judge whether that answer is true, and do not answer the question yourself: look at how the answer
+    is put. Somebody who knows answers exactly what is asked, in definite names, numbers or dates, and the
+    facts fit together. A search is needed when the answer is vague or hedged, says that it does not know,
+    evades the question or answers another one, leaves a part open, contradicts itself, or is decorated with
+    details that look made up. When in doubt, search.
     """
 
-    question: str = dspy.InputField()
-    heuristic_answer: str = dspy.InputField()
-    known: Literal["yes", "no"] = dspy.OutputField()
+    question: str = dspy.InputField(desc="what was asked")
+    heuristic_answer: str = dspy.InputField(desc="a first answer to it, written from memory")
+    reason: str = dspy.OutputField(
+        desc="what in the wording of the first answer speaks for or against, in a sentence"
+    )
+    known: Literal["yes", "no"] = dspy.OutputField(desc="yes if no search is needed, no if one is")
 
 
+@brief(
+    "Answer the question from the passages and from what you know in as few words as possible.",
+    answer="a name, number or short phrase",
+)
 class KnowingAnswer(dspy.Signature):
-    """Answer the question from the passages and from what you know in as few words as possible."""
+    """Answer the question from the passages and from what you know in as few words as possible.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
+    The passages were found by a search. Some may be irrelevant, or speak of something else with a similar
+    name: leave those aside. Where one clearly speaks of what is asked, trust it more than your memory; for
+    what the passages leave open, use what you know.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    passages: list[str] = dspy.InputField(
+        desc="texts that a search brought, numbered from 1; not all of them need be of use"
+    )
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -107,19 +179,23 @@ def with_judgement(signature: Any, by: str) -> Any:
     """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
     if by != "confidence":
         return signature
-    sure = dspy.OutputField(desc="how sure you are, in percent, that no search is needed")
+    sure = output_field(
+        "how sure you are, in percent, that no search is needed; 50 where as much speaks for one as against",
+        brief="how sure you are, in percent, that no search is needed",
+    )
     return signature.delete("known").append("confidence", sure, Percent)
 
 
 def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
     """The answering calls for an answer format, without passages and with them, before they are worded.
 
-    Marks of passages say that these support the answer, so `cited` leaves no room for own knowledge, and
-    without passages it is a paragraph.
+    Marks of passages say that these support the answer, so formats with marks leave no room for own
+    knowledge, and without passages are a paragraph or list without them.
     """
-    if answer_format == "cited":
-        return apply_format(ClosedBookAnswer, "long"), ShortAnswer
+    if answer_format in UNCITED:
+        return apply_format(ClosedBookAnswer, UNCITED[answer_format]), ShortAnswer
     read = KnowingAnswer if own_knowledge else ShortAnswer
     if answer_format == "long":
-        read = read.with_instructions(f"{read.instructions}\n\nLeave out what you are not sure of.")
+        careful = "Leave out what you are not sure of."
+        read = change_texts(read, lambda text: f"{text}\n\n{careful}" if text else "", names=())
     return ClosedBookAnswer, read

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dspy
 import pydantic
 
+from ragc.signatures.wording import brief
+
 
 class UncertainSpan(pydantic.BaseModel):
     """Words of a sentence and how sure they are, in percent."""
@@ -19,37 +21,78 @@ class Doubts(pydantic.BaseModel):
     spans: list[UncertainSpan] = pydantic.Field(max_length=4)
 
 
+@brief(
+    "Write the next sentence of an answer to the question, from the passages where there are any.",
+    so_far="the answer up to here",
+    sentence='one new sentence; "" when the answer is complete',
+)
 class NextSentence(dspy.Signature):
-    """Write the next sentence of an answer to the question, using the passages."""
+    """Write the next sentence of an answer to the question.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
-    so_far: str = dspy.InputField(desc="the answer up to here")
+    Go on from the answer so far and repeat nothing of it; the first sentence says what is asked for most
+    directly. Where passages are given, take the facts from those that speak of the matter and leave the
+    others aside; where there are none, write what you know. Be definite, with names, numbers and dates:
+    what is doubtful will be looked up. An answer is complete as soon as the question is answered.
+    """
+
+    question: str = dspy.InputField(desc="what the sentences are to answer")
+    passages: list[str] = dspy.InputField(desc="texts that a search brought, numbered from 1, or none at all")
+    so_far: str = dspy.InputField(desc="the sentences written up to here, empty at the beginning")
     sentence: str = dspy.OutputField(desc='one new sentence; "" when the answer is complete')
 
 
+@brief(
+    "Find the names, numbers and dates in the sentence that may be wrong.",
+    sentence="written from memory",
+    doubts="words copied from the sentence, each with how sure you are of it; an empty list if all is sure",
+)
 class UncertainSpans(dspy.Signature):
-    """Find the names, numbers and dates in the sentence that may be wrong."""
+    """Find the names, numbers and dates in the sentence that may be wrong.
 
-    question: str = dspy.InputField()
-    sentence: str = dspy.InputField()
+    Take each fact in the sentence in turn and ask yourself how often a fact that you feel like this about
+    turns out right. List those below about 80 percent: only the words of the fact itself, copied letter for
+    letter, "1912" and not "in 1912 he left". What the question itself says is not in doubt. A sentence that
+    is sure throughout has no doubts.
+    """
+
+    question: str = dspy.InputField(desc="what the sentence helps to answer")
+    sentence: str = dspy.InputField(desc="a sentence written from memory")
     doubts: Doubts = dspy.OutputField(
-        desc="words copied from the sentence, each with how sure you are of it; an empty list if all is sure"
+        desc="the doubtful words, each with how sure you are of it in percent; empty if all is sure"
     )
 
 
+@brief(
+    "Ask the question that the doubtful words of the sentence would answer.",
+    question="what the sentence helps to answer",
+    doubtful="words of the sentence that may be wrong",
+    query="one question of one line that does not use the doubtful words",
+)
 class SpanQuestion(dspy.Signature):
-    """Ask the question that the doubtful words of the sentence would answer."""
+    """Ask the question that the doubtful words of the sentence would answer.
+
+    The question goes into a search engine as it is. It must be understood alone, so put full names in the
+    place of pronouns, and it must not hold the doubtful words, which may be wrong. Example: for "Kepler was
+    born in Graz in 1571." with the doubtful word "Graz", ask "In which town was Johannes Kepler born?"
+    """
 
     question: str = dspy.InputField(desc="what the sentence helps to answer")
-    sentence: str = dspy.InputField()
-    doubtful: str = dspy.InputField()
-    query: str = dspy.OutputField(desc="one question of one line that does not use the doubtful words")
+    sentence: str = dspy.InputField(desc="a sentence of a draft")
+    doubtful: str = dspy.InputField(desc="the words of it that may be wrong")
+    query: str = dspy.OutputField(desc="one question of one line, without the doubtful words")
 
 
+@brief(
+    "Give the answer that the draft comes to, in as few words as possible.",
+    answer="a name, number or short phrase",
+)
 class Conclude(dspy.Signature):
-    """Give the answer that the draft comes to, in as few words as possible."""
+    """Give the answer that the draft comes to, in as few words as possible.
 
-    question: str = dspy.InputField()
-    draft: str = dspy.InputField()
+    The draft answers the question in sentences whose facts were looked up. Take the answer from it, also
+    where you remember it otherwise. If it never says it outright, give the answer that it makes most likely.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    draft: str = dspy.InputField(desc="an answer in sentences")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")

@@ -11,6 +11,8 @@ from typing import Literal
 import dspy
 from pydantic import BaseModel, Field
 
+from ragc.signatures.wording import brief
+
 KINDS: dict[str, tuple[str, ...]] = {
     "finance": ("company", "symbol"),
     "music": ("person", "song", "band"),
@@ -24,32 +26,59 @@ Kind = Literal[
 ]  # fmt: skip
 
 
+@brief(
+    "Choose where to look up the answer: web pages, an API of structured facts, or both.\n\n"
+    "Web pages cover more but may be out of date; the API is current and reliable but covers less. "
+    "Choose both when each may hold a part of the answer.",
+    choice="web, api or both",
+)
 class RouteSources(dspy.Signature):
     """Choose where to look up the answer: web pages, an API of structured facts, or both.
 
-    Web pages cover more but may be out of date; the API is current and reliable but covers less.
-    Choose both when each may hold a part of the answer.
+    Web pages cover more but may be out of date. The API is current and reliable but covers less: stock
+    prices and figures of companies, films with their casts, crews and awards, songs, artists and charts, and
+    results and schedules of football and basketball. Choose it for what changes fast and for exact figures
+    of these kinds, web for explanations and for everything else, both when each may hold a part of the
+    answer.
     """
 
-    question: str = dspy.InputField()
-    choice: Literal["web", "api", "both"] = dspy.OutputField()
+    question: str = dspy.InputField(desc="what is to be answered")
+    choice: Literal["web", "api", "both"] = dspy.OutputField(desc="where to look it up")
 
 
+@brief(
+    "Name the field that the question belongs to.",
+    domain="open when none of the others fits",
+)
 class DomainRouter(dspy.Signature):
-    """Name the field that the question belongs to."""
+    """Name the field that the question belongs to.
 
-    question: str = dspy.InputField()
+    Go by what a database would have to know to answer it: the pay of an actor for a film belongs to movie,
+    the shares of a film studio to finance.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered")
     domain: Literal["finance", "music", "movie", "sports", "open"] = dspy.OutputField(
-        desc="open when none of the others fits"
+        desc="finance: companies, shares, markets; music: songs, artists, awards; movie: films and those who "
+        "make them; sports: teams, players, games; open: none of these"
     )
 
 
+@brief(
+    "Say how fast the answer to the question changes.",
+    pace="static: never; slow: over years; fast: over days; real-time: within a day",
+)
 class DynamismRouter(dspy.Signature):
-    """Say how fast the answer to the question changes."""
+    """Say how fast the answer to the question changes.
 
-    question: str = dspy.InputField()
+    Think of the true answer today, next week and in some years. Questions about a date or an event in the
+    past are static, even when their subject changes all the time.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered")
     pace: Literal["static", "slow-changing", "fast-changing", "real-time"] = dspy.OutputField(
-        desc="static: never; slow: over years; fast: over days; real-time: within a day"
+        desc="static: never, as a birthday; slow-changing: over years, as a population; fast-changing: over "
+        "days or weeks, as a chart; real-time: within a day, as the price of a share"
     )
 
 
@@ -66,12 +95,28 @@ class Entities(BaseModel):
     items: list[Entity] = Field(max_length=6)
 
 
+_KINDS_BY_DOMAIN = "; ".join(f"{domain}: {', '.join(kinds)}" for domain, kinds in KINDS.items())
+
+
+@brief(
+    "List the names in the question that could be looked up in a database of its domain.\n\n"
+    "Copy each name as it stands in the question.",
+    domain="what the database is about",
+    entities=f"each name with its kind; {_KINDS_BY_DOMAIN}",
+)
 class EntityExtract(dspy.Signature):
     """List the names in the question that could be looked up in a database of its domain.
 
-    Copy each name as it stands in the question.
+    Copy each name as it stands in the question, whole and without words around it, and say what it names with
+    one of the kinds of the domain. Take proper names only: no dates, no roles such as "the director", nothing
+    that the question does not say. A question without such a name has none.
+
+    Example: "How many goals did Messi score for Barcelona in 2012?", sports: "Messi" is a soccer player,
+    "Barcelona" a soccer team. "What does a share of Apple cost?", finance: "Apple" is a company.
     """
 
-    question: str = dspy.InputField()
-    domain: str = dspy.InputField()
-    entities: Entities = dspy.OutputField()
+    question: str = dspy.InputField(desc="the question with the names")
+    domain: str = dspy.InputField(desc="what the database is about")
+    entities: Entities = dspy.OutputField(
+        desc=f"the names, at most 6, each with its kind, which the domain limits: {_KINDS_BY_DOMAIN}"
+    )

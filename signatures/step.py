@@ -6,136 +6,329 @@ one tool for both (PrefRAG, section 5.3). `SelfAskStep` and `IntermediateAnswer`
 field name of its own: it must never be taken for the answer to the question.
 
 `AgentStep` plans and acts, `Reflect` grades the agent's own answer, `ForcedAnswer` answers when no step is
-left. `agent_step` builds the variants that a program's tools ask for.
+left. `agent_step` builds the variants that a program's tools ask for. A step is a search or a finish, and has
+the fields of one of them; the grade is behind its explanation, so that it follows from it.
 
 Names that a reply must choose from stand in the schema of the reply. A reply with another name is still read,
-so that the program decides what an unknown one means.
+so that the program decides what an unknown one means. `read_move` reads what a step means: where no schema
+holds a reply, empty fields may be there or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
 
 import dspy
+import pydantic
+from pydantic import BeforeValidator
 
-from ragc.signatures.answer import limit_options, one_of
+from ragc.signatures.answer import FORMATS, one_of, redeclare_output
+from ragc.signatures.wording import brief
 
 
+@brief(
+    "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
+    steps="taken so far, with what they found",
+    thought="one sentence: what is known and what is missing",
+    action="local searches a fixed collection of documents, web searches the web, finish answers",
+    action_input="what to search for; to finish, the answer in a few words",
+)
 class ReactStep(dspy.Signature):
-    """Work towards the answer step by step: search for what the steps so far have not shown, or finish."""
+    """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
-    thought: str = dspy.OutputField(desc="one sentence: what is known and what is missing")
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words or the other tool. Finish as soon as
+    the results show the answer, and take it from them rather than from memory.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
     action: Literal["local", "web", "finish"] = dspy.OutputField(
         desc="local searches a fixed collection of documents, web searches the web, finish answers"
     )
     action_input: str = dspy.OutputField(desc="what to search for; to finish, the answer in a few words")
 
 
+@brief(
+    "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
+    steps="taken so far, with what they found",
+    thought="one sentence: what is known and what is missing",
+    action="search looks in a fixed collection of documents and on the web, finish answers",
+    action_input="what to search for; to finish, the answer in a few words",
+)
 class ReactConcatStep(dspy.Signature):
-    """Work towards the answer step by step: search for what the steps so far have not shown, or finish."""
+    """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
-    thought: str = dspy.OutputField(desc="one sentence: what is known and what is missing")
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words. Finish as soon as the results show the
+    answer, and take it from them rather than from memory.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
     action: Literal["search", "finish"] = dspy.OutputField(
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
     action_input: str = dspy.OutputField(desc="what to search for; to finish, the answer in a few words")
 
 
+@brief(
+    "Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
+    "Answer when the steps show the answer, not from memory; while they do not, ask.",
+    steps="follow-up questions so far with their answers",
+    kind="follow_up to ask, answer to answer",
+    text="the follow-up question, with names for pronouns, or the answer in a few words",
+)
 class SelfAskStep(dspy.Signature):
     """Ask the one follow-up question that is still needed to answer the question, or answer it.
 
-    Answer when the steps show the answer, not from memory; while they do not, ask.
+    A follow-up asks for one fact, the first that is not known yet, and is looked up by somebody who sees
+    nothing else: it must be understood alone, with full names, the ones that earlier answers gave, and never
+    "he", "it" or "that film". Do not ask again what was asked; where the answer to it was that nothing is
+    known, ask in another way. When the answers so far suffice, answer the question itself, not the last
+    follow-up. Do not answer from memory: while a fact is missing, ask for it.
+
+    Example: for "Who was born first, the author of Emma or the author of Faust?" ask "Who wrote the novel
+    Emma?", then "When was Jane Austen born?", and so on, until both dates are known.
     """
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers")
-    kind: Literal["follow_up", "answer"] = dspy.OutputField()
-    text: str = dspy.OutputField(
-        desc="a follow-up question that can be read alone: names, no pronouns; or the answer in a few words"
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers; none at first")
+    kind: Literal["follow_up", "answer"] = dspy.OutputField(
+        desc="follow_up while a fact is missing, answer when none is"
     )
+    text: str = dspy.OutputField(desc="the follow-up question, or the answer in a few words")
 
 
+@brief(
+    "Answer the question in one brief sentence that says nothing beyond the passages.\n\n"
+    "If they do not say it, write: The passages do not say.",
+    intermediate_answer="one brief sentence",
+)
 class IntermediateAnswer(dspy.Signature):
-    """Answer the question in one brief sentence that says nothing beyond the passages."""
+    """Answer the question in one brief sentence that says nothing beyond the passages.
 
-    question: str = dspy.InputField()
-    passages: list[str] = dspy.InputField()
+    Name what the question is about in full, so that the sentence can be understood without it. Leave aside
+    passages about something else with a similar name. If no passage answers the question, write "The passages
+    do not say", and after it the nearest fact that they do say, if there is one; never fill the gap from
+    memory.
+    """
+
+    question: str = dspy.InputField(desc="a question for one fact")
+    passages: list[str] = dspy.InputField(
+        desc="texts that a search for it brought, numbered from 1; not all of them need be of use"
+    )
     intermediate_answer: str = dspy.OutputField(desc="one brief sentence")
 
 
+@brief(
+    "Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
+    "If they have not shown it, give your best guess.",
+    steps="taken so far, with what they found",
+    answer="a name, number or short phrase",
+)
 class AnswerFromSteps(dspy.Signature):
-    """Answer the question now, in as few words as possible, from what the steps have shown."""
+    """Answer the question now, in as few words as possible, from what the steps have shown.
 
-    question: str = dspy.InputField()
-    steps: list[str] = dspy.InputField()
+    No step is left. Put together the facts that the steps have shown, and answer the question itself, not the
+    last step. If they have not shown the answer, give your best guess from them and from what you know; never
+    answer that it is not known.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    steps: list[str] = dspy.InputField(desc="the steps taken, each with what it found")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 GRADES = ("CORRECT", "PARTIALLY CORRECT", "INCORRECT")
 FINISH = "finish"
 Grade: Any = one_of(GRADES)
+_NOTHING = ("", "none", "null", "n/a")
 
 
-class AgentStep(dspy.Signature):
-    """Take the next step towards answering the question: search for one fact that no result shows yet, or
-    finish when the results in the trajectory show the answer. Answer from the results, not from memory;
-    without any, search. Take at most max_step steps.
+def _text(value: Any) -> str:
+    """`value` of a reply as a text; nothing for null and for words that say so."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_text, value)))
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    return "" if text.casefold() in _NOTHING else text
+
+
+class Move(NamedTuple):
+    """A step as it was meant; what a step leaves out is empty."""
+
+    thought: str = ""
+    action: str = ""
+    action_input: str = ""
+    answer: str = ""
+    explanation: str = ""
+    grade: str = ""
+    improvement: str = ""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], thought: str = "") -> Move:
+        """The move that `values`, of a reply, are: an answer may be in the input of a finish."""
+        names = cls._fields[1:]
+        texts = {name: _text(values.get(name)) for name in names}
+        texts["action"] = texts["action"].casefold()
+        if texts["action"] == FINISH and not texts["answer"]:
+            texts |= {"answer": texts["action_input"], "action_input": ""}
+        return cls(_text(thought), **texts)
+
+
+def read_move(reply: Any) -> Move:
+    """The move of a `reply` to `AgentStep`, or to one of its earlier form, whose outputs are all flat."""
+    step = getattr(reply, "step", None)
+    return Move.of(dict(reply.items()) if step is None else step.model_dump(), reply.thought)
+
+
+_FINISH = ("action", "answer", "explanation", "grade", "improvement")
+
+
+def _to_step(tools: Sequence[str]) -> Any:
+    """What makes a search or a finish of what a reply gives for a step, whatever else stands there.
+
+    A search that can be made comes before an answer; an answer before a search that cannot.
     """
 
-    tools: list[str] = dspy.InputField()
-    max_step: int = dspy.InputField()
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping) or not {"action", "action_input", "answer"} & value.keys():
+            return value
+        move = Move.of(value)
+        search = {"action": move.action, "action_input": move.action_input}
+        if move.action in tools and move.action_input:
+            return search
+        if not move.answer and move.action not in ("", FINISH):
+            return search
+        finish = move._asdict()
+        return {name: finish[name] for name in _FINISH} | {"action": FINISH}
+
+    return BeforeValidator(read)
+
+
+@cache
+def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
+    """The type of a step that searches with one of `tools`, or finishes with an answer in a format."""
+    options = FORMATS[answer_format].options
+    search = pydantic.create_model("Search", action=(one_of(tools), ...), action_input=(str, ...))
+    fields: dict[str, Any] = {
+        "action": (Literal["finish"], ...),
+        "answer": (one_of(options) if options else str, ...),
+    }
+    if graded:
+        fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
+    finish = pydantic.create_model("Finish", **fields)
+    return Annotated[search | finish, _to_step(tools)]
+
+
+_BRIEF_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"
+_BRIEF_FINISHING = f"{_BRIEF_SEARCHING}; to finish, the final answer, a name, number or short phrase"
+_BRIEF_GRADING = (
+    f"{_BRIEF_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT "
+    "if they show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better "
+    "it, in a sentence, empty if nothing"
+)
+_FINISHING = (
+    "to search, one of the tools and a short query for one fact, unlike those before; to finish, the action "
+    "finish and the final answer, a name, number or short phrase"
+)
+_GRADING = (
+    f"{_FINISHING}, then which results show it and what they leave open, in a sentence, its grade by the "
+    "results (CORRECT if they show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not or say "
+    "otherwise), and which fact should still be found to make it sure, in a sentence, empty if none"
+)
+
+
+@brief(
+    "Take the next step towards answering the question: search for one fact that no result shows yet, or "
+    "finish when the results in the trajectory show the answer. Answer from the results, not from memory; "
+    "without any, search. Take at most max_step steps.",
+    tools="what may be done",
+    max_step="the most steps in all",
+    trajectory="the steps so far and their results",
+    thought="what the results show and what is missing, in one or two sentences",
+    step=_BRIEF_GRADING,
+)
+class AgentStep(dspy.Signature):
+    """Take the next step towards answering the question: search for one fact, or finish with the answer.
+
+    Think first: which facts does the question need, which of them do the results in the trajectory show, and
+    which is the next that is missing? While one is missing, search for it: one fact, in a short query that
+    can be understood alone, with the names that earlier results gave. Do not repeat a query; where one
+    brought nothing of use, ask in other words or for another way to the same fact. An empty trajectory means
+    that nothing was searched yet, so search.
+
+    Finish when the results show the answer, or when the steps are nearly used up. Answer from the results,
+    not from memory, and answer the question itself, not the last query. Then look at the answer as a strict
+    reader would.
+    """
+
+    tools: list[str] = dspy.InputField(desc="the tools that may be used, and what each does")
+    max_step: int = dspy.InputField(desc="how many steps there are in all; those in the trajectory are spent")
+    question: str = dspy.InputField(desc="what is to be answered in the end")
+    trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
-    action: str = dspy.OutputField(desc="a tool, or finish")
-    action_input: str = dspy.OutputField(
-        desc="a short query for one fact, unlike those before; empty when you finish"
-    )
-    answer: str = dspy.OutputField(
-        desc="the final answer: a name, number or short phrase; empty when you search"
-    )
-    grade: str = dspy.OutputField(
-        desc="of your answer by the results: CORRECT if they show it, PARTIALLY CORRECT if in part, "
-        "INCORRECT if not; none when you search"
-    )
-    explanation: str = dspy.OutputField(desc="why this grade, in a sentence; empty when you search")
-    improvement: str = dspy.OutputField(
-        desc="what should be found to better the answer, in a sentence; empty if nothing"
-    )
+    step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
 
+@brief(
+    "Grade the answer to the question by the results in the trajectory.",
+    trajectory="the steps and their results",
+    answer="the answer to grade",
+    explanation="how far the results show the answer, in a sentence",
+    grade="CORRECT if the results show it, PARTIALLY CORRECT if in part, INCORRECT if not",
+    improvement="what should be found to better the answer, in a sentence; empty if nothing",
+)
 class Reflect(dspy.Signature):
-    """Grade the answer to the question by the results in the trajectory."""
+    """Grade the answer to the question by the results in the trajectory.
 
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
-    answer: str = dspy.InputField()
+    Go by the results, not by what you know. Look up each fact that the question needs: which result states
+    it, and is that result about the very person, thing and time that is meant? Say in a sentence which facts
+    are shown and which are not, then grade. An answer to another question than the one that was asked, or one
+    that no result shows, is INCORRECT even if it sounds right. Then say what should be found.
+    """
+
+    question: str = dspy.InputField(desc="what was asked")
+    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
+    answer: str = dspy.InputField(desc="the answer to grade")
+    explanation: str = dspy.OutputField(desc="which facts the results show and which not, in a sentence")
     grade: Grade = dspy.OutputField(
-        desc="CORRECT if the results show it, PARTIALLY CORRECT if in part, INCORRECT if not"
+        desc="CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not "
+        "or say otherwise"
     )
-    explanation: str = dspy.OutputField(desc="why this grade, in a sentence")
     improvement: str = dspy.OutputField(
-        desc="what should be found to better the answer, in a sentence; empty if nothing"
+        desc="which fact should still be found to make the answer sure, in a sentence; empty if none"
     )
 
 
+@brief(
+    "Answer the question from the trajectory in as few words as possible.",
+    trajectory="the steps and their results",
+    answer="a name, number or short phrase; your best guess if not found",
+)
 class ForcedAnswer(dspy.Signature):
-    """Answer the question from the trajectory in as few words as possible."""
+    """Answer the question from the trajectory in as few words as possible.
 
-    question: str = dspy.InputField()
-    trajectory: str = dspy.InputField()
+    No step is left. Put together the facts that the results show, leave aside results about something else
+    with a similar name, and answer the question itself, not the last query. If the results do not show the
+    answer, give your best guess; never answer that it is not known.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 
 
-def agent_step(actions: Sequence[str], *, graded: bool) -> Any:
-    """AgentStep that may take `actions` or finish; without its grade unless `graded`."""
-    names = (*actions, FINISH)
-    step = limit_options(AgentStep, "action", names, f"one of: {', '.join(names)}")
-    if graded:
-        return limit_options(step, "grade", ("none", *GRADES))
-    return step.delete("grade").delete("explanation").delete("improvement")
+def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str = "short") -> Any:
+    """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
+    kind = _step(tuple(actions), graded, answer_format)
+    full, short = (_GRADING, _BRIEF_GRADING) if graded else (_FINISHING, _BRIEF_FINISHING)
+    return redeclare_output(AgentStep, "step", kind, full, brief=short)

@@ -165,5 +165,6 @@ def run(
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
+        process.communicate()
         raise
     return subprocess.CompletedProcess([os.fsdecode(part) for part in command], process.wait(), out, err)

@@ -17,7 +17,10 @@ CARD = Card(
     "BioASQ-QA: A manually curated corpus for Biomedical Question Answering. Scientific Data "
     "10, 2023.",
     splits={"7B test": 500, "8B test": 500, "9B test": 497, "10B test": 486, "11B test": 327},
-    metrics=("bioasq_acc", "acc", "em", "f1"),
+    metrics=(
+        *("bioasq_acc", "acc", "em", "f1"),
+        *("bioasq_macro_f1", "bioasq_mrr", "bioasq_sacc", "bioasq_lacc", "bioasq_list_f"),
+    ),
     answer_format="short",
     under="questions",
 )

@@ -26,7 +26,7 @@ CARD = Card(
         "alce_cite_precision",
         "alce_cite_f1",
     ),
-    answer_format="list",
+    answer_format="cited_list",
 )
 
 

@@ -97,10 +97,17 @@ class DenseSource(ChunkedSource):
             progress=progress or self._progress,
         )
 
+    def with_embedder(self, embedder: Embedder) -> DenseSource:
+        """The same corpus, cut in the same way, by the likeness that `embedder` sees."""
+        return self._varied(embedder, self.chunk_size, self.overlap)
+
     def _with_chunks(self, chunk_size: int, overlap: float) -> DenseSource:
+        return self._varied(self.embedder, chunk_size, overlap)
+
+    def _varied(self, embedder: Embedder, chunk_size: int | None, overlap: float) -> DenseSource:
         return DenseSource(
             self.corpus,
-            self.embedder,
+            embedder,
             settings=self.settings,
             chunk_size=chunk_size,
             overlap=overlap,

@@ -42,7 +42,7 @@ async def collect(
     threshold: float,
     limit: asyncio.Semaphore,
     block: int = 16,
-    done: Callable[[], object] = lambda: None,
+    done: Callable[[], None] = lambda: None,
     kinds: Container[str] = (),
 ) -> Pool:
     """Demonstrations from the train questions that `program` answers well.
@@ -223,7 +223,11 @@ def _example(question: Question) -> dspy.Example:
 
 
 def set_demos(program: RagProgram, demos: Mapping[str, Sequence[Demo]]) -> RagProgram:
-    """`program` with `demos` given to its predictors by name; predictors not named get none."""
+    """`program` with `demos` given to its predictors by name; predictors not named get none.
+
+    What it learned from train questions is applied again, as it may be shown in the place of demonstrations.
+    """
     for name, predictor in program.named_predictors():
         predictor.demos = [dict(demo) for demo in demos.get(name, ())]
+    program.learned = program.learned
     return program

@@ -142,7 +142,8 @@ class Harness:
     def scores(self, question: Question, prediction: Any) -> dict[str, float | None]:
         """Every metric of what DSPy got from the program. Blocks, so never called on the process's loop."""
         counted = {**prediction.counters, **by_part(prediction.trace)}
-        outcome = Outcome.of(question, str(prediction.answer), tuple(prediction.passages), counted)
+        answers, passages = prediction.get("candidates") or (), tuple(prediction.passages)
+        outcome = Outcome.of(question, str(prediction.answer), passages, counted, answers)
         return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
 
     def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:

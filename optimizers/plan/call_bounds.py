@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import cast
@@ -58,7 +58,8 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     programs = [baseline, *_corners(chosen, runtimes, start, part.knobs, counting)]
     shown = {**start, **chosen.demo_knobs}
     shaping = [knob for knob in part.knobs if knob.name in chosen.call_shaping_knobs]
-    examples = list(_corners(chosen, runtimes, shown, shaping, chosen.call_shaping_knobs))
+    narrow = chosen.narrow_demos or dict
+    examples = list(_corners(chosen, runtimes, shown, shaping, chosen.call_shaping_knobs, narrow))
     pools = math.prod(_size(knob, start[knob.name]) for knob in shaping)
     # Any candidate may need the most expensive collection, so no more of them than trials need be counted.
     dearest = max((program.most_calls() for program in examples), default=0)
@@ -84,11 +85,13 @@ def _corners(
     values: Mapping[str, Value],
     searched: Iterable[Knob],
     counting: Sequence[str],
+    narrow: Callable[[Mapping[str, Value]], Mapping[str, Value]] = dict,
 ) -> Iterator[RagProgram]:
     """A program for each combination of what the `searched` knobs that are `counting` may be.
 
-    The others have their `values`, and so has one that does not matter under those before it. A combination
-    that no runtime can build is passed over, since no candidate can have it.
+    `narrow` makes the settings that are built of those. The others have their `values`, and so has one that
+    does not matter under those before it. A combination that no runtime can build is passed over, since no
+    candidate can have it.
     """
     varying = {knob.name: knob for knob in searched}
     settings: list[dict[str, Value]] = [dict(values)]
@@ -96,7 +99,8 @@ def _corners(
         if knob.name not in counting:
             continue
         points = _points(knob, values[knob.name])
-        decided = knob.when is None or knob.when.knob in counting or knob.when.knob not in varying
+        decisive = knob.when.knobs if knob.when else ()
+        decided = all(name in counting or name not in varying for name in decisive)
         settings = [
             {**setting, knob.name: point}
             for setting in settings
@@ -107,7 +111,7 @@ def _corners(
     for setting in settings:
         for runtime in runtimes:
             try:
-                program = chosen.build(runtime, setting)
+                program = chosen.build(runtime, narrow(setting))
             except UsageError:
                 continue
             yield program

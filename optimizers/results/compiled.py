@@ -21,17 +21,22 @@ from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
+from ragc.optimizers.results import compiled_1
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
 from ragc.programs import METHODS, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.runtime import Runtime
+from ragc.signatures.wording import described, description, with_fields
 
 if TYPE_CHECKING:
     from ragc.optimizers.answering import Row
 
-FORMAT: Literal["ragc.compiled/1"] = "ragc.compiled/1"
+FORMAT: Literal["ragc.compiled/2"] = "ragc.compiled/2"
+FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
+"""The format before this one, which says nothing of descriptions. It is read, and never written anew."""
+
 RUN = "run.json"
 """What differs between runs, and the list of the files that ragc wrote."""
 
@@ -41,12 +46,14 @@ KEPT = "what was answered so far is kept in the store; mend that and run the sam
 class PredictorState(pydantic.BaseModel):
     """What the compiler chose for one typed call.
 
-    With `nearest` above 0 a call shows so many of `demos`, those nearest to its question.
+    With `nearest` above 0 a call shows so many of `demos`, those nearest to its question. `descriptions` are
+    what is said of the fields, by name; a field without one is only named.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     instructions: str
+    descriptions: dict[str, str] = {}
     demos: list[dict[str, Any]]
     inputs: list[str]
     output_schema: dict[str, Any]
@@ -56,8 +63,9 @@ class PredictorState(pydantic.BaseModel):
 
     @pydantic.model_serializer(mode="wrap")
     def _serialize(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `nearest` where every call shows the same demonstrations."""
-        return {name: value for name, value in write(self).items() if name != "nearest" or value}
+        """Without `nearest` where every call shows the same demonstrations, and without no descriptions."""
+        absent = {name for name in ("nearest", "descriptions") if not getattr(self, name)}
+        return {name: value for name, value in write(self).items() if name not in absent}
 
 
 class ProgramState(pydantic.BaseModel):
@@ -65,7 +73,7 @@ class ProgramState(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["ragc.compiled/1"]
+    format: Literal["ragc.compiled/1", "ragc.compiled/2"]
     method: str
     knobs: dict[str, bool | int | float | str]
     predictors: dict[str, PredictorState]
@@ -177,10 +185,10 @@ class CompiledProgram:
 
     def build(self, runtime: Runtime) -> RagProgram:
         """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
+        first = self.state.format == FIRST
+        knobs = {"wording": compiled_1.WORDING, **self.state.knobs} if first else self.state.knobs
         try:
-            program = method(self.state.method).build(
-                runtime.with_targets(self.state.targets), self.state.knobs
-            )
+            program = method(self.state.method).build(runtime.with_targets(self.state.targets), knobs)
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         predictors = dict(program.named_predictors())
@@ -191,7 +199,7 @@ class CompiledProgram:
                 f"version."
             )
         for name, saved in self.state.predictors.items():
-            predictors[name].signature = predictors[name].signature.with_instructions(saved.instructions)
+            predictors[name].signature = self._signature(program, name, saved)
             predictors[name].demos = [dict(demo) for demo in saved.demos]
             predictors[name].nearest = saved.nearest
         try:
@@ -199,6 +207,31 @@ class CompiledProgram:
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         return program
+
+    def _signature(self, program: RagProgram, name: str, saved: PredictorState) -> Any:
+        """The signature that the predictor `name` had when it was compiled, with the types of `program`.
+
+        Raises ArtefactError when it had fields that the present one lacks, or lacked fields that the present
+        one has, as those of the first format may.
+        """
+        present = dict(program.named_predictors())[name].signature
+        first, schema = self.state.format == FIRST, saved.output_schema
+        fields = [*saved.inputs, *schema.get("required", ())]
+        try:
+            if first:
+                signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
+                said = compiled_1.first_descriptions(program, name, signature, self.state.knobs, saved.layout)
+            else:
+                signature, said = with_fields(present, fields), saved.descriptions
+            differ = set() if first else set(present.fields) - set(fields)
+        except (KeyError, TypeError) as error:
+            differ = {str(error.args[0]) if error.args else name}
+        if differ:
+            raise ArtefactError(
+                f"The predictor {name!r} of the compiled program at {self.path} has other fields than here: "
+                f"{', '.join(sorted(differ))}; compile it again with this version."
+            )
+        return described(signature, saved.instructions, said)
 
     def save(self, out: Path, program: RagProgram) -> Path:
         """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
@@ -322,8 +355,10 @@ def _object(content: bytes, name: str) -> dict[str, Any]:
 
 def _state(predictor: RagPredict) -> PredictorState:
     signature = predictor.signature
+    said = {name: text for name, info in signature.fields.items() if (text := description(name, info))}
     return PredictorState(
         instructions=signature.instructions,
+        descriptions=said,
         demos=[dict(demo) for demo in predictor.demos],
         inputs=list(signature.input_fields),
         output_schema=reply_schema(signature),

@@ -190,8 +190,7 @@ class ProgramBuilder:
         """
         method = self.task.method_of(candidate.program)
         part = self.task.space.part(candidate)
-        shape = {name: candidate.knobs[name] for name in method.call_shaping_knobs}
-        setting = {**part.baseline().knobs, **method.demo_knobs, **shape}
+        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
         other = self.task.other if candidate.demo_kind == CROSS else None
         marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
         name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"

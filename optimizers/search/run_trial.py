@@ -36,7 +36,7 @@ class Runner(Protocol):
 class LocalRunner:
     """Runs trials in this process; `step` is called after every question."""
 
-    def __init__(self, maker: ProgramBuilder, step: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, maker: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
         self._maker, self._step = maker, step
 
     @property

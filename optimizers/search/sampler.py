@@ -38,10 +38,11 @@ def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
     part = next(part for part in spaces.parts if part.program == chosen)
     values, prefix = dict(part.baseline().knobs), _prefix(part)
     searched = {knob.name: knob for knob in part.knobs}
-    for declared in part.kind.list_knobs():
+    for declared in part.kind.list_by_condition():
         knob = searched.get(declared.name)
         if knob is not None and part.kind.matters(knob, values):
             values[knob.name] = _one(trial, f"{prefix}knob.{knob.name}", knob)
+    values = part.kind.settle(values, searched)
     demos = trial.suggest_int(f"{prefix}demos", 0, part.demos) if part.demos else 0
     kind = _kind(trial, f"{prefix}demo_kind", part) if demos else FILLED
     demo_set = _set(trial, f"{prefix}demo_set", part.sets(kind)) if demos else 0

@@ -12,8 +12,9 @@ SKR-KNN: train questions like this one say whether retrieval helps.
 Paper: SKR (Wang et al. 2023) with nearest neighbours as SlimPLM compares with it, section 4.3. `fit`
 determines on train questions where retrieval changed this program's answer for better or worse; ties are
 left out. A new question goes by its `skr_k` most similar ones, and is then answered in one call.
-Differs: questions are compared by BM25 in place of an encoder, which the trace notes and the tally
-`skr_bm25` counts; it matches only questions that share a word, so there may be fewer than `skr_k`. The rule
+Differs: questions are compared by the embedder of a source that has one (`encoder`), else by BM25, which the
+trace notes and the tally `skr_bm25` counts; BM25 matches only questions that share a word, so there may be
+fewer than `skr_k`. The rule
 `margin` takes the number of these neighbours for k, and that of the labelled questions for the size of the
 training set. A question is never its own neighbour. Without labels (`skr_unlabelled`) or without a question
 alike (`skr_alone`) it retrieves.
@@ -35,6 +36,7 @@ from ragc.metrics.scoring import Scorer
 from ragc.programs.baselines.knobs import SkrKnnKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.knobs import PassageKnobs
+from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage, Question
@@ -114,6 +116,7 @@ class SkrKnn(GatedProgram):
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
+        self.likeness = Likeness(runtime, knobs.encoder)
         self.labels = ()
 
     @property
@@ -136,9 +139,8 @@ class SkrKnn(GatedProgram):
                 case _:
                     raise UsageError(f"A label is a question with 'better' or 'worse', found {pair!r}.")
         self._labels = tuple(labels.items())
-        self._index = (
-            Bm25Source(Passage(f"{at:06d}", "", q) for at, q in enumerate(labels)) if labels else None
-        )
+        self._labelled = tuple(Passage(f"{at:06d}", "", q) for at, q in enumerate(labels))
+        self._index = Bm25Source(self._labelled) if labels else None
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -193,7 +195,7 @@ class SkrKnn(GatedProgram):
         """What the train questions alike say."""
         alike = await self._nearest_labels(question)
         tallies = {
-            "skr_bm25": int(self._index is not None),
+            "skr_bm25": int(bool(self.labels) and not self.likeness.embeds),
             "skr_unlabelled": int(self._index is None),
             "skr_alone": int(self._index is not None and not alike),
         }
@@ -206,13 +208,18 @@ class SkrKnn(GatedProgram):
             near["better"], near["worse"], all_["better"], all_["worse"], self.knobs.skr_rule
         )
         votes = f"{near['better']} better, {near['worse']} worse: {'retrieve' if needed else 'do not'}"
-        record(Note("neighbours", f"by BM25 in place of an encoder, {votes}"))
+        record(Note("neighbours", f"{self.likeness.name}, {votes}"))
         return needed, tallies
 
     async def _nearest_labels(self, question: str) -> list[How]:
         """The labels of the `skr_k` train questions most like `question`, itself not among them."""
         if self._index is None:
             return []
-        hits = await self._index.search(question, self.knobs.skr_k + 1)
+        if self.likeness.embeds:
+            scores = await self.likeness.scores(question, self._labelled)
+            order = sorted(range(len(scores)), key=lambda at: -scores[at])
+            near = [self._labelled[at].text for at in order]
+        else:
+            near = [hit.passage.text for hit in await self._index.search(question, self.knobs.skr_k + 1)]
         known = dict(self.labels)
-        return [known[hit.passage.text] for hit in hits if hit.passage.text != question][: self.knobs.skr_k]
+        return [known[text] for text in near if text != question][: self.knobs.skr_k]

@@ -5,11 +5,11 @@ finds, then two iterations that search with question and last answer together an
 counts the answering calls, as that table does, so its default 3 is two iterations, and each run makes
 exactly `rounds` calls and searches. Passages of earlier rounds are discarded, and those found are ordered
 by the question (authors' code).
-Differs: the order is by BM25 score among the passages found, not by a cross-encoder or E5; ties keep the
-order of the search, and so does the first round, which searched with the question; knobs that Vanilla has
-keep its defaults, SlimPLM shows up to 20 paragraphs; with `cot` the reasoning is part of the answer that
-is searched with, as in ITER-RETGEN itself, and marks of citations are not; a round whose reply cannot be
-read ends the run with the answer of the round before.
+Differs: the order is by the embedder of a source that has one, else by BM25 score among the passages found,
+not by a cross-encoder or E5 (`encoder`); ties keep the order of the search, so does the first round, which
+searched with the question; knobs that Vanilla has keep its defaults, SlimPLM shows up to 20 paragraphs; with
+`cot` the reasoning is part of the answer that is searched with, as in ITER-RETGEN itself, and marks of
+citations are not; a round whose reply cannot be read ends the run with the answer of the round before.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.corpora.sources.bm25 import bm25_scores
-from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.errors import ParseFailure
+from ragc.programs.baselines.knobs import IterRetGenKnobs
 from ragc.programs.baselines.vanilla import Vanilla
+from ragc.programs.likeness import Likeness
+from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Hit
-from ragc.signatures.answer import drop_wrong_marks
-
-
-def by_question(question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """`hits` by how well each passage fits `question`, best first; ties in the order given."""
-    scores = bm25_scores(query_terms(question), [passage_terms(hit.passage) for hit in hits])
-    ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
-    return tuple(hit for _, hit in ordered)
+from ragc.signatures.answer import UNCITED, drop_wrong_marks
 
 
 class IterRetGen(Vanilla):
     """Vanilla's search and call, `rounds` times."""
 
     call_knobs = ("rounds",)
+
+    def __init__(self, runtime: Runtime, knobs: IterRetGenKnobs) -> None:
+        super().__init__(runtime, knobs)
+        self.likeness = Likeness(runtime, knobs.encoder)
 
     def most_calls(self) -> int:
         """One a round."""
@@ -60,7 +58,7 @@ class IterRetGen(Vanilla):
     def _query(self, question: str, last: dspy.Prediction) -> str:
         """`question` with all that was said in the round before."""
         text = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
-        if self.knobs.answer_format == "cited":
+        if self.knobs.answer_format in UNCITED:
             text, _ = drop_wrong_marks(text, 0)
         return f"{question} {text}" if text else question
 
@@ -75,4 +73,10 @@ class IterRetGen(Vanilla):
         if not knobs.rerank or query == question:
             return await self.search("local", query, k, source=self.local)
         hits = await self.search("local", query, max(k, knobs.pool), source=self.local)
-        return by_question(question, hits)[:k]
+        return (await self._by_question(question, hits))[:k]
+
+    async def _by_question(self, question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        """`hits` by how well each passage fits `question`, best first; ties in the order given."""
+        scores = await self.likeness.scores(question, [hit.passage for hit in hits])
+        ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
+        return tuple(hit for _, hit in ordered)

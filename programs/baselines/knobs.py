@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
+    EncoderKnobs,
     Knobs,
     PassageKnobs,
     ReadingKnobs,
@@ -42,6 +43,7 @@ class StepKnobs(Knobs):
     top_p: float = redeclare(AnswerKnobs, "top_p")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
+    wording: str = redeclare(AnswerKnobs, "wording")
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class ReactKnobs(ReadingKnobs, StepKnobs):
         paper="PrefRAG compares with both forms",
     )
     max_step: int = integer(3, 1, 6, "thoughts and actions before an answer is forced", paper="PrefRAG, B.3")
+    no_repeats: bool = switch(
+        True,
+        "a search that was made before is refused; off: it is made again",
+        paper="ours, as in prefrag; PrefRAG's code searches again",
+    )
     k_local: int = integer(
         5, 1, 20, "passages of each search of the local source", paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
@@ -109,6 +116,7 @@ class IterRetGenKnobs(PassageKnobs):
         10, 1, 50, "passages found before ordering, never fewer than top_k", when=When("rerank", (True,)),
         paper="SlimPLM code searches 10 pages",
     )  # fmt: skip
+    encoder: str = redeclare(EncoderKnobs, "encoder", when=When("rerank", (True,)))
 
 
 @dataclass(frozen=True)
@@ -314,7 +322,7 @@ class LLatrievalKnobs(PoolKnobs):
         paper="LLatrieval",
     )
     verify_demo: int = integer(
-        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        1, 0, 2, "questions with answers shown to the verifying call, of the answering call's demonstrations",
         when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
     )  # fmt: skip
     update: str = choice(
@@ -347,3 +355,4 @@ class SkrKnnKnobs(PassageKnobs):
         "majority", ("majority", "margin"), "majority, or the commoner train label if it leads as clearly",
         paper="SlimPLM, section 4.3, and its code; SKR has margin",
     )  # fmt: skip
+    encoder: str = redeclare(EncoderKnobs, "encoder")

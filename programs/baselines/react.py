@@ -6,12 +6,12 @@ find, local first; at most `max_step` steps, then an answer is forced.
 Calls: at most `max_step` steps and one answer.
 Differs: no fixed demonstrations, the compiler finds them; typed actions take the place of text markers, so a
 malformed step is asked for again by the predictor's repair call, and one that stays unreadable ends the
-steps; a search without words is answered by saying so, and finishing without an answer, or with none of the
-options that `answer_format` has, forces one, where ReAct's code gives an empty answer; the word "none" is no
-answer, as prompts write it for an empty list, and as a query it stands for the question. What does not fit
-the context is left out: the last passage of the longest observation first, then whole steps from the oldest.
-Chunks are cut at 500 tokens, not 512, and a step has 256 reply tokens (more where the answer may be long),
-not 4096. Every passage that the last call was shown is in `passages`.
+steps; a search without words, or one made before (`no_repeats`), is answered by saying so; finishing without
+an answer, or with none of the options that `answer_format` has, forces one, where ReAct's code gives an empty
+answer; the word "none" is no answer, as prompts write it for an empty list, and as a query it stands for the
+question. What does not fit the context is left out: the last passage of the longest observation first, then
+whole steps from the oldest. Chunks are cut at 500 tokens, not 512, and a step has 256 reply tokens (more
+where the answer may be long), not 4096. Every passage that the last call was shown is in `passages`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _THOUGHT = 156
 class Step:
     """A thought, the action that followed with its input, and the passages found.
 
-    `cut` says that passages were left out because they did not fit.
+    `cut` says that passages were left out because they did not fit, `repeated` that the search was made
+    before and is refused.
     """
 
     thought: str
@@ -49,6 +50,7 @@ class Step:
     text: str
     passages: tuple[Passage, ...] = ()
     cut: bool = False
+    repeated: bool = False
 
     def render(self) -> str:
         """The step as it stands in a prompt."""
@@ -58,6 +60,8 @@ class Step:
         head = f"{head}: {escape_markers(self.text)}"
         if self.action == "finish":
             return head
+        if self.repeated:
+            return f"{head}, refused because it was searched before"
         missing = "left out" if self.cut else "nothing"
         listing = "\n".join(f"- {format_passage(p)}" for p in self.passages) or missing
         return f"{head}\nFound:\n{listing}"
@@ -94,6 +98,7 @@ class React(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Think and search until the model finishes, then give its answer to `question`."""
         steps: tuple[Step, ...] = ()
+        made: set[tuple[str, str]] = set()
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
         for _ in range(self.knobs.max_step):
             steps = self._fit_steps(self.step, question, steps)
@@ -112,6 +117,13 @@ class React(RagProgram):
             if text and not blank_if_nothing(text):
                 record(Note(reply.action, "nothing to search for: the question itself is searched"))
                 text = question
+            search = (reply.action, text.casefold())
+            if self.knobs.no_repeats and text and search in made:
+                counters.count(dropped=1)
+                record(Note(reply.action, f"refused, as it was searched before: {text}"))
+                steps = (*steps, Step(reply.thought, reply.action, text, repeated=True))
+                continue
+            made.add(search)
             passages = await self._retrieve(reply.action, text, tallies)
             steps = (*steps, Step(reply.thought, reply.action, text, passages))
         tallies["forced"] = 1

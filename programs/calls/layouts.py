@@ -2,11 +2,12 @@
 
 `json`, `chat` and `xml` are DSPy's adapters as they are. `minimal` says the same in fewer tokens:
 labelled inputs, numbered lists, one JSON object back. Replies of `json` and `minimal` are JSON
-objects that a target can enforce; those of `chat` and `xml` are parsed by their adapter.
+objects that a target can enforce. All are read by `ragc.programs.calls.replies` and mended alike.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -17,13 +18,15 @@ import pydantic
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure, UnknownName
-from ragc.programs.calls.replies import LONGEST, is_too_deep, whole
+from ragc.programs.calls.frames import MOST_TAGS
+from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed, whole
 from ragc.programs.knobs import LAYOUTS
+from ragc.signatures.wording import description
 
 JSON_LAYOUTS = frozenset({"minimal", "json"})
 
-MOST_TAGS = 1000
-"""Opening angle brackets of a reply in the layout `xml`: finding tags takes time with their number."""
+INPUTS, OUTPUTS = "You are given:", "Reply with a JSON object:"
+"""The lines of the layout `minimal` above what explains the inputs and above what describes the outputs."""
 
 
 def _label(name: str) -> str:
@@ -38,16 +41,20 @@ class MinimalAdapter(dspy.JSONAdapter):
     """
 
     def format_system_message(self, signature: Any) -> str:
-        """Instructions, then one line for each output field."""
-        wanted = "\n".join(
-            self._describe_output(name, info) for name, info in signature.output_fields.items()
-        )
-        return f"{signature.instructions.strip()}\nReply with a JSON object:\n{wanted}"
+        """Instructions, one line for each input that is explained, then one for each output field."""
+        wanted = [self._describe_output(name, info) for name, info in signature.output_fields.items()]
+        explained = [
+            f"- {_label(name)}: {about}"
+            for name, info in signature.input_fields.items()
+            if (about := description(name, info))
+        ]
+        inputs = ["", INPUTS, *explained] if explained else []
+        return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *wanted])
 
     @staticmethod
     def _describe_output(name: str, info: Any) -> str:
-        desc = (info.json_schema_extra or {}).get("desc") or ""
-        about = "" if desc == f"${{{name}}}" else f": {desc}"
+        desc = description(name, info)
+        about = f": {desc}" if desc else ""
         kind = "" if info.annotation is str else f" ({shape(info.annotation)})"
         return f'- "{name}"{kind}{about}'
 
@@ -134,15 +141,23 @@ def adapter(layout: str) -> Any:
     return makers[layout]()
 
 
-def read_laid_out(signature: Any, text: str, layout: str) -> dict[str, Any]:
-    """The typed outputs in a reply of `layout`, one that is not JSON, by field name. Raises ParseFailure."""
+def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading:
+    """What a reply of `layout`, one that is not JSON, says. Raises ParseFailure."""
     missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
     if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
         raise missing
-    try:
-        return {name: _whole(value) for name, value in adapter(layout).parse(signature, text).items()}
+    if dspy.settings.callbacks:  # whoever watches DSPy's adapters sees them parse
+        with contextlib.suppress(Exception):
+            adapter(layout).parse(signature, text)
+    reading = read_framed(signature, text, layout, truncated=truncated)
+    if reading is not None:
+        return reading
+    try:  # types that only DSPy knows
+        values = adapter(layout).parse(signature, text)
+        outputs = output_model(signature).model_validate({name: _whole(values[name]) for name in values})
     except Exception as error:  # the adapter runs parsers and validators, which may raise anything
         raise missing from error
+    return Reading({name: getattr(outputs, name) for name in signature.output_fields}, mended=1)
 
 
 def _whole(value: Any) -> Any:

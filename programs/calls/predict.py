@@ -1,7 +1,8 @@
 """RagPredict: DSPy's predictor on a target of ours.
 
-It sends requests through the gateway and gives back typed outputs. A reply that does not parse is asked
-for once more, and counted. A call that was made before is replayed whole, see `ragc.programs.calls.replay`.
+It sends requests through the gateway and gives back typed outputs. A reply that does not fit is mended, and
+asked for once more where that cannot be; both are counted. A call that was made before is replayed whole, see
+`ragc.programs.calls.replay`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ragc.programs.calls.replay import (
     replay_cache_of,
     to_plain,
 )
+from ragc.programs.calls.replies import Reading
 from ragc.targets.base import ChatRequest, Sampling
 from ragc.targets.gateway import Answer
 from ragc.targets.openai_wire import is_context_error
@@ -161,17 +163,17 @@ class RagPredict(TypedPrompt):
         """What comes of `request`, asked for once more when the first reply cannot be read."""
         gateway, target = self.runtime.gateway, self.runtime.target(self.role)
         answers = [await gateway.ask(target, request)]
-        outputs, error = self.parse_reply(answers[0].reply)
+        reading, error = self.parse_reply(answers[0].reply)
         failure = error
-        if outputs is None:
+        if reading is None:
             repaired = await self._repair(self.repair_request(request, answers[0].reply, error))
             if repaired is not None:
                 counters.count(repairs=1)
                 answers.append(repaired)
-                outputs, failure = self.parse_reply(repaired.reply, again=True)
+                reading, failure = self.parse_reply(repaired.reply, again=True)
         _track_usage(target.model, answers)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
-        return self._outcome(Recording(replayed_answers, error, cut), outputs, failure)
+        return self._outcome(Recording(replayed_answers, error, cut), reading, failure)
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
         """The answer to `request`, which shows a reply again; None where that does not fit the context."""
@@ -191,18 +193,21 @@ class RagPredict(TypedPrompt):
     def _read(self, recording: Recording) -> ReadReply | None:
         """What `recording` says to this signature; None when it would ask for something else."""
         first, *second = recording.answers
-        outputs, failure = self.parse_reply(first.reply)
-        if outputs is not None:
+        reading, failure = self.parse_reply(first.reply)
+        if reading is not None:
             recording = Recording((first,), "", recording.cut)
         elif failure != recording.error:
             return None
         elif second:
-            outputs, failure = self.parse_reply(second[0].reply, again=True)
-        return self._outcome(recording, outputs, failure)
+            reading, failure = self.parse_reply(second[0].reply, again=True)
+        return self._outcome(recording, reading, failure)
 
-    def _outcome(self, recording: Recording, outputs: dict[str, Any] | None, failure: str) -> ReadReply:
-        read = outputs or {}
-        return ReadReply(recording, read, to_plain(read), failure, self.template.fields)
+    def _outcome(self, recording: Recording, reading: Reading | None, failure: str) -> ReadReply:
+        read = reading or Reading({})
+        shown = to_plain(read.outputs)
+        return ReadReply(
+            recording, read.outputs, shown, failure, self.template.fields, read.mended, read.dropped
+        )
 
     def _replay(self, invocation: _Invocation, outcome: ReadReply) -> dspy.Prediction:
         """The prediction of a call that was `outcome`, and is charged."""
@@ -217,8 +222,10 @@ class RagPredict(TypedPrompt):
         if outcome.failure:
             self._record_unreadable(invocation, outcome)
             raise ParseFailure(outcome.failure)
+        counters.count(mended=outcome.mended, dropped=outcome.dropped)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
-        return self._record(invocation, inputs, outputs, outcome.shown, outcome.recording.answers)
+        answers, mended = outcome.recording.answers, outcome.mended
+        return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended)
 
     def _record_unreadable(self, invocation: _Invocation, outcome: ReadReply) -> None:
         """Record what a call cost whose reply could not be read."""
@@ -243,6 +250,8 @@ class RagPredict(TypedPrompt):
         outputs: dict[str, Any],
         shown_outputs: Mapping[str, Any],
         answers: Sequence[Answer] = (),
+        *,
+        mended: int = 0,
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
@@ -261,6 +270,7 @@ class RagPredict(TypedPrompt):
                 prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),
                 at=invocation.spot[1],
+                mended=mended,
             )
             invocation.spot[0].add(invocation.spot[1], event, (self, dict(inputs), prediction))
         elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:

@@ -17,7 +17,7 @@ from ragc.core.digest import digest
 from ragc.errors import ParseFailure
 from ragc.programs.calls.demos import FrozenDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
-from ragc.programs.calls.replies import read_json, reply_schema
+from ragc.programs.calls.replies import Reading, read_reply, reply_schema
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
 
@@ -250,11 +250,12 @@ class TypedPrompt(dspy.Predict):
         able = "schema" in self.runtime.target(self.role).capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
-    def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[dict[str, Any] | None, str]:
-        """The typed outputs in `reply`, or None and why not. The second reply (`again`) is always JSON."""
+    def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
+        """What `reply` says, or None and why it cannot be read. The second reply (`again`) should be JSON."""
+        truncated = reply.finish == "length"
         try:
             if again or self.layout in JSON_LAYOUTS:
-                return read_json(self._signature, reply.text, truncated=reply.finish == "length"), ""
-            return read_laid_out(self._signature, reply.text, self.layout), ""
+                return read_reply(self._signature, reply.text, truncated=truncated), ""
+            return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:
             return None, str(error)

@@ -71,7 +71,8 @@ class Recording:
 class ReadReply:
     """A recording and what was read from it: `outputs` by field name, or the `failure` to read them.
 
-    `to_plain` are the outputs as JSON values, `fields` the output fields they were read by.
+    `to_plain` are the outputs as JSON values, `fields` the output fields they were read by. `mended` values
+    did not stand in the reply as they were read, and `dropped` items of its lists were left out.
     """
 
     recording: Recording
@@ -79,6 +80,8 @@ class ReadReply:
     shown: Mapping[str, Any]
     failure: str
     fields: tuple[Any, ...]
+    mended: int = 0
+    dropped: int = 0
 
 
 class ReplayCache:

@@ -8,19 +8,26 @@ only the characters of the field itself count here.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import json_repair
 import pydantic
 from pydantic.fields import FieldInfo
 
 from ragc.errors import ParseFailure
+from ragc.programs.calls.frames import from_text, ways_of
+from ragc.programs.calls.mending import Mender, Tally, close_list, loads, places_in
 from ragc.targets.base import TokenLogprob
 from ragc.targets.sound import repair_surrogates
+
+log = logging.getLogger("ragc.programs")
 
 LONGEST = 100_000
 """Characters of a reply that are read into typed outputs."""
@@ -34,15 +41,48 @@ _NOISE = ("title", "description", "default", "desc", "prefix", "__dspy_field_typ
 
 @lru_cache(maxsize=512)
 def output_model(signature: Any) -> type[pydantic.BaseModel]:
-    """A pydantic model of the output fields, constraints included."""
+    """A pydantic model of the output fields, constraints and defaults included."""
     fields: dict[str, Any] = {}
     for name, info in signature.output_fields.items():
-        plain = FieldInfo(annotation=info.annotation)
+        plain = FieldInfo(
+            annotation=info.annotation, default=info.default, default_factory=info.default_factory
+        )
         plain.metadata = list(info.metadata)
         fields[name] = (info.annotation, plain)
+    validators: Any = {"gather": pydantic.model_validator(mode="before")(_gather(signature))}
     return pydantic.create_model(
-        "Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields
+        "Reply",
+        __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False),
+        __validators__=validators,
+        **fields,
     )
+
+
+def _gather(signature: Any) -> Any:
+    """What puts the fields of an object output that are one level too high in their place.
+
+    Only where one such output is missing, and what is there beside the outputs has a field of it.
+    """
+    inner = {name: _object_fields(info.annotation) for name, info in signature.output_fields.items()}
+
+    def gather(cls: Any, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        missing = [name for name, names in inner.items() if names and name not in value]
+        if len(missing) != 1:
+            return value
+        beside = {name: held for name, held in value.items() if name not in inner}
+        return {**value, missing[0]: beside} if beside.keys() & inner[missing[0]] else value
+
+    return gather
+
+
+def _object_fields(annotation: Any) -> frozenset[str]:
+    """The fields of the objects that an annotation allows; none where it allows anything else."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    if not all(isinstance(kind, type) and issubclass(kind, pydantic.BaseModel) for kind in kinds):
+        return frozenset()
+    return frozenset(name for kind in kinds for name in kind.model_fields)
 
 
 @lru_cache(maxsize=512)
@@ -52,28 +92,52 @@ def reply_schema(signature: Any) -> dict[str, Any]:
     return strict
 
 
-def _strict(node: Any, *, named: bool = False) -> Any:
-    """`node` without prose; `named` tells that its keys are names of ours, not schema keywords."""
+@lru_cache(maxsize=512)
+def reading_schema(signature: Any) -> dict[str, Any]:
+    """The schema that a reply is read by: as `reply_schema`, but what has a default is not required."""
+    loose: dict[str, Any] = _strict(output_model(signature).model_json_schema(), require=False)
+    return loose
+
+
+def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
+    """`node` without prose; `named` tells that its keys are names of ours, not schema keywords.
+
+    With `require` every property is required, and no other is allowed.
+    """
     if isinstance(node, list):
-        return [_strict(item) for item in node]
+        return [_strict(item, require=require) for item in node]
     if not isinstance(node, dict):
         return node
     out = {
-        key: _strict(value, named=key in ("properties", "$defs") and not named)
+        key: _strict(value, named=key in ("properties", "$defs") and not named, require=require)
         for key, value in node.items()
         if named or key not in _NOISE
     }
-    if not named and out.get("type") == "object" and "properties" in out:
+    if require and not named and out.get("type") == "object" and "properties" in out:
         out["required"] = list(out["properties"])
         out["additionalProperties"] = False
     return out
 
 
-def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str, Any]:
-    """The typed outputs in a JSON reply, by field name.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The typed `outputs` of a reply by field name, how many values were `mended` and items `dropped`."""
 
-    A reply with prose around it, or one that was cut short (`truncated`), is mended first. Raises
-    ParseFailure saying which field is wrong.
+    outputs: dict[str, Any]
+    mended: int = 0
+    dropped: int = 0
+
+
+def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str, Any]:
+    """The typed outputs in a reply that should be JSON, by field name. Raises ParseFailure."""
+    return read_reply(signature, text, truncated=truncated).outputs
+
+
+def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading:
+    """What a reply says that should be a JSON object; `truncated` tells that it was cut short.
+
+    What does not fit is mended, see `ragc.programs.calls.mending`. Raises ParseFailure saying which field is
+    wrong in the reply as it was written.
     """
     if len(text) > LONGEST:
         raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
@@ -81,16 +145,108 @@ def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str
         raise ParseFailure(
             f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
-    model = output_model(signature)
+    reading = (_read_object(signature, text, truncated) if "{" in text else None) or _read_frames(
+        signature, text, "json", truncated
+    )
+    if reading is None:
+        reading = Reading(_read_repaired(signature, text, truncated), mended=1)
+    return reading
+
+
+def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading | None:
+    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read."""
+    if len(text) > LONGEST or is_too_deep(text):
+        return None
+    reading = _read_frames(signature, text, layout, truncated)
+    if reading is None and "{" in text:
+        reading = _read_object(signature, text, truncated)
+        return None if reading is None else replace(reading, mended=reading.mended + 1)
+    return reading
+
+
+def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
+    """What the JSON object in `text` says; None where there is none that fits."""
     try:
-        outputs = model.model_validate_json(text)
-    except pydantic.ValidationError:
-        outputs = _mend(model, text, truncated)
-    except Exception as error:
-        raise ParseFailure(
-            f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
-        ) from error
-    return {name: getattr(outputs, name) for name in signature.output_fields}
+        value, tally = loads(text), Tally()
+        if value is None:
+            tally.mended = 1
+            closed = close_list(text[text.find("{") :], tally) if truncated else text
+            value = loads(closed)
+            if value is None:
+                value = json_repair.loads(closed)
+            if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
+                return None
+        return fit(signature, whole(value), tally, truncated=truncated)
+    except Exception:  # json_repair, and validators of signatures, may raise anything
+        return None
+
+
+def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Reading | None:
+    """What a reply says whose outputs stand in a frame other than one JSON object."""
+    schema = reading_schema(signature)
+    if not schema.get("properties"):
+        return None
+    for way in ways_of(layout):
+        try:
+            frame = way(schema, text)
+            if frame is None:
+                continue
+            tally = Tally(0 if frame.exact and layout != "json" else 1)
+            mender = Mender(schema.get("$defs", {}), tally)
+            values = {
+                name: from_text(schema["properties"][name], value, mender, json_repair.loads)
+                for name, value in frame.values.items()
+            }
+            return fit(signature, whole(values), tally, truncated=truncated)
+        except Exception:  # as above
+            log.debug("%s: nothing that fits", way.__name__)
+    return None
+
+
+def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
+    """The typed outputs that `value`, a JSON value, stands for; what was mended before stands in `tally`.
+
+    Raises pydantic's ValidationError, and whatever a validator raises.
+    """
+    schema = reading_schema(signature)
+    error: pydantic.ValidationError | None = None
+    for strict in (False, True):
+        counted = Tally(tally.mended)
+        counted.dropped = tally.dropped
+        mender = Mender(schema.get("$defs", {}), counted, strict=strict)
+        fitting = mender.mend(schema, value)
+        if truncated:
+            fitting = mender.fill(schema, fitting)
+        try:
+            return _reading(signature, fitting, counted)
+        except pydantic.ValidationError as problem:
+            error = problem
+    while error is not None and _drop_items(fitting, error):
+        counted.dropped += 1
+        try:
+            return _reading(signature, fitting, counted)
+        except pydantic.ValidationError as problem:
+            error = problem
+    raise error or ValueError("nothing was read")
+
+
+def _drop_items(value: Any, error: pydantic.ValidationError) -> bool:
+    """Whether the first item of a list that `error` speaks of was taken out of `value`, with others left."""
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        places = list(places_in(value, problem["loc"]))
+        if not places or len(places[-1][0]) < 2:
+            return False
+        items, at = places[-1]
+        del items[at]
+        return True
+    return False
+
+
+def _reading(signature: Any, value: Any, tally: Tally) -> Reading:
+    outputs = output_model(signature).model_validate_json(json.dumps(value))
+    return Reading(
+        {name: getattr(outputs, name) for name in signature.output_fields}, tally.mended, tally.dropped
+    )
 
 
 def is_too_deep(text: str) -> bool:
@@ -105,24 +261,27 @@ def is_too_deep(text: str) -> bool:
     return False
 
 
-def _mend(model: type[pydantic.BaseModel], text: str, truncated: bool) -> pydantic.BaseModel:
+def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]:
+    """The outputs in `text` by json_repair alone; raises ParseFailure saying what does not fit in it."""
+    model = output_model(signature)
     try:
         value = whole(json_repair.loads(text))
         if truncated and isinstance(value, dict):
             for name, info in model.model_fields.items():
                 if name not in value and info.annotation is str:
                     value[name] = ""
-        return model.model_validate(value)
+        outputs = model.model_validate(value)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
         raise ParseFailure(
             f"A reply does not fit its signature: {where}: {first['msg']}. It {_beginning(text)}."
         ) from error
-    except Exception as error:  # json_repair, and validators of signatures, may raise anything
+    except Exception as error:  # as above
         raise ParseFailure(
             f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
         ) from error
+    return {name: getattr(outputs, name) for name in signature.output_fields}
 
 
 def whole(value: Any) -> Any:
@@ -154,13 +313,28 @@ def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple
     """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
     Tokens of the frame are left out. Empty when the tokens do not spell `text`. Of tokens that make a
-    character together the first one has it, and the others may be empty.
+    character together the first one has it, and the others may be empty. A value that was read without
+    regard to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling that the reply has.
     """
     if not text.strip():
         return ()
-    return _spelling(tokens, field, text) or _spelling(
-        [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens], field, text
+    spaced = [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens]
+    return (
+        _spelling(tokens, field, text)
+        or _spelling(spaced, field, text)
+        or _other_spelling(spaced, field, text)
     )
+
+
+def _other_spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
+    """The tokens of a value that is `text` but for case and the marks around it, without those marks."""
+    raw = "".join(token.token for token in tokens)
+    for spelled in (*_json_values(raw, field), *_sections(raw, field)):
+        inside = [at for at, (char, _) in enumerate(spelled) if char.isalnum()]
+        core = spelled[inside[0] : inside[-1] + 1] if inside else []
+        if core and "".join(char for char, _ in core).casefold() == text.strip().casefold():
+            return _crop_tokens(tokens, core)
+    return ()
 
 
 def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
@@ -208,6 +382,15 @@ def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
     for mark in re.finditer(rf"(?:\[\[ ## {re.escape(field)} ## \]\]|<{re.escape(field)}>)\s*", raw):
         if raw.startswith(text.strip(), mark.end()):
             yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
+
+
+def _sections(raw: str, field: str) -> Iterator[Spelled]:
+    """What stands behind the marker of `field` in layouts that are not JSON, up to the next marker."""
+    name = re.escape(field)
+    for mark in re.finditer(
+        rf"(?:\[\[ ## {name} ## \]\]|<{name}>)(.*?)(?:\[\[ ## |</{name}>|\Z)", raw, re.DOTALL
+    ):
+        yield [(char, mark.start(1) + at) for at, char in enumerate(mark[1])]
 
 
 def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:

@@ -66,6 +66,14 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
         False, "shorten each document to what bears on the question before choosing; it is aligned in full",
         paper="LLatrieval code has on; GGatrieval does not say",
     )  # fmt: skip
+    crag_filter: bool = switch(
+        False, "drop found documents that CRAG's evaluator grades low, before anything is aligned",
+        searched=False, paper="GGatrieval, Tables 1 and 2: CRAG as a filter of its candidates",
+    )  # fmt: skip
+    crag_keep: float = real(
+        0.0, -1.0, 1.0, "documents of this grade are left in", step=0.1, threshold=True,
+        when=When("crag_filter", values=(True,)), searched=False, paper="not stated",
+    )  # fmt: skip
     verify: bool = switch(
         True,
         "stop as soon as the model finds the documents sufficient",
@@ -73,7 +81,7 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
         paper="GGatrieval",
     )
     verify_demo: int = integer(
-        1, 0, 2, "demonstrations shown to the verifying call, icl_n at most",
+        1, 0, 2, "questions with answers shown to the verifying call, of the answering call's demonstrations",
         when=When("verify", values=(True,)), searched=False, paper="LLatrieval code",
     )  # fmt: skip
     top_up: bool = switch(
@@ -112,6 +120,29 @@ _CHOOSING = (
 
 FLOW: tuple[Step, ...] = (
     Step(START, "parse", "the question"),
+    Step("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),
+    Step(_LOCAL, "grade", "each new document", "crag_filter is true", ("crag_filter",), each=True),
+    Step(
+        "grade",
+        "align",
+        "the components and the document",
+        "its grade is at least crag_keep",
+        ("crag_keep", "fga_reflect"),
+        each=True,
+    ),
+    Step(
+        "grade",
+        "condense",
+        "the document",
+        "its grade is at least crag_keep",
+        ("crag_keep", "doc_condense"),
+        each=True,
+    ),
+    *(
+        Step("grade", target, "the chosen documents", "no new document is left in", ("crag_keep",), each=each)
+        for target, each in (("imagine", True), (_LOCAL, True), ("verify", False), ("answer", False))
+    ),
+    Step("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
     Step(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
     Step("parse", "align", "the components that stand in the question, and each document", each=True),
     Step(_LOCAL, "align", "the components and each new document", knobs=("fga_reflect",), each=True),
@@ -193,6 +224,6 @@ METHOD = Method(
     GGatrievalKnobs,
     sources=("local",),
     demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
-    demo_shaping_knobs=("cot", "fga_reflect", "scqu", "doc_condense", "verify"),
+    demo_shaping_knobs=("cot", "fga_reflect", "scqu", "doc_condense", "verify", "crag_filter"),
     flow=FLOW,
 )

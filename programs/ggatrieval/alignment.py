@@ -2,23 +2,22 @@
 
 Paper: GGatrieval, section 3.1 (the labels), section 3.2 with equations 1 to 3 (alignment), sections 4.3 and
 4.4 with Tables 3 and 4 (documents of a label left out, conversion rates).
-A component counts only if it stands in the question, a segment only if it stands in the document, both up to
-case, white space, the shape of quotes and dashes, and punctuation around them.
+A component counts only if it stands in the question, a segment only if it was copied from the document, both
+as `ragc.programs.ggatrieval.copying` tells.
 Documents are ordered by how much of the question they align with; the order decides which are chosen in the
 end, and how many of each label those are is counted.
-Differs: both checks are ours, computed on the text; an occurrence that begins or ends inside a Latin word or
-number does not count.
+Differs: both checks are ours, computed on the text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragc.core import counters
 from ragc.programs.base import format_passage
+from ragc.programs.ggatrieval.copying import find_run, is_copied, key_of, parts_in, typed
 from ragc.records import Passage
 
 Label = Literal["FULL", "PARTIAL", "NONE"]
@@ -30,7 +29,8 @@ class Candidate:
     """A document, the query that found it, and how much of the question it aligns with.
 
     `share` is r, the aligned part of all components. `wordings` gives other words for components that
-    are not aligned. `text` is what choosing and verifying calls see of it, empty when it is irrelevant.
+    are not aligned. `text` is what choosing and verifying calls see of it, empty when it is irrelevant or
+    was `filtered` out.
     """
 
     passage: Passage
@@ -38,6 +38,7 @@ class Candidate:
     share: float = 0.0
     wordings: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
+    filtered: bool = False
 
     @property
     def label(self) -> Label:
@@ -96,35 +97,41 @@ def _count(candidates: Sequence[Candidate], label: Label) -> int:
 SLOTS = (
     "subject", "predicate", "object", "predicative", "attributive", "adverbial", "complement", "apposition",
 )  # fmt: skip
-_TYPED = str.maketrans("‘’“”‐‑–—", "''\"\"----")
-_AROUND = " \t\r\n.,;:!?…\"'"
+MOST_PARTS = 8
+"""Components of one question, as many as an alignment can name."""
 
 
 def components_of(reply: Any, question: str) -> tuple[str, ...]:
-    """The filled slots of a SyntacticParse that stand in `question`, each once; else the whole question."""
-    parts = [part for slot in SLOTS if (part := str(getattr(reply, slot, "")).strip())]
-    components = [part for part in parts if stands_in(part, question)]
-    counters.count(dropped=len(parts) - len(components))
-    return tuple({_plain(part): part for part in components}.values()) or (question,)
+    """The parts in a SyntacticParse that stand in `question`, each once; else the whole question.
+
+    At most `MOST_PARTS`; those beyond are dropped and counted, as are those that do not stand there.
+    """
+    components: dict[tuple[str, ...], str] = {}
+    dropped = 0
+    for slot in SLOTS:
+        if part := str(getattr(reply, slot, "")).strip():
+            parts, wrong = parts_in(part, question)
+            dropped += wrong
+            for one in parts:
+                components[key_of(one)] = one
+    counters.count(dropped=dropped + max(0, len(components) - MOST_PARTS))
+    return tuple(components.values())[:MOST_PARTS] or (question,)
 
 
 def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
     """What an AlignComponent reply says of `passage`, less what does not hold; that is counted.
 
-    Without the output `reflected` every alignment counts, without `synonyms` nothing is reworded.
+    A match without a verdict counts; without the output `synonyms` nothing is reworded.
     """
     n = len(components)
     text = format_passage(passage)
     claims = [match for match in reply.aligned if match.segment.strip()]
-    real = {m.component for m in claims if m.component <= n and stands_in(m.segment, text)}
-    wrong = sum(m.component > n or not stands_in(m.segment, text) for m in claims)
-    if "reflected" in reply:
-        claimed = {match.component for match in claims}
-        wrong += sum(i not in claimed for i in reply.reflected)
+    sound = [m for m in claims if m.component <= n and is_copied(m.segment, text)]
+    real = {match.component for match in sound if getattr(match, "same", True)}
+    if "reflected" in reply:  # as programs of the format ragc.compiled/1 ask for verdicts
         real &= set(reply.reflected)
     others = reply.synonyms if "synonyms" in reply else ()
-    wrong += sum(other.component > n for other in others)
-    counters.count(dropped=wrong)
+    counters.count(dropped=len(claims) - len(sound) + sum(other.component > n for other in others))
     wordings = {
         components[o.component - 1]: o.wording.strip()
         for o in others
@@ -133,31 +140,22 @@ def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query:
     return Candidate(passage, query, len(real) / n, wordings)
 
 
-def stands_in(part: str, text: str) -> bool:
-    """Whether `part` occurs in `text` as whole words."""
-    return bool(_bare(part)) and re.search(_loose(part), text.translate(_TYPED), re.IGNORECASE) is not None
-
-
 def reword(query: str, wordings: Mapping[str, str]) -> str:
-    """`query` with every component that `wordings` names replaced, longest first, in one pass."""
-    parts = sorted((part for part in wordings if _bare(part)), key=len, reverse=True)
-    if not parts:
+    """`query` with every component that `wordings` names, and that stands there in one piece, replaced.
+
+    Longest first, where two overlap.
+    """
+    spans: list[tuple[int, int, str]] = []
+    for part, wording in wordings.items():
+        if run := find_run(part, query):
+            spans.append((*run, wording))
+    if not spans:
         return query
-    pattern = re.compile("|".join(f"({_loose(part)})" for part in parts), re.IGNORECASE)
-    return pattern.sub(lambda match: wordings[parts[(match.lastindex or 1) - 1]], query.translate(_TYPED))
-
-
-def _bare(part: str) -> str:
-    return part.translate(_TYPED).strip(_AROUND)
-
-
-def _plain(text: str) -> str:
-    return " ".join(_bare(text).split()).casefold()
-
-
-def _loose(part: str) -> str:
-    """A pattern of `part` with any white space; its ends may not cut a Latin word or number in two."""
-    words = _bare(part).split()
-    before = "(?<![a-z0-9])" if words[0][0].isascii() and words[0][0].isalnum() else ""
-    after = "(?![a-z0-9])" if words[-1][-1].isascii() and words[-1][-1].isalnum() else ""
-    return before + r"\s+".join(map(re.escape, words)) + after
+    text = typed(query)
+    chosen: list[tuple[int, int, str]] = []
+    for start, end, wording in sorted(spans, key=lambda span: span[0] - span[1]):
+        if all(end <= other[0] or start >= other[1] for other in chosen):
+            chosen.append((start, end, wording))
+    for start, end, wording in sorted(chosen, reverse=True):
+        text = text[:start] + wording + text[end:]
+    return text

@@ -1,9 +1,14 @@
 """GGatrieval: documents are chosen by how many grammatical parts of the question they align with.
 
-Paper: GGatrieval, sections 3.1 to 3.4, Algorithm 1; progressive selection and verification as in LLatrieval's
-code. A round searches, aligns every new document with the question in one call each, chooses documents and
-verifies them; the next round's queries come from those chosen. A round is at most four calls deep: all
-alignments at once, one call to choose for each window, one to verify, all imagined documents at once.
+Paper: GGatrieval, sections 3.1 to 3.4, Algorithm 1; progressive selection and verification are those of
+LLatrieval, `ragc.programs.selection`. A round searches, aligns every new document with the question in one
+call each, chooses documents and verifies them; the next round's queries come from those chosen. A round is at
+most four calls deep: all alignments at once, one call to choose for each window, one to verify, all imagined
+documents at once.
+
+With `crag_filter` CRAG's evaluator, a typed grade as in `ragc.programs.baselines.crag`, drops candidates
+before they are aligned, one call more in depth: the row CRAG of Tables 1 and 2. Dropped documents count as
+NONE.
 
 Differs: a component that is not in the question and a segment that is not in the document are dropped.
 Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
@@ -24,8 +29,7 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters
-from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.base import format_passage
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import (
     Candidate,
@@ -39,41 +43,41 @@ from ragc.programs.ggatrieval.alignment import (
     without_label,
 )
 from ragc.programs.runtime import Runtime
+from ragc.programs.selection import SelectingProgram
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit
 from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment
 from ragc.signatures.answer import ShortAnswer
-from ragc.signatures.select import (
-    CondenseDocument,
-    SelectDocuments,
-    VerifyDocuments,
-    pick_positions,
-    with_sub_questions,
-)
+from ragc.signatures.grade import RelevanceGrade
+from ragc.signatures.select import CondenseDocument, with_sub_questions
 
 _QUERY_TEXT = 800
 """Characters of a document that become part of a query."""
 
 
-class GGatrieval(RagProgram):
+class GGatrieval(SelectingProgram):
     """Parse, then up to `rounds` times: search, align, select, verify; then one cited answer.
 
     With the knob `asqa_sub_questions` the context's `sub_questions`, a list of texts, are used.
     """
 
-    call_knobs = ("candidates", "k_support", "rounds", "scqu", "tau", "scqu_scope", "doc_condense", "verify")
+    call_knobs = (
+        "candidates", "k_support", "rounds", "scqu", "tau", "scqu_scope", "doc_condense", "verify",
+        "crag_filter",
+    )  # fmt: skip
 
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
         aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
+        if knobs.crag_filter:
+            self.grade = self.predictor(RelevanceGrade, max_tokens=24)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
-        self.align = self.predictor(aligning, max_tokens=512)
-        self.condense = self.predictor(CondenseDocument, max_tokens=150)
+        self.align = self.predictor(aligning, max_tokens=900)
+        self.condense = self.condensing_call(CondenseDocument)
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
-        self.select = self.predictor(SelectDocuments, max_tokens=60)
-        self.verify = self.predictor(VerifyDocuments, max_tokens=20)
-        self.verify.max_demos = min(knobs.verify_demo, knobs.icl_n)
+        self.select = self.selecting_call()
+        self.verify = self.verifying_call()
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
@@ -82,7 +86,9 @@ class GGatrieval(RagProgram):
         imagines = knobs.scqu and knobs.tau > 0
         for done in range(knobs.rounds):
             chosen = min(knobs.k_support, done * knobs.candidates)
-            calls += knobs.candidates * (1 + knobs.doc_condense) + (chosen + knobs.candidates)
+            calls += knobs.candidates * (1 + knobs.doc_condense + knobs.crag_filter) + (
+                chosen + knobs.candidates
+            )
             if done:
                 calls += knobs.verify + imagines * (1 if knobs.scqu_scope == "best" else chosen)
         return int(calls)
@@ -102,9 +108,12 @@ class GGatrieval(RagProgram):
             record(Note(f"labels, round {rounds}", labels_of(new)))
             relevant = [candidate for candidate in new if candidate.text]
             if relevant:
-                chosen = await self._select(full_question, [*chosen, *self._rank(relevant)])
+                browse = [*chosen, *self._rank(relevant)]
+                chosen = await self.choose(full_question, browse, lambda one: one.text, self._rank(browse))
                 record(Note(f"chosen, round {rounds}", names_of(chosen)))
-            if rounds == self.knobs.rounds or (relevant and await self._is_sufficient(full_question, chosen)):
+            if rounds == self.knobs.rounds or (
+                relevant and await self.is_sufficient(full_question, [c.text for c in chosen])
+            ):
                 break
             new = await self._candidates(await self._queries(question, chosen), seen)
         return await self._answer(full_question, chosen, list(seen.values()), rounds)
@@ -138,13 +147,23 @@ class GGatrieval(RagProgram):
     async def _inspect(
         self, question: str, full_question: str, parts: tuple[str, ...], candidate: Candidate
     ) -> Candidate:
-        """`candidate` with its share, and the text that choosing calls are to see of it, found at once."""
+        """`candidate` with its share, and the text that choosing calls are to see of it, found at once.
+
+        One that the filter drops has no text, as one that is irrelevant.
+        """
+        if self.knobs.crag_filter and not await self._passes(question, candidate):
+            return replace(candidate, filtered=True)
         aligning = self._align(question, parts, candidate)
         if not self.knobs.doc_condense:
             return replace(await aligning, text=format_passage(candidate.passage))
-        both: Any = await together(aligning, self._condense(full_question, candidate))
+        both: Any = await together(aligning, self.condensed(full_question, candidate.passage))
         aligned: Candidate = both[0]
         return replace(aligned, text=both[1])
+
+    async def _passes(self, question: str, candidate: Candidate) -> bool:
+        """Whether CRAG's evaluator gives it at least `crag_keep`; a grade that cannot be read is 0."""
+        reply = await self.grade.try_call(question=question, passage=format_passage(candidate.passage))
+        return at_least("crag_keep", 0.0 if reply is None else reply.grade.points / 100, self.knobs.crag_keep)
 
     async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
         """`candidate` with its share; it stays NONE when the reply cannot be read."""
@@ -153,63 +172,9 @@ class GGatrieval(RagProgram):
         )
         return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
 
-    async def _condense(self, full_question: str, candidate: Candidate) -> str:
-        """What choosing calls are to see; nothing when that is irrelevant, all when nothing else is said."""
-        whole = format_passage(candidate.passage)
-        reply = await self.condense.try_call(question=full_question, document=whole)
-        summary = "" if reply is None else reply.summary.strip()
-        if summary.strip("[]\"'. ").lower() == "irrelevant":
-            return ""
-        return format_passage(replace(candidate.passage, text=summary)) if summary else whole
-
     def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
         """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""
         return best_first(new) if self.knobs.fga_rerank else list(new)
-
-    async def _select(self, full_question: str, browse: list[Candidate]) -> list[Candidate]:
-        """At most `k_support` of `browse`, chosen window by window; each window starts with those chosen."""
-        k = self.knobs.k_support
-        chosen: list[Candidate] = []
-        rest = browse
-        while rest:
-            window = self._window(full_question, chosen, rest[: max(1, self.knobs.window - len(chosen))])
-            if len(window) == len(chosen):
-                counters.count(trimmed=1)
-                rest = rest[1:]
-                continue
-            rest = rest[len(window) - len(chosen) :]
-            reply = await self.select.try_call(
-                question=full_question, k=k, documents=[c.text for c in window]
-            )
-            places, wrong = pick_positions(reply.ids if reply is not None else (), len(window), k)
-            counters.count(dropped=wrong)
-            chosen = [window[i] for i in places]
-        if self.knobs.top_up:
-            chosen += [c for c in self._rank(browse) if c not in chosen][: k - len(chosen)]
-        return chosen
-
-    def _window(
-        self, full_question: str, chosen: list[Candidate], more: Sequence[Candidate]
-    ) -> list[Candidate]:
-        """`chosen`, and of `more` as many as fit the selecting call; those left out come again later."""
-        k, window = self.knobs.k_support, [*chosen, *more]
-        while len(window) > len(chosen) and not self.select.fits(
-            question=full_question, k=k, documents=[c.text for c in window]
-        ):
-            window = window[:-1]
-        return window
-
-    async def _is_sufficient(self, full_question: str, chosen: Sequence[Candidate]) -> bool:
-        """Whether the model finds `chosen` sufficient; no document never is, nor any with `verify` off."""
-        if not chosen or not self.knobs.verify:
-            return False
-        texts = self.shrink_to_fit(
-            self.verify,
-            [c.text for c in chosen],
-            lambda subset: {"question": full_question, "documents": subset},
-        )
-        reply = await self.verify.try_call(question=full_question, documents=texts) if texts else None
-        return reply is not None and reply.sufficient == "YES"
 
     async def _queries(self, question: str, chosen: Sequence[Candidate]) -> list[str]:
         """The next round's queries, one a chosen document (SCQU); the question where none is chosen."""
@@ -244,6 +209,7 @@ class GGatrieval(RagProgram):
         relevant = [candidate for candidate in seen if candidate.text]
         final = self._final(chosen, relevant)
         prediction = await self.answer_from(self.answer, full_question, [c.passage for c in final])
-        more = {"irrelevant": len(seen) - len(relevant), "rounds": rounds}
+        filtered = sum(candidate.filtered for candidate in seen)
+        more = {"irrelevant": len(seen) - len(relevant) - filtered, "filtered": filtered, "rounds": rounds}
         tallies = {**tally(seen, final[: len(prediction.passages)]), **more}
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)

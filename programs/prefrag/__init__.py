@@ -48,7 +48,16 @@ class PrefRagKnobs(ReadingKnobs):
         when=When("pref", (False,)),
         paper="PrefRAG 5.2 does not say what stands in for Pref-AR",
     )
-    preferred_source: str = choice("local", ("local", "web"), "the source asked first", paper="PrefRAG 3.2")
+    preferred_source: str = choice(
+        "local", ("local", "web"), "the source asked first, any of those that are configured",
+        named=True, paper="PrefRAG 3.2 and E",
+    )  # fmt: skip
+    no_repeats: bool = switch(
+        True,
+        "a query that was searched before goes to the other source, and ends the steps where there is none; "
+        "off: it is searched again",
+        paper="ours; PrefRAG's code searches again",
+    )
     compare_first: bool = switch(
         False, "compare the first search too, when nothing is known yet", when=_PREF, paper="PrefRAG's code"
     )
@@ -88,6 +97,7 @@ class PrefRagKnobs(ReadingKnobs):
     top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
+    wording: str = redeclare(AnswerKnobs, "wording")
 
     def most_calls(self) -> int:
         """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""

@@ -5,13 +5,14 @@ where the grade comes with the answer and a step may answer before any search. `
 source a step searches.
 Calls: at most max_step + 1 steps and two more for each supplement, a comparison for each search but the
 first, a grade for each answer if `reflect_mode` is separate, and one answer when no step gave one.
-Differs: a search that a step asks for is made whatever answer comes with it, as typed steps fill every
-field (in the code an answer wins); steps are told to answer from results, not from memory, and so to search
-first, though an answer before any search is still taken; a step that cannot be read ends the search and the
-answer is forced; a step that added nothing is sampled anew, and ends the search at temperature 0, or when
-it asks again for what was searched everywhere; replies are limited to 412 tokens beside the answer (steps)
-and 256 (comparison, grade), not 4096; the wording of the answer is in the instructions, not beside the
-question; what does not fit the context is left out, oldest first. Chunks are cut at 500 tokens, not 512.
+Differs: a step is typed, a search or an answer; where a reply holds both, as it may without a schema, the
+search is made (in the code an answer wins), and the input of a finish counts as its answer; steps are told to
+answer from results, not from memory, and so to search first, though an answer before any search is still
+taken; a step that cannot be read ends the search and the answer is forced; a step that added nothing is
+sampled anew, and ends the search at temperature 0, or when it asks again for what was searched everywhere
+(`no_repeats`); the grade comes behind its explanation; replies are limited to 412 tokens beside the answer
+(steps) and 256 (comparison, grade), not 4096; the wording of the answer is in the instructions, not beside
+the question; what does not fit the context is left out, oldest first. Chunks are cut at 500 tokens, not 512.
 After a bad grade every source that may be searched is searched; without `pref` that is the preferred one
 alone, unless the choice is free. With `strict_budget` an answer at the last step is given whatever its grade.
 """
@@ -35,16 +36,10 @@ from ragc.programs.prefrag.trajectory import (
 )
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
-from ragc.signatures.step import FINISH, ForcedAnswer, Reflect, agent_step
+from ragc.signatures.step import FINISH, ForcedAnswer, Move, Reflect, agent_step, read_move
 
 _BESIDE = 412
 """Tokens of a step's reply beside those of the answer: thought, query and grade."""
-
-
-def _blank_if_none(text: str) -> str:
-    """`text`, or nothing when it says that it is left empty."""
-    text = text.strip()
-    return "" if text.casefold() == "none" else text
 
 
 def _bad(grade: str) -> bool:
@@ -63,8 +58,8 @@ class PrefRag(SourceChoice):
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"
-        signature = agent_step(tuple(self.tools), graded=graded)
-        self.step = self.answer_call(self.reading(signature), also=("",), extra_tokens=_BESIDE)
+        signature = agent_step(tuple(self.tools), graded=graded, answer_format=knobs.answer_format)
+        self.step = self.answer_call(self.reading(signature), extra_tokens=_BESIDE)
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
         self.answer = self.answer_call(self.reading(ForcedAnswer))
@@ -81,24 +76,19 @@ class PrefRag(SourceChoice):
             reply = await self._next(run)
             if reply is None:
                 break
-            action, query, answer = (
-                _blank_if_none(reply.action),
-                _blank_if_none(reply.action_input),
-                _blank_if_none(reply.answer),
-            )
-            action = action.casefold()
-            if action in self.tools and query:
-                await self._search(run, reply, action, query)
-            elif answer:
-                review = await self._review(run, reply, answer)
+            move = read_move(reply)
+            if move.action in self.tools and move.action_input:
+                await self._search(run, move)
+            elif move.answer:
+                review = await self._review(run, move)
                 if review is None:
-                    return self._prediction(run, answer)
-                await self._supplement(run, reply.thought, answer, review)
-            elif action in ("", FINISH):
+                    return self._prediction(run, move.answer)
+                await self._supplement(run, move, review)
+            elif move.action in ("", FINISH):
                 record(Note("step", "finished without an answer"))
                 break
             else:
-                self._drop(run, reply)
+                self._drop(run, move)
         record(Note("answer", "forced: no step gave one"))
         forced = await self.answer.acall(**self._inputs(self.answer, run))
         return self._prediction(run, forced.answer)
@@ -118,44 +108,45 @@ class PrefRag(SourceChoice):
         run.shown = self.shrink_to_fit(call, run.turns, inputs, shrink_trajectory)
         return inputs(run.shown)
 
-    async def _search(self, run: Run, reply: Any, action: str, query: str) -> None:
+    async def _search(self, run: Run, move: Move) -> None:
         """Search as the step asks; one that asks again for what all sources were asked ends the steps."""
-        passages = await self.search_preferred_first(run, self.tools[action][0], query)
+        passages = await self.search_preferred_first(run, self.tools[move.action][0], move.action_input)
         if passages is None:
-            self._drop(run, reply)
+            self._drop(run, move)
             run.left = 0
         else:
-            label = action.capitalize().replace("_", " ")
-            run.add((("Thought", reply.thought), (label, query)), passages)
+            label = move.action.capitalize().replace("_", " ")
+            run.add((("Thought", move.thought), (label, move.action_input)), passages)
 
-    def _drop(self, run: Run, reply: Any) -> None:
+    def _drop(self, run: Run, move: Move) -> None:
         """Pass over an unknown tool, an empty query or a search made before; the step is spent."""
         counters.count(dropped=1)
-        record(Note("step", f"dropped: {reply.action}: {reply.action_input}"))
+        record(Note("step", f"dropped: {move.action}: {move.action_input}"))
         run.again += 1
         if not self.knobs.temperature:
             run.left = 0
 
-    async def _review(self, run: Run, reply: Any, answer: str) -> Any:
-        """The grade of `answer` when it is bad and may be worked on, else None."""
+    async def _review(self, run: Run, move: Move) -> Any:
+        """The grade of the answer of `move` when it is bad and may be worked on, else None."""
         knobs = self.knobs
         spent = run.counts["supplements"] == knobs.max_supplements or (knobs.strict_budget and not run.left)
         if not knobs.reflect or spent:
             return None
+        review: Any = move
         if knobs.reflect_mode == "separate":
-            reply = await self.grade.try_call(**self._inputs(self.grade, run, answer=answer))
-        return reply if reply is not None and _bad(reply.grade) else None
+            review = await self.grade.try_call(**self._inputs(self.grade, run, answer=move.answer))
+        return review if review is not None and _bad(review.grade) else None
 
-    async def _supplement(self, run: Run, thought: str, answer: str, review: Any) -> None:
+    async def _supplement(self, run: Run, move: Move, review: Any) -> None:
         """Search all sources with the question itself; two more steps follow unless the budget is strict."""
         run.counts["supplements"] += 1
-        record(Note("supplement", f"{answer!r} is {review.grade}"))
+        record(Note("supplement", f"{move.answer!r} is {review.grade}"))
         results = await together(*(self.search_source(run, name, run.question) for name in self.used))
         wrote = (
-            ("Thought", thought),
-            ("Answer", answer),
-            ("Grade", review.grade),
+            ("Thought", move.thought),
+            ("Answer", move.answer),
             ("Explanation", review.explanation),
+            ("Grade", review.grade),
             ("Improvement", review.improvement),
         )
         run.add(wrote, tuple(passage for passages in results for passage in passages))

@@ -5,10 +5,11 @@ E (more than two sources). What is compared follows the authors' code: nothing a
 by the question, with all passages known so far.
 Differs: a comparison that cannot be read is a no (the code looks for "true" in its text); where the
 preferred source finds nothing the other one is asked without a comparison; of several sources a step may
-name the preferred one, and what that finds is kept, as there is none to switch to; a confidence in
-place of true or false is ours; a query that is asked again goes to the other source without a comparison,
-and is dropped when that was asked too. Without `pref` only the preferred source is searched, or with
-`free_choice` the one that the step names (the paper's ablation does not say).
+name the preferred one, which any may be, and what that finds is kept, as there is none to switch to; a
+confidence in place of true or false is ours, and so is `no_repeats`: a query that is asked again goes to the
+other source without a comparison, which is no switch, and is dropped when that was asked too. Without `pref`
+only the preferred source is searched, or with `free_choice` the one that the step names (the paper's ablation
+does not say).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ragc.records import Passage
 from ragc.signatures.grade import comparison
 
 _ABOUT = {"local": "a curated collection", "web": "pages of the open web"}
-_COUNTED = ("total_local", "total_web", "switches", "supplements")
+_COUNTED = ("total_local", "total_web", "switches", "repeats", "supplements")
 
 
 def _source_names(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
@@ -84,20 +85,28 @@ class SourceChoice(RagProgram):
     async def search_preferred_first(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
         """The preferred source's passages when they add something, else those of the source `name`.
 
-        A search that was made before adds nothing and is not made again; None when none is left to make.
+        With `no_repeats` a search that was made before adds nothing and is not made again; None when none is
+        left to make.
         """
         first = self.first_source
-        if (name, query.casefold()) in run.searches:
+        if self._was_made(run, name, query):
             return None
         if name == first or not self.compares:
             return await self.search_source(run, name, query)
-        if (first, query.casefold()) not in run.searches:
-            passages = await self.search_source(run, first, query)
-            if passages and await self._adds(run, query, passages):
-                return passages
+        if self._was_made(run, first, query):
+            run.counts["repeats"] += 1
+            record(Note("repeat", f"{first} was searched for this, {name} was not"))
+            return await self.search_source(run, name, query)
+        passages = await self.search_source(run, first, query)
+        if passages and await self._adds(run, query, passages):
+            return passages
         run.counts["switches"] += 1
         record(Note("switch", f"{first} to {name}"))
         return await self.search_source(run, name, query)
+
+    def _was_made(self, run: Run, name: str, query: str) -> bool:
+        """Whether a search need not be made because it was made before."""
+        return self.knobs.no_repeats and (name, query.casefold()) in run.searches
 
     async def _adds(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
         """Whether `passages` add to what is known; the first ones do, unless they are compared too."""

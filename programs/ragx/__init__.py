@@ -5,16 +5,33 @@ Ranges are those of its tables and figures, defaults those of its Table 9 where 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
+from ragc.errors import UsageError
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import PassageKnobs, When, choice, integer, real, redeclare, switch
+from ragc.programs.knobs import PassageKnobs, Value, When, choice, integer, real, redeclare, switch
 from ragc.programs.method import Method
+
+EMBEDDERS = {
+    "bge-small": "BAAI/bge-small-en-v1.5",
+    "bge-large": "BAAI/bge-large-en-v1.5",
+    "bge-m3": "BAAI/bge-m3",
+}
+"""The models of the paper's Table 6, and where sentence-transformers finds them."""
 
 CLOSED = ("web", "kg", "all")
 MANUAL = ("llm", *CLOSED, "llm_web", "llm_kg", "llm_all")
 STAGED = ("predefined_web", "predefined_kg", "predefined_all", "agent")
 _KG = ("kg", "all", "llm_kg", "llm_all", "predefined_kg", "predefined_all", "agent")
+_WEB = ("web", "all", "llm_web", "llm_all", "predefined_web", "predefined_all", "agent")
+ASKS_KG, ASKS_WEB = When("source_policy", _KG), When("source_policy", _WEB)
+ASKS = When("source_policy", tuple(policy for policy in (*MANUAL, *STAGED) if policy != "llm"))
+_RERANKS = When("rerank", (True,))
+
+POOLS = (3, 5, 10, 20)
+ALL = "all"
+"""A pool of every chunk, as far as the source has any for the question."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +40,15 @@ class RagXKnobs(PassageKnobs):
 
     What needs a source or role that may be missing is searched only when it is named.
     """
+
+    top_k: int = redeclare(
+        PassageKnobs, "top_k", about="passages of `web`, and of `kg` for each name",
+        when=When("source_policy", _KG, otherwise=(When("rerank", (False,)),)),
+    )  # fmt: skip
+    query_pos: str = redeclare(PassageKnobs, "query_pos", when=ASKS)
+    noise_n: int = redeclare(PassageKnobs, "noise_n", when=ASKS_WEB)
+    chunk_size: int = redeclare(PassageKnobs, "chunk_size", high=1024, when=ASKS_WEB)
+    overlap: float = redeclare(PassageKnobs, "overlap", when=ASKS_WEB)
 
     source_policy: str = choice(
         "llm_web",
@@ -48,9 +74,17 @@ class RagXKnobs(PassageKnobs):
     )
     router_role: str = choice(
         "main", ("main", "proxy"), "the model that names a question's domain (for `icl_domain` too) and pace",
-        when=When("source_policy", _KG), searched=False, paper="RAG-X: a tuned 8B classifier",
+        when=When("source_policy", _KG, otherwise=(When("icl_domain", ("same", "cross")),)),
+        searched=False, paper="RAG-X: a tuned 8B classifier",
     )  # fmt: skip
-    broad: bool = switch(False, "first narrow `web` down to its best blocks", paper="RAG-X base setting")
+    gold_domain: bool = switch(
+        False, "take the domain that the data set gives with a question; figures then rest on a label",
+        when=When("source_policy", _KG, otherwise=(When("icl_domain", ("same", "cross")),)),
+        searched=False, paper="RAG-X names the domain with its classifier",
+    )  # fmt: skip
+    broad: bool = switch(
+        False, "first narrow `web` down to its best blocks", when=ASKS_WEB, paper="RAG-X base setting"
+    )
     broad_k: int = integer(
         50, 20, 200, "blocks kept", step=10, when=When("broad", (True,)), paper="RAG-X: 50"
     )
@@ -64,17 +98,26 @@ class RagXKnobs(PassageKnobs):
         1.0,
         "share of the web passages that the source `dense` finds",
         step=0.1,
+        when=ASKS_WEB,
         searched=False,
         paper="RAG-X: 1.0; here `web` may itself be dense",
     )
-    rerank: bool = switch(False, "let the model reorder a pool of web passages", paper="RAG-X base setting")
-    pool: int = choice(
-        10, (3, 5, 10, 20), "web passages that are reordered; stands in for top_k",
-        when=When("rerank", (True,)), paper="RAG-X: 3 of 10",
+    embedder: str = choice(
+        "own", ("own", *EMBEDDERS), "the model of the source `dense`, or of `web` where that is dense",
+        when=ASKS_WEB, searched=False, paper="RAG-X: bge-m3; all three in its Table 6",
     )  # fmt: skip
-    top_n: int = integer(
-        3, 1, 20, "web passages kept of the pool", when=When("rerank", (True,)), paper="RAG-X: 3 of 10"
+    rerank: bool = switch(
+        False, "put a pool of web passages in order", when=ASKS_WEB, paper="RAG-X base setting"
     )
+    rerank_by: str = choice(
+        "model", ("model", "source"), "the model orders the pool, or the reranker of the source `web`",
+        when=_RERANKS, searched=False, paper="RAG-X: bge-reranker-v2-m3, a cross-encoder",
+    )  # fmt: skip
+    pool: int | str = choice(
+        10, (*POOLS, ALL), "web passages that are put in order, top_n or more; stands in for top_k",
+        when=_RERANKS, paper="RAG-X: 3 of 10; 3 to all in its Table 4",
+    )  # fmt: skip
+    top_n: int = integer(3, 1, 20, "web passages kept of the pool", when=_RERANKS, paper="RAG-X: 3 of 10")
     max_answer_tokens: int = integer(
         100, 20, 500, "longest short answer in tokens; reasoning has 412 more", step=20,
         when=When("answer_format", ("short",)), paper="RAG-X code: 100",
@@ -83,8 +126,13 @@ class RagXKnobs(PassageKnobs):
         0, 0, 1000, "which unrelated passages are drawn, and where random ones stand",
         when=When("noise_n", greater_than=0), searched=False, paper="RAG-X draws at random",
     )  # fmt: skip
+    icl_n: int = redeclare(
+        PassageKnobs, "icl_n", default=0,
+        about="at most this many demonstrations are shown; a study shows those that it searches",
+        paper="RAG-X base setting: 0; 0 to 3 in its Table 5",
+    )  # fmt: skip
     icl_domain: str = choice(
-        "any",
+        "same",
         ("any", "same", "cross"),
         "demonstrations shown with a question: any, those of its own domain, or those of others",
         when=When("icl_n", greater_than=0),
@@ -96,8 +144,26 @@ class RagXKnobs(PassageKnobs):
         when=When("icl_n", greater_than=0), searched=False, paper="RAG-X: all of its 0 to 3",
     )  # fmt: skip
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rerank and not isinstance(self.pool, str) and self.pool < self.top_n:
+            raise UsageError(
+                f"Knob top_n = {self.top_n} keeps more passages than knob pool = {self.pool} puts in order; "
+                "raise pool or lower top_n."
+            )
 
-_LOCAL, _WEB, _KG_NODE, _DENSE = "search local", "search web", "search kg", "search dense"
+    @classmethod
+    def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
+        """`values` with a pool of at least `top_n`: a `top_n` that is free gives way, else the pool."""
+        pool, top_n = values["pool"], values["top_n"]
+        if isinstance(pool, str) or pool >= int(top_n):
+            return values
+        if "top_n" in free:
+            return {**values, "top_n": pool}
+        return {**values, "pool": next(p for p in POOLS if p >= int(top_n))}
+
+
+_WEB_NODE, _KG_NODE, _DENSE = "search web", "search kg", "search dense"
 _RAGX_ENTRIES = (
     (START, "source_policy asks nothing first"),
     ("closed", "answer is unsure"),
@@ -107,7 +173,11 @@ _RAGX_ENTRIES = (
 
 FLOW: tuple[Step, ...] = (
     Step(
-        START, "domain", "the question", "icl_domain needs it, or kg is asked", ("icl_domain", "router_role")
+        START,
+        "domain",
+        "the question",
+        "icl_domain needs it, or kg is asked",
+        ("icl_domain", "router_role", "gold_domain"),
     ),
     Step(START, "closed", "the question", "the policy asks the model alone first", ("source_policy",)),
     Step(
@@ -127,7 +197,7 @@ FLOW: tuple[Step, ...] = (
     *(
         Step(node, to, "the question", when, ("source_policy",))
         for node, when in _RAGX_ENTRIES
-        for to in (_WEB, _DENSE)
+        for to in (_WEB_NODE, _DENSE)
     ),
     Step("closed", "domain", "the question", "kg is asked"),
     Step("route", "domain", "the question", "kg is chosen"),
@@ -135,12 +205,30 @@ FLOW: tuple[Step, ...] = (
     Step("route", "entities", "the question and its domain", "kg is chosen", ("icl_domain",)),
     Step(START, "entities", "the question and the domain that came with it", "kg is asked"),
     Step("domain", "entities", "the question and its domain", "kg is asked, and the domain is not open"),
-    Step("entities", _KG_NODE, "each name that stands in the question", knobs=("top_k",), each=True),
-    Step(_WEB, "rank", "the pool of passages", "rerank is true", ("rerank", "pool", "broad", "dense_share")),
-    Step(_DENSE, "rank", "the pool of passages", "rerank is true", ("rerank", "pool")),
+    Step(
+        "entities",
+        _KG_NODE,
+        "each name that stands in the question, or the question where there is none",
+        knobs=("top_k",),
+        each=True,
+    ),
+    Step(
+        _WEB_NODE,
+        "rank",
+        "the pool of passages",
+        "rerank is true and rerank_by is model",
+        ("rerank", "rerank_by", "pool", "broad", "dense_share"),
+    ),
+    Step(
+        _DENSE,
+        "rank",
+        "the pool of passages",
+        "rerank is true and rerank_by is model",
+        ("rerank", "rerank_by", "pool", "embedder"),
+    ),
     *(
         Step(node, "answer", "facts of kg, then passages of the web", knobs=("top_k", "noise_n", "noise_pos"))
-        for node in (_KG_NODE, _WEB, _DENSE)
+        for node in (_KG_NODE, _WEB_NODE, _DENSE)
     ),
     Step("rank", "answer", "the first top_n passages", knobs=("top_n", "noise_n", "noise_pos")),
     *(Step(node, "answer", "what the other branches found, or nothing") for node in ("domain", "entities")),

@@ -1,18 +1,21 @@
 """RAG-X's API: the domain of a question, the names in it, and a search of `kg` for each name.
 
 RAG-X, "Guidelines for Extracting Information from the Mock API Responses"; the entity types and what is
-done with an open domain are from the authors' code.
+done with an open domain are from the authors' code. `kg` is searched within the domain that was named. A
+question without a name is searched as it is: its words and dates alone may ask for facts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragc.core import counters
+from ragc.corpora.sources.base import current_question
+from ragc.corpora.sources.crag_api.names import plain, stands_in
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import Note, record, together
-from ragc.records import Passage
+from ragc.records import Passage, Question
 from ragc.signatures.route import KINDS, DomainRouter, Entities, EntityExtract
 
 LABEL = 30
@@ -57,23 +60,27 @@ class KgStage(RagProgram):
         reply = await self.entities.try_call(question=request.question, domain=request.domain)
         names = names_in_question(reply.entities, request) if reply else []
         if not names:
-            record(Note("kg", "no entity, not searched"))
-        hit_lists = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
+            record(Note("kg", "no entity, searched with the question"))
+        question = current_question.get() or Question("", request.question, ())
+        token = current_question.set(replace(question, extra={**question.extra, "domain": request.domain}))
+        try:
+            queries = names or [request.question]
+            hit_lists = await together(*(self.search("kg", query, self.knobs.top_k) for query in queries))
+        finally:
+            current_question.reset(token)
         return tuple({hit.passage.id: hit.passage for hits in hit_lists for hit in hits}.values())
 
 
 def names_in_question(listed: Entities, request: DomainQuestion) -> list[str]:
-    """Each name once; those that the question does not hold, or of another domain, are dropped."""
-    held = _plain(request.question)
+    """Each name once; those that the question does not hold, or of another domain, are dropped.
+
+    A name may stand in the question in another form, by the rule of `crag_api.names.stands_in`.
+    """
     names: dict[str, str] = {}
     for entity in listed.items:
-        name = _plain(entity.text)
-        if name and name != "none" and name in held and entity.kind in KINDS[request.domain]:
+        name, fits = plain(entity.text, entity.kind), entity.kind in KINDS[request.domain]
+        if fits and name != "none" and stands_in(entity.text, request.question, entity.kind):
             names.setdefault(name, entity.text)
         else:
             counters.count(dropped=1)
     return list(names.values())
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

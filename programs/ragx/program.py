@@ -4,14 +4,16 @@ Paper: RAG-X on CRAG; "Explanation of Knowledge Source Selection" and "Automatic
 Knowledge Sources" in its Appendix B, prompts in Appendix D. LM calls: 1 for a manual policy; 1, or 2 when
 the model alone is unsure, for a predefined one; 1, or 3, for `agent`, which always reasons. Where `kg` is
 asked, 1 more names the domain and 1 more the entities, beside the search of `web`; `rerank` and `dynamism`
-are 1 more each. `icl_domain` needs the domain too; it is named once, and not where the caller gives it.
-Differs (see also `web.py` and `demos.py`): `kg` is any source, searched with each entity; the
-authors' rules that pick API calls and resolve dates are in the source `api`. Facts of `kg` come before the
-web passages in one list, `top_k` for each entity. The tuned domain classifier is a prompt. `dense_share` is 0
-by default, because the source `web` may be of any kind, and above 0 needs a source `dense` over the same
-pages. Reasoning has 412 tokens more than the 100 of the authors' code, so that it is not cut and counted
-as unsure. The source router names sources instead of letters. Where the answer is known beforehand, to
-make an example of it, the stage without sources is left out, so that the stage that reads is taught.
+are 1 more each. `icl_domain` needs the domain too; it is named once, and not where `gold_domain` takes that
+of the data set.
+Differs (see also `web.py` and `demos.py`): `kg` is any source, searched with each entity, or with the
+question where there is none; the authors' rules that pick API calls and resolve dates are in the source
+`api`. Facts of `kg` come before the web passages in one list, `top_k` for each entity. The tuned domain
+classifier is a prompt. `dense_share` is 0 by default, because the source `web` may be of any kind, and
+above 0 needs a source `dense` over the same pages. Reasoning has 412 tokens more than the 100 of the
+authors' code, so that it is not cut and counted as unsure. The source router names sources instead of
+letters. Where the answer is known beforehand, to make an example of it, the stage without sources is left
+out, so that the stage that reads is taught.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters
 from ragc.errors import UsageError
 from ragc.programs.base import format_passage
 from ragc.programs.calls.demos import forced_values
@@ -38,11 +39,11 @@ from ragc.signatures.answer import (
     KnownAnswer,
     OpenAnswer,
     ReferenceAnswer,
-    drop_wrong_marks,
     normalize_refusal,
     with_question,
 )
 from ragc.signatures.route import DynamismRouter, RouteSources
+from ragc.signatures.wording import input_field
 
 _SOURCES = {"web": ("web",), "kg": ("kg",), "api": ("kg",), "llm": ()}
 _BOTH = ("web", "kg")
@@ -52,7 +53,7 @@ _NONE: tuple[Passage, ...] = ()
 class RagX(WebStages, KgStage):
     """One policy over the model's own knowledge, the source `web` and the source `kg`."""
 
-    call_knobs = ("source_policy", "rerank", "icl_n", "icl_domain")
+    call_knobs = ("source_policy", "rerank", "rerank_by", "icl_n", "icl_domain")
 
     def __init__(self, runtime: Runtime, knobs: RagXKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -114,13 +115,20 @@ class RagX(WebStages, KgStage):
         signature = RouteSources
         if self.knobs.dynamism:
             self.dynamism = self.predictor(DynamismRouter, role=self.knobs.router_role, max_tokens=LABEL)
-            about = dspy.InputField(desc="how fast the answer changes")
+            about = input_field(
+                "how fast the answer changes: static, slow-changing, fast-changing or real-time; those that "
+                "change fast are better looked up in the API",
+                brief="how fast the answer changes",
+            )
             signature = RouteSources.append("pace", about, str)
         self.route = self.predictor(signature, max_tokens=LABEL)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` under the policy; `context` may hold `query_time` and `domain`."""
+        """Answer `question` under the policy; `context` may hold `query_time`, and `domain`, which is used
+        with `gold_domain` only.
+        """
         time, domain = (str(context.get(name) or "").strip() for name in ("query_time", DOMAIN))
+        domain = domain if self.knobs.gold_domain else ""
         request = DomainQuestion(question, time or "unknown", domain.casefold())
         answer, passages = UNSURE, _NONE
         if self.staged:
@@ -158,10 +166,7 @@ class RagX(WebStages, KgStage):
             inputs["passages"] = [format_passage(p) for p in shown_passages]
         reply = await call.try_call(**inputs)
         answer = normalize_refusal(reply.answer if reply else "")
-        if self.knobs.answer_format == "cited":
-            answer, wrong = drop_wrong_marks(answer, len(shown_passages))
-            counters.count(dropped=wrong)
-        return answer, shown_passages
+        return self.hold_to_passages(answer, len(shown_passages)), shown_passages
 
     async def _choose_sources(self, question: str) -> tuple[str, ...]:
         """The sources that the model picks; none when its choice cannot be read."""

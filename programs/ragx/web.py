@@ -4,8 +4,9 @@ RAG-X, "Enhancing Retrieval for Knowledge Extraction" and "Noise Chunk Selection
 sparse passages are put one after the other, repeats included, is from the authors' code.
 Differs: blocks are searched with `web` itself, whatever its kind. Chunks are sought as deep as the blocks
 have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to
-`dense` alone. `rerank` is listwise by the main model, for want of a cross-encoder, so a pool of all chunks
-is not offered. Noise is drawn from the pages of `web` that gave no passage, by question and `noise_seed`.
+`dense` alone. `rerank` is listwise by the main model, which sees as much of the pool as fits its context,
+or by the cross-encoder that the source `web` names. Noise is drawn from the pages of `web` that gave no
+passage, by question and `noise_seed`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragc.core import counters
+from ragc.corpora import embed
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.sources.base import Source
+from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.ragx import ALL, EMBEDDERS
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.select import RankPassages, pick_positions
+
+EVERY = 10_000
+"""Chunks that a pool of all of them holds at most."""
 
 
 class WebStages(RagProgram):
@@ -30,22 +38,48 @@ class WebStages(RagProgram):
     dense: Source
     blocks: Source
     rank: Any
+    reranker: Reranker
 
     def prepare_web(self) -> None:
         """Cut the sources as the knobs say, and make the ranking call where it is asked for."""
-        knobs, known = self.knobs, self.runtime.sources
-        self.web = self.cut_source("web")
-        if knobs.dense_share:
-            self.dense = self.cut_source("dense")
-        if knobs.broad:
-            self.blocks = known["web"].rechunk(knobs.broad_chunk, 0.0)
-        if knobs.rerank:
+        knobs, web = self.knobs, self.runtime.sources["web"]
+        dense = self.runtime.sources["dense"] if knobs.dense_share else None
+        if knobs.embedder != "own":
+            web, dense = self._embedded(web, dense)
+        if knobs.rerank and knobs.rerank_by == "source":
+            if not isinstance(web, RerankedSource):
+                raise UsageError(
+                    "Knob rerank_by = 'source' takes the reranker of the source 'web', which names none; add "
+                    '`rerank = "cross:MODEL"` to [sources.web.options], or set rerank_by = "model".'
+                )
+            self.reranker, web = web.reranker, web.inner
+        elif knobs.rerank:
             self.rank = self.predictor(RankPassages, max_tokens=120)
+        self.web = self.cut_source(web)
+        if dense is not None:
+            self.dense = self.cut_source(dense)
+        if knobs.broad:
+            self.blocks = web.rechunk(knobs.broad_chunk, 0.0)
+
+    def _embedded(self, web: Source, dense: Source | None) -> tuple[Source, Source | None]:
+        """Both sources; the dense one of them with the model that the knob `embedder` names."""
+        name = self.knobs.embedder
+        chosen: Any = web if dense is None else dense
+        if not hasattr(chosen, "with_embedder"):
+            raise UsageError(
+                f"Knob embedder = {name!r} needs a source of kind 'dense', and "
+                f"{'web' if dense is None else 'dense'!r} is of kind {chosen.kind!r}; "
+                'name a dense one, or set embedder = "own".'
+            )
+        other = chosen.with_embedder(embed.make(EMBEDDERS[name]))
+        return (other, None) if dense is None else (web, other)
 
     async def from_web(self, question: str) -> tuple[Passage, ...]:
         """Passages of the web, reordered and with noise where that is asked for."""
         knobs = self.knobs
-        wanted = knobs.pool if knobs.rerank else knobs.top_k
+        wanted = knobs.top_k
+        if knobs.rerank:
+            wanted = EVERY if knobs.pool == ALL else int(knobs.pool)
         sparse = round(wanted * (1 - knobs.dense_share))
         blocks, dense, plain = await together(
             self._blocks(question),
@@ -55,7 +89,9 @@ class WebStages(RagProgram):
         if knobs.broad:
             dense, plain = chunks_in_blocks(blocks, dense), chunks_in_blocks(blocks, plain)
         passages = [*dense[: wanted - sparse], *plain[:sparse]]
-        if knobs.rerank:
+        if knobs.rerank and knobs.rerank_by == "source":
+            passages = await self._score(question, passages)
+        elif knobs.rerank:
             passages = await self._rank(question, passages)
         return self._with_noise(question, passages)
 
@@ -79,6 +115,16 @@ class WebStages(RagProgram):
         if not knobs.broad:
             return 0
         return int(knobs.broad_k * math.ceil(knobs.broad_chunk / (knobs.chunk_size * (1 - knobs.overlap))))
+
+    async def _score(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
+        """The best `top_n` of `pool` by the reranker of `web`; in the old order when it fails."""
+        try:
+            scores = await self.reranker.scores(question, pool) if pool else ()
+        except SourceError as error:
+            record(Note("rerank", f"failed: {error}"))
+            scores = [0.0] * len(pool)
+        order = sorted(range(len(pool)), key=lambda at: -scores[at])
+        return [pool[at] for at in order[: self.knobs.top_n]]
 
     async def _rank(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
         """The best `top_n` of `pool`; what the model does not rank follows in its old order."""

@@ -1,16 +1,27 @@
 """The knobs of RQ-RAG, apart from the program so that listing them is quick.
 
 Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4; defaults it does not name are from the authors'
-code. A recipe names the paper's depth for a data set with `depth_for`.
+code. A recipe names the paper's depth for a data set with `depth_for`, and its choice with `select_for`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import AnswerKnobs, ReadingKnobs, When, choice, integer, real, redeclare, switch
+from ragc.programs.knobs import (
+    AnswerKnobs,
+    ReadingKnobs,
+    Value,
+    When,
+    choice,
+    integer,
+    real,
+    redeclare,
+    switch,
+)
 from ragc.programs.method import Method
 
 KINDS = ("rewrite", "decompose", "disambiguate")
@@ -19,6 +30,21 @@ BY_LOGPROBS = ("ppl", "conf", "ensemble")
 BY_OTHERS = ("judge", "vote", "confidence")
 DEPTHS = {"arc_challenge": 2, "popqa": 2, "openbookqa": 2, "hotpotqa": 2, "2wikimultihopqa": 4, "musique": 4}
 """Most searches on a path for each data set of the paper (appendix B.2)."""
+
+SELECTS = {
+    "arc_challenge": "conf",
+    "popqa": "conf",
+    "openbookqa": "conf",
+    "hotpotqa": "ensemble",
+    "2wikimultihopqa": "ensemble",
+    "musique": "ensemble",
+}
+"""What chose best among the answers to each data set of the paper (section 4.3, figure 3)."""
+
+_GROWS = When("depth_for", tuple(DEPTHS), otherwise=(When("max_depth", greater_than=0.0),))
+"""The tree has more than the path without a search."""
+
+_SEARCHES = When("mode", ("search_on_demand",), otherwise=(_GROWS,))
 
 
 @dataclass(frozen=True)
@@ -46,37 +72,48 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
     search_limit: int = integer(
         3, 1, 6, "most searches on demand", when=When("mode", ("search_on_demand",)), paper="RQ-RAG demo"
     )
-    width: str = choice(
-        WIDTHS[0], WIDTHS, "kinds of query", when=When("max_depth", greater_than=0.0), paper="RQ-RAG"
-    )
+    width: str = choice(WIDTHS[0], WIDTHS, "kinds of query", when=_SEARCHES, paper="RQ-RAG")
     retrieve_threshold: float = real(
         0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
-        threshold=True, when=When("mode", ("tree",)), paper="RQ-RAG code",
+        threshold=True, when=_GROWS, paper="RQ-RAG code",
+    )  # fmt: skip
+    select_for: str = choice(
+        "own", ("own", *SELECTS), "the paper's best choice for a data set in the place of select",
+        when=_GROWS, searched=False, paper="RQ-RAG: ensemble for multi-hop, conf for single-hop",
     )  # fmt: skip
     select: str = choice(
         "ensemble", (*BY_LOGPROBS, *BY_OTHERS), "how one of the answers is chosen",
-        when=When("mode", ("tree",)), paper="RQ-RAG: ensemble for multi-hop, conf for single-hop",
+        when=When("select_for", ("own",)), paper="RQ-RAG: ensemble in its Tables 1 and 2",
     )  # fmt: skip
     conf_by: str = choice(
         "mean", ("mean", "product"), "an answer's confidence: mean or product of its tokens' probabilities",
-        when=When("select", ("conf", "ensemble")), paper="RQ-RAG code; product: the paper",
+        when=When("select", ("conf", "ensemble"), otherwise=(When("select_for", tuple(SELECTS)),)),
+        paper="RQ-RAG code; product: the paper",
     )  # fmt: skip
     pooled: bool = switch(
         True, "add the scores of equal answers, as the ensemble does", when=When("select", BY_OTHERS)
     )
     n_conf_samples: int = integer(5, 1, 10, "draws that vote on each answer", when=When("select", ("vote",)))
-    ndocs: int = integer(3, 1, 5, "passages a search", paper="RQ-RAG")
+    ndocs: int = integer(3, 1, 5, "passages a search", when=_SEARCHES, paper="RQ-RAG")
     query_temperature: float = real(
-        1.0, 0.0, 1.0, "sampling temperature of queries", step=0.1, paper="RQ-RAG code"
+        1.0, 0.0, 1.0, "sampling temperature of queries", step=0.1, when=_SEARCHES, paper="RQ-RAG code"
     )
     exclude_seen: bool = switch(
-        False, "find only passages that are not on the path yet", paper="RQ-RAG code repeats them"
-    )
+        False, "find only passages that are not on the path yet", when=_SEARCHES,
+        paper="RQ-RAG code finds them again",
+    )  # fmt: skip
 
     @property
     def depth(self) -> int:
         """Most searches on a path of the tree."""
         return DEPTHS.get(self.depth_for, self.max_depth)
+
+    @property
+    def chosen_by(self) -> str:
+        """How one of the answers is chosen; "none" where there is one only."""
+        if self.mode != "tree" or not self.depth:
+            return "none"
+        return SELECTS.get(self.select_for, self.select)
 
 
 _LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
@@ -102,7 +139,26 @@ FLOW: tuple[Step, ...] = (
     ),
     *(Step("choose", k, "the trajectory", f"action is {k}") for k in _KINDS),
     *(Step(k, _LOCAL, "query", "it is not empty", ("ndocs", "exclude_seen")) for k in _KINDS),
-    *(Step(k, "answer", "the trajectory", "query is empty, and mode is search_on_demand") for k in _KINDS),
+    *(
+        Step(k, "answer", "the trajectory", "query is empty on demand, or the path searched for it before")
+        for k in _KINDS
+    ),
+    *(
+        Step(k, "choose", "the trajectory", "the path searched for query before", ("search_limit",))
+        for k in _KINDS
+    ),
+    *(
+        Step(
+            k,
+            other,
+            "the trajectory",
+            "the path searched for query before, and is shorter than max_depth",
+            ("max_depth", "depth_for", "width"),
+            each=True,
+        )
+        for k in _KINDS
+        for other in _KINDS
+    ),
     *(
         Step(
             _LOCAL,
@@ -124,10 +180,26 @@ FLOW: tuple[Step, ...] = (
         each=True,
     ),
     Step("choose", "answer", "the trajectory", "action is answer"),
-    Step("answer", "judge", "answer and trajectory", "select is judge", ("select",)),
-    Step("answer", END, "the answer of the path that is chosen", knobs=("select", "pooled", "conf_by")),
+    Step("answer", "judge", "answer and trajectory", "select is judge", ("select", "select_for")),
+    Step(
+        "answer",
+        END,
+        "the answer of the path that is chosen",
+        knobs=("select", "select_for", "pooled", "conf_by"),
+    ),
     Step("judge", END, "the answer of the path with the best score", knobs=("select", "pooled")),
 )
+
+
+def narrow_demos(setting: Mapping[str, Value]) -> Mapping[str, Value]:
+    """`setting` with one kind of query on the tree: decompose where it is among the kinds, else the first.
+
+    Paths of two searches show every call with and without a trajectory, in 5 calls in the place of 25.
+    """
+    kinds = str(setting["width"]).split("+")
+    if setting["mode"] != "tree":
+        return setting
+    return {**setting, "width": "decompose" if "decompose" in kinds else kinds[0]}
 
 
 METHOD = Method(
@@ -137,7 +209,8 @@ METHOD = Method(
     "ragc.programs.rqrag.program:RqRag",
     RqRagKnobs,
     sources=("local",),
-    demo_knobs={"depth_for": "own", "max_depth": 1, "ndocs": 1, "chunk_size": 100},
-    demo_shaping_knobs=("mode", "width", "cot", "select", "retrieve_threshold"),
+    demo_knobs={"depth_for": "own", "max_depth": 2, "ndocs": 1, "chunk_size": 100},
+    demo_shaping_knobs=("mode", "width", "cot", "select_for", "select", "retrieve_threshold"),
+    narrow_demos=narrow_demos,
     flow=FLOW,
 )

@@ -6,9 +6,10 @@ Paper: RQ-RAG, section 2.3. Where the paper and the authors' code differ the cod
 of an answer is the mean probability of its tokens. The paper's sum of log probabilities is here a `product`
 of probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
 frequent answers lose.
-Differs: answers are compared after normalisation, not letter by letter. Perplexity is over what the model
-wrote (the paper), not over prompt and evidence too (its code). The probability of the token that was drawn
-stands for the largest one, which is the same when answers are greedy.
+Differs: a passage stands once in a trajectory, where the authors' code repeats it. Answers are compared
+after normalisation, not letter by letter. Perplexity is over what the model wrote (the paper), not over
+prompt and evidence too (its code). The probability of the token that was drawn stands for the largest one,
+which is the same when answers are greedy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from dataclasses import dataclass, replace
 
 from ragc.core.text import escape_markers
 from ragc.metrics.short_answer import normalise
-from ragc.programs.base import format_passage
 from ragc.records import Passage
 
 
@@ -32,10 +32,6 @@ class Step:
     query: str
     passages: tuple[Passage, ...]
     logprobs: tuple[float, ...] = ()
-
-    def __str__(self) -> str:
-        """The step as it stands in a prompt."""
-        return "\n".join([f"{self.kind}: {escape_markers(self.query)}", *map(format_passage, self.passages)])
 
 
 Path = tuple[Step, ...]
@@ -68,8 +64,28 @@ def shrink_path(path: Path) -> Path:
 
 
 def step_texts(path: Path) -> list[str]:
-    """`path` as it stands in a prompt, one text a step."""
-    return [str(step) for step in path]
+    """`path` as it stands in a prompt, one text a step: kind, query, and passages with number and title.
+
+    Numbers count through the path. A passage that an earlier step shows is named, its text not repeated.
+    """
+    numbers: dict[str, int] = {}
+    texts = []
+    for step in path:
+        lines = [f"{step.kind}: {escape_markers(step.query)}"]
+        for passage in step.passages:
+            known = passage.id in numbers
+            number = numbers.setdefault(passage.id, len(numbers) + 1)
+            title = " ".join(escape_markers(passage.title).split())
+            lines.append(f"Passage {number}{f': {title}' if title else ''}{' (shown above)' * known}")
+            lines += [] if known else [escape_markers(passage.text)]
+        texts.append("\n".join(lines))
+    return texts
+
+
+def earlier_passages(path: Path, query: str) -> tuple[Passage, ...] | None:
+    """The passages of the latest step of `path` that searched for `query`, case aside; None when none did."""
+    same = (step.passages for step in reversed(path) if step.query.casefold() == query.casefold())
+    return next(same, None)
 
 
 _LARGEST = 700.0  # exp of more is no float

@@ -1,17 +1,19 @@
 """RQ-RAG: rewrite, decompose or disambiguate the question, along every path of a tree, and choose one answer.
 
 Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4. Every path is answered, and grown by one query of
-each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches
-and 13 answers, with depth 4 120, 120 and 121. Searching on demand is the authors' demo: one path, whose
-steps the model chooses. The paper's upper bound is the best score of any of `candidates`.
-Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is
-given as one text a search. A query that is empty or unreadable ends its branch, where the authors' code
-searches for nothing and shows a dummy result; an answer that cannot be read is left out of the choice.
-Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model says how likely a
-search is needed before the tree grows, where the authors' code reads it off the control tokens and
-then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log probabilities
-that no target gives, and is left out. Without log probabilities `vote`, `judge` and `confidence` stand
-in for the model's own confidence, added over equal answers unless `pooled` is off.
+each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches and
+13 answers, with depth 4 120, 120 and 121, less the searches of repeated queries. Searching on demand is the
+authors' demo: one path, whose steps the model chooses. The paper's upper bound, the best score of any of
+`candidates`, is the metric `upper_bound@f1`, or with the name of another metric of texts.
+Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is given as
+one text a search; a query that its path searched for before is not searched again, which the authors' code
+does, unless `exclude_seen` asks for further passages. A query that is empty or unreadable ends its branch,
+where the authors' code searches for nothing and shows a dummy result; an answer that cannot be read is left
+out of the choice. Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model
+says how likely a search is needed before the tree grows, where the authors' code reads it off the control
+tokens and then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log
+probabilities that no target gives, and is left out. Without log probabilities `vote`, `judge` and
+`confidence` stand in for the model's own confidence, added over equal answers unless `pooled` is off.
 """
 
 from __future__ import annotations
@@ -30,9 +32,18 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.rqrag import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.rqrag import paths as selection
-from ragc.programs.rqrag.paths import FinishedPath, Path, Step, passages_of, shrink_path, step_texts
+from ragc.programs.rqrag.paths import (
+    FinishedPath,
+    Path,
+    Step,
+    earlier_passages,
+    passages_of,
+    shrink_path,
+    step_texts,
+)
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, at_least, record, together
+from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
     AnswerPath,
@@ -45,8 +56,8 @@ from ragc.signatures.query import (
 )
 
 QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
-CONFIDENCE = 20
-"""Tokens of a reply that the answer's confidence takes."""
+CONFIDENCE, REASONED = 20, 100
+"""Tokens of a reply that the answer's confidence takes, and of a choice or score with its reason."""
 
 
 def _draw(number: int) -> dict[str, Any]:
@@ -66,8 +77,8 @@ class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
 
     call_knobs = (
-        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select",
-        "n_conf_samples",
+        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select_for",
+        "select", "n_conf_samples",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
@@ -75,19 +86,19 @@ class RqRag(RagProgram):
         self.local = self.cut_source("local")
         tree = knobs.mode == "tree"
         self.kinds = tuple(knobs.width.split("+"))
-        self.select = knobs.select if tree else "none"
+        self.select = knobs.chosen_by
         scored = self.select in BY_LOGPROBS
         if scored and "logprobs" not in runtime.target("main").capabilities:
             raise CapabilityMissing(
                 f"select={self.select} needs log probabilities, and {runtime.target('main').name} does not "
-                "offer them; set select=vote."
+                f"offer them; set select=vote{'' if knobs.select_for == 'own' else ' and select_for=own'}."
             )
         for kind in self.kinds:  # with every choice by log probabilities the same requests, so the same tree
             call = self.predictor(QUERIES[kind], max_tokens=100, logprobs=scored)
             call.sampling = replace(call.sampling, temperature=knobs.query_temperature)
             setattr(self, kind, call)
         if not tree:
-            self.choose = self.predictor(choosing(self.kinds), max_tokens=30)
+            self.choose = self.predictor(choosing(self.kinds), max_tokens=REASONED)
         self.gated = tree and knobs.depth > 0 and knobs.retrieve_threshold > 0
         if self.gated:
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
@@ -99,7 +110,7 @@ class RqRag(RagProgram):
         )
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
-            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=30)
+            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=REASONED)
 
     def most_calls(self) -> int:
         """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""
@@ -184,10 +195,22 @@ class RqRag(RagProgram):
         if not query:
             self._drop(kind, "an empty query")
             return None
-        seen = {p.id for step in path for p in step.passages} if self.knobs.exclude_seen else set()
-        hits = await self.search("local", query, self.knobs.ndocs + len(seen), source=self.local)
+        return Step(kind, query, await self._find(path, query), _logprobs(reply, "query"))
+
+    async def _find(self, path: Path, query: str) -> tuple[Passage, ...]:
+        """What `query` finds; with `exclude_seen`, beside the passages of `path`.
+
+        Without it a query that `path` searched for already is not searched again.
+        """
+        exclude, ndocs = self.knobs.exclude_seen, self.knobs.ndocs
+        known = None if exclude else earlier_passages(path, query)
+        if known is not None:
+            record(Note("local", f"not searched again: {query}"))
+            return known
+        seen = {p.id for step in path for p in step.passages} if exclude else set()
+        hits = await self.search("local", query, ndocs + len(seen), source=self.local)
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
-        return Step(kind, query, tuple(new[: self.knobs.ndocs]), _logprobs(reply, "query"))
+        return tuple(new[:ndocs])
 
     async def _finish(self, question: str, path: Path) -> list[FinishedPath]:
         """`path` answered and scored; nothing when the answer cannot be read."""

@@ -8,6 +8,7 @@ from ragc.programs.flow import END, START, Step
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
+    EncoderKnobs,
     ReadingKnobs,
     When,
     choice,
@@ -60,16 +61,31 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
         when=_REWRITES,
         paper="SlimPLM, w/o QF as its code does it",
     )
+    unfiltered: str = choice(
+        "flags",
+        ("flags", "all"),
+        "without the filter, the claims whose flag says so are searched, or all of them",
+        when=When("use_qf", (False,)),
+        paper="SlimPLM, w/o QF: flags in its code, all in its text",
+    )
     judge_by: str = choice(
         "text",
         ("text", "confidence", "logprobs"),
         "judgements say yes or no, or how sure they are, or how likely the word they say was",
-        searched=False,
         paper="SlimPLM; its code offers a score",
     )
     judge_threshold: float = real(
         0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1, threshold=True,
         when=When("judge_by", ("confidence", "logprobs")), paper="SlimPLM code, score 0",
+    )  # fmt: skip
+    judge_demos: int = integer(
+        6, 0, 16, "train questions shown to the judge with the proxy's draft and whether it was right",
+        when=When("use_qj", (True,)), paper="SlimPLM, section 3.2, fine-tunes on such labels",
+    )  # fmt: skip
+    known_theta: float = real(
+        0.5, 0.0, 1.0, "a draft was right if it has more than this share of the gold answers", step=0.1,
+        when=When("judge_demos", greater_than=0), searched=False,
+        paper="SlimPLM, section 3.2; .7 for QAMPARI in its code",
     )  # fmt: skip
     include_original_query: bool = switch(
         True, "search for the question as it is too", when=_REWRITES, paper="SlimPLM code"
@@ -79,12 +95,22 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
     )
     pages_per_query: int = integer(10, 1, 20, "pages found for each query", paper="SlimPLM code")
     refs_max: int = integer(20, 1, 40, "paragraphs shown at most", paper="SlimPLM code")
+    deal_by: str = choice(
+        "query",
+        ("query", "page", "score"),
+        "paragraphs are dealt from query to query and there from page to page, from page to page alone, or "
+        "by how well they fit the question",
+        paper="ours; SlimPLM's code has page, where the first queries' pages fill all places",
+    )
     round_robin: str = choice(
         "true",
         ("true", "zip"),
         "paragraphs are dealt from page to page until all are, or until the shortest page ends",
+        when=When("deal_by", ("query", "page")),
         paper="SlimPLM; its code has zip",
     )
+    encoder: str = redeclare(EncoderKnobs, "encoder")
+    query_pos: str = redeclare(ReadingKnobs, "query_pos", paper="RAG-X; SlimPLM asks before")
     prompt_token_cap: int = integer(
         3000,
         500,
@@ -106,7 +132,13 @@ FLOW: tuple[Step, ...] = (
     Step(
         START, _LOCAL, "the question", "use_qj and use_qr are false", ("use_qj", "use_qr", "pages_per_query")
     ),
-    Step("draft", "judge", "heuristic_answer", "it is not empty", ("use_qj", "judge_by", "judge_threshold")),
+    Step(
+        "draft",
+        "judge",
+        "heuristic_answer",
+        "it is not empty",
+        ("use_qj", "judge_by", "judge_threshold", "judge_demos"),
+    ),
     Step("judge", "chat", "the question", "it says that the answer is known"),
     *(
         Step(node, "parts", "the question", "the answer is not known", ("use_qr", "include_question_queries"))
@@ -122,7 +154,14 @@ FLOW: tuple[Step, ...] = (
     ),
     Step("claims", "claim_judge", "each claim and its query", knobs=("use_qf", "judge_by"), each=True),
     Step("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
-    Step("claims", _LOCAL, "each query", "use_qf is false: need_search is yes", ("use_qf",), each=True),
+    Step(
+        "claims",
+        _LOCAL,
+        "each query",
+        "use_qf is false: need_search is yes, or all are searched",
+        ("use_qf", "unfiltered"),
+        each=True,
+    ),
     Step(
         "claim_judge",
         _LOCAL,
@@ -135,7 +174,7 @@ FLOW: tuple[Step, ...] = (
         "answer",
         "the best paragraphs",
         "there are any",
-        ("refs_max", "round_robin", "prompt_token_cap"),
+        ("refs_max", "deal_by", "round_robin", "prompt_token_cap"),
     ),
     *(
         Step(node, "chat", "the question", "nothing is to be found, or nothing was")

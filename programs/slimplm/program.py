@@ -12,30 +12,35 @@ without a word of what they are taken from are dropped, and queries of the same 
 authors' code takes over all that it can read (`usable_items`, `unique_queries`). A score is a stated
 confidence or the probability of the judgement's word, in the place of the difference of two likelihoods. The
 main model answers as briefly as in the other methods unless `answer_format` says otherwise. `top_k` 1 and a
-repetition penalty are not sent. What cannot be read counts as no claims, or as not known.
+repetition penalty are not sent. What cannot be read counts as no claims, or as not known. The labels that the
+paper fine-tunes its judge on are demonstrations here: `fit` drafts the train questions, labels the drafts and
+shows as many right ones as wrong ones; claims are judged without.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 
-from ragc.core import counters
+from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import CapabilityMissing, UsageError
+from ragc.metrics.scoring import Scorer
+from ragc.metrics.short_answer import slim_em
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import field_tokens
+from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Note, above, record, together
-from ragc.records import Passage
+from ragc.records import Passage, Question
 from ragc.signatures.answer import with_question
 from ragc.signatures.claims import (
     MOST,
@@ -76,6 +81,24 @@ def unique_queries(queries: Iterable[str]) -> list[str]:
     return list(unique.values())
 
 
+Label = tuple[str, str, Literal["yes", "no"]]
+"""A train question, the proxy's draft, and whether the draft was right."""
+
+
+def balanced(labels: Sequence[Label], most: int) -> tuple[Label, ...]:
+    """At most `most` of `labels`, in turn one that is known and one that is not, in their order."""
+    known, other = ([label for label in labels if label[2] == word] for word in ("yes", "no"))
+    pairs = list(zip(known, other, strict=False))[: most // 2]
+    return tuple(label for pair in pairs for label in pair)
+
+
+def demonstration(label: Label, judge_by: str) -> dict[str, Any]:
+    """`label` as an example of a judgement, with a confidence where judgements state one."""
+    question, draft, known = label
+    judged = {"confidence": 100 if known == "yes" else 0} if judge_by == "confidence" else {"known": known}
+    return {"question": question, "heuristic_answer": draft, **judged}
+
+
 PROXY_WEIGHT = 0.1
 """What a proxy call or token costs next to one of the main model (SlimPLM, section 4.6)."""
 
@@ -114,12 +137,13 @@ class SlimPLM(RagProgram):
     """
 
     call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
+    fit_calls = 1
 
     def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
         super().__init__(runtime, knobs)
         _check(runtime, knobs)
         most, by = knobs.proxy_tokens, knobs.judge_by
-        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 64, "logprobs": by == "logprobs"}
+        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 128, "logprobs": by == "logprobs"}
         self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
         self.judge = self.predictor(with_judgement(JudgeKnown, by), **judging)
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
@@ -129,6 +153,71 @@ class SlimPLM(RagProgram):
         self.chat = self.answer_call(plain, cot=knobs.known_cot)
         self.local = self.cut_source("local")
         self.answer = self.answer_call(with_question(from_passages, knobs.query_pos))
+        self.likeness = Likeness(runtime, knobs.encoder)
+        self.labels = ()
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Train questions with the proxy's draft and whether it was right; `fit` makes them.
+
+        Where there are any, they are what the judge of the question is shown, in the place of other
+        demonstrations. Raises UsageError for another label.
+        """
+        return self._labels
+
+    @labels.setter
+    def labels(self, labels: Iterable[Any]) -> None:
+        checked: list[Label] = []
+        for label in labels:
+            match label:
+                case (str(question), str(draft), "yes" | "no" as known):
+                    checked.append((question, draft, known))
+                case _:
+                    raise UsageError(
+                        f"A label is a question, a draft, and 'yes' or 'no', found {str(label)[:80]}."
+                    )
+        self._labels = tuple(checked)
+        if checked and self.knobs.judge_demos:
+            shown = checked[: self.knobs.judge_demos]
+            self.judge.demos = [demonstration(label, self.knobs.judge_by) for label in shown]
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The labels, if there are any."""
+        return {"labels": [list(label) for label in self.labels]} if self.labels else {}
+
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if set(value) - {"labels"}:
+            raise UsageError(f"SlimPLM learns labels, found {', '.join(map(repr, value))}.")
+        self.labels = value.get("labels", ())
+
+    async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
+        """Label the proxy's drafts for `questions`, which must be train questions.
+
+        A draft is known where more than `known_theta` of the gold answers stand in it. As many are kept that
+        are known as that are not, `judge_demos` in all; none where all drafts have one label. What `scorer`
+        measures is about the final answer, and is not asked. Of a question that comes twice the first counts.
+        """
+        if self.knobs.use_qj and self.knobs.judge_demos:
+            self.labels = await event_loop.on_loop(self._label(questions))
+
+    async def _label(self, questions: Sequence[Question]) -> tuple[Label, ...]:
+        by_text: dict[str, Question] = {}
+        for question in questions:
+            by_text.setdefault(question.question, question)
+        drafts = await together(*(self._run_recorded(self._draft_alone, {"question": q}) for q in by_text))
+        labels: list[Label] = []
+        for question, draft in zip(by_text.values(), drafts, strict=True):
+            if draft.answer and question.answers:
+                right = slim_em(draft.answer, question.answers) > self.knobs.known_theta
+                labels.append((question.question, draft.answer, "yes" if right else "no"))
+        return balanced(labels, self.knobs.judge_demos)
+
+    async def _draft_alone(self, question: str) -> dspy.Prediction:
+        """The proxy's draft as an answer; an empty one where it cannot be read."""
+        reply = await self.draft.try_call(question=question)
+        return dspy.Prediction(answer=reply.heuristic_answer.strip() if reply else "", passages=())
 
     def most_calls(self) -> int:
         """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
@@ -147,7 +236,7 @@ class SlimPLM(RagProgram):
         hit_lists = await together(
             *(self.search("local", q, self.knobs.pages_per_query, source=self.local) for q in queries)
         )
-        passages = self._select_references(spent, question, references.pages(hit_lists))
+        passages = await self._select_references(spent, question, references.found_pages(hit_lists))
         with counters.counting(spent.main):
             if passages:
                 prediction = await self.answer_from(self.answer, question, passages)
@@ -201,30 +290,37 @@ class SlimPLM(RagProgram):
         reply = await spent.ask(self.claims, question=question, heuristic_answer=draft)
         claims = usable_items(f"{question} {draft}", reply.claims, "claim") if reply else []
         if not self.knobs.use_qf:
-            return [claim.query.strip() for claim in claims if claim.need_search == "yes"]
+            flagged = (
+                claim for claim in claims if self.knobs.unfiltered == "all" or claim.need_search == "yes"
+            )
+            return [claim.query.strip() for claim in flagged]
         known = await together(
             *(self._is_known(spent, self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
         )
         record(Note("claims", f"{sum(known)} of {len(claims)} known"))
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
-    def _select_references(
-        self, spent: _Spent, question: str, pages: Sequence[references.Page]
+    async def _select_references(
+        self, spent: _Spent, question: str, found: references.Found
     ) -> tuple[Passage, ...]:
         """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
-        spent.ranked = sum(map(len, pages))
-        if spent.ranked:
-            what = f"{spent.ranked} paragraphs of {len(pages)} pages"
-            record(Note("reranking", f"{what}, by BM25 in the place of an encoder"))
-        deal = references.deal if self.knobs.round_robin == "true" else references.deal_to_shortest
-        chosen = deal(references.rank_paragraphs(question, pages))[: self.knobs.refs_max]
+        knobs = self.knobs
+        every = [paragraph for page in found.pages for paragraph in page]
+        if every:
+            what = f"{len(every)} paragraphs of {len(found.pages)} pages"
+            record(Note("reranking", f"{what}, {self.likeness.name}"))
+        spent.ranked = 0 if self.likeness.embeds else len(every)
+        values = iter(await self.likeness.scores(question, every))
+        scores = [[next(values) for _ in page] for page in found.pages]
+        dealt = references.deal(found, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
+        chosen = dealt[: knobs.refs_max]
 
         def tokens(passages: references.Page) -> int:
             prompt = self.answer.messages(question=question, passages=[format_passage(p) for p in passages])
             own = f"{prompt[0].content}\n{prompt[-1].content}"  # demonstrations stand between
             return self.runtime.target(self.answer.role).count_tokens(own)
 
-        capped_passages = references.cap_tokens(chosen, tokens, self.knobs.prompt_token_cap)
+        capped_passages = references.cap_tokens(chosen, tokens, knobs.prompt_token_cap)
         if len(capped_passages) < len(chosen):
             counters.count(trimmed=len(chosen) - len(capped_passages))
         return self.passages_that_fit(self.answer, capped_passages, question=question)

@@ -1,20 +1,20 @@
 """From found pages to the references shown: paragraphs, their rank, and how they are dealt out.
 
 Paper: SlimPLM, section 4.4 and the authors' code; markers of Wikipedia dumps are those of KILT.
-Differs: paragraphs are ranked by BM25 among all paragraphs found, where the authors embed them with E5;
-each page is taken whole, since no more than the references shown can come from one; passages cut from
-the same page count as one page; a line that only repeats the title is no paragraph.
+Differs: references are dealt across queries first; from page to page in the order of queries, as in the code,
+those of the first two or three queries fill all places. Without an embedder among the sources paragraphs are
+ranked by BM25 among all paragraphs found, where the authors embed them with E5. Each page is taken whole,
+since no more than the references shown can come from one; passages cut from the same page count as one page;
+a line that only repeats the title is no paragraph.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from ragc.corpora.sources.bm25 import bm25_scores
-from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.records import Hit, Passage
 
 Page = tuple[Passage, ...]
@@ -25,17 +25,33 @@ _BLANK = re.compile(r"(?:[ \t]*\n){2,}")
 _LINE = re.compile(r"\s*\n\s*")
 
 
-def pages(hit_lists: Iterable[Sequence[Hit]]) -> list[Page]:
-    """The pages found by all queries, in the order first found, as paragraphs in reading order.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The `pages` that all queries found, in the order first found, and which of them each query found.
+
+    `by_query` has numbers of pages, for each query in the order of its hits.
+    """
+
+    pages: tuple[Page, ...]
+    by_query: tuple[tuple[int, ...], ...]
+
+
+def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Found:
+    """What all queries found, as pages of paragraphs in reading order.
 
     A page found twice counts once; one without paragraphs is left out.
     """
     parts: dict[str, dict[int, Passage]] = {}
-    for hit in (hit for hits in hit_lists for hit in hits):
-        page = parts.setdefault(hit.passage.parent, {})
-        for paragraph in paragraphs(hit.passage):
-            page.setdefault(paragraph.start, paragraph)
-    return [tuple(page[start] for start in sorted(page)) for page in parts.values() if page]
+    parents: list[tuple[str, ...]] = []
+    for hits in hit_lists:
+        for hit in hits:
+            page = parts.setdefault(hit.passage.parent, {})
+            for paragraph in paragraphs(hit.passage):
+                page.setdefault(paragraph.start, paragraph)
+        parents.append(tuple(dict.fromkeys(hit.passage.parent for hit in hits)))
+    numbers = {parent: at for at, parent in enumerate(parent for parent, page in parts.items() if page)}
+    pages = tuple(tuple(page[start] for start in sorted(page)) for page in parts.values() if page)
+    return Found(pages, tuple(tuple(numbers[p] for p in names if p in numbers) for names in parents))
 
 
 def paragraphs(passage: Passage) -> Iterator[Passage]:
@@ -65,21 +81,48 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def rank_paragraphs(question: str, pages: Sequence[Page]) -> list[Page]:
-    """Each page with its paragraphs by similarity to `question`, best first, ties in reading order."""
-    every = [paragraph for page in pages for paragraph in page]
-    scores = iter(bm25_scores(query_terms(question), [passage_terms(paragraph) for paragraph in every]))
-    scored = [[(next(scores), paragraph) for paragraph in page] for page in pages]
-    return [tuple(p for _, p in sorted(page, key=lambda pair: -pair[0])) for page in scored]
+Scores = Sequence[Sequence[float]]
+"""How well each paragraph of each page fits the question."""
 
 
-def deal(pages: Sequence[Page]) -> Page:
+def deal(found: Found, scores: Scores, *, by: str, shortest: bool) -> Page:
+    """All paragraphs in the order in which they are shown, the best of each page first.
+
+    `by` "page" takes every page's first, then every page's second, and so on, in the order in which pages
+    were found. "query" does so among the pages of each query, and takes from one query after the other; what
+    one query gave no other one gives again. "score" takes the best of all pages first. With `shortest` a
+    round over pages ends with the shortest of them, as in the authors' code.
+    """
+    scored = [
+        sorted(zip(values, page, strict=True), key=lambda pair: -pair[0])
+        for values, page in zip(scores, found.pages, strict=True)
+    ]
+    if by == "score":
+        every = (pair for page in scored for pair in page)
+        return tuple(paragraph for _, paragraph in sorted(every, key=lambda pair: -pair[0]))
+    ranked: list[Page] = [tuple(paragraph for _, paragraph in page) for page in scored]
+    turns = _to_shortest if shortest else _in_turn
+    if by == "page":
+        return turns(ranked)
+    hands = [iter(turns([ranked[at] for at in numbers])) for numbers in found.by_query]
+    dealt: dict[str, Passage] = {}
+    while hands:
+        for hand in tuple(hands):
+            new = next((paragraph for paragraph in hand if paragraph.id not in dealt), None)
+            if new is None:
+                hands.remove(hand)
+            else:
+                dealt[new.id] = new
+    return tuple(dealt.values())
+
+
+def _in_turn(pages: Sequence[Page]) -> Page:
     """Every page's first, then every page's second, and so on until all are dealt."""
     return tuple(p for row in zip_longest(*pages) for p in row if p is not None)
 
 
-def deal_to_shortest(pages: Sequence[Page]) -> Page:
-    """The same, but ended by the shortest page, as the authors' code does."""
+def _to_shortest(pages: Sequence[Page]) -> Page:
+    """The same, but ended by the shortest page."""
     return tuple(p for row in zip(*pages, strict=False) for p in row)
 
 

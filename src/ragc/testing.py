@@ -154,8 +154,9 @@ class SchemaReplies:
 
     Of several options the first is taken, of a range the least, of a list one item; `last` takes the
     last option and the greatest number, `full` as many items as there may be (5 without a bound), an
-    empty `text` no items. `fields` are values by output field: a list is used up in order, its last
-    value again and again. Every token has the log probability `logprob`.
+    empty `text` no items. `fields` are values by output field, or by field of an output that is one of
+    several objects: a list is used up in order, its last value again and again. Every token has the log
+    probability `logprob`.
     """
 
     last: bool = False
@@ -185,7 +186,9 @@ class SchemaReplies:
             options = schema.get("enum") or [schema["const"]]
             return options[-1 if self.last else 0]
         if parts := schema.get("anyOf") or schema.get("allOf"):
-            return self._of(parts[0], named)
+            value, fixed = self._of(parts[-1 if self.last else 0], named), self.fields or {}
+            known = value.keys() & fixed.keys() if isinstance(value, dict) else ()
+            return {**value, **{name: _next(fixed[name]) for name in known}} if known else value
         match schema.get("type"):
             case "object":
                 return {

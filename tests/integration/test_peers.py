@@ -47,6 +47,7 @@ kind = "embedded"
 report = ["f1", "em"]
 [knobs]
 top_k = 1
+wording = "brief"
 """
 
 

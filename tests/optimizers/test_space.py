@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.optimizers.search.sampler import suggest, to_parameters
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace, spaces
 from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.recipe.load import parse
+from ragc.testing import ListSource, ScriptedTarget
 
 
 def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> ProgramSpace:
@@ -79,3 +82,44 @@ def test_new_instructions_enter_the_space_of_their_program_only() -> None:
     assert grown.parts[1].instruction_counts == {"answer": 4}
     assert grown.parts[0] == WIDE.parts[0]
     assert grown.size == WIDE.size + 1
+
+
+JUDGED = """
+program = "slimplm"
+[search]
+knobs = ["judge_by"]
+programs = ["flare"]
+trials = 4
+[data]
+questions = "q.jsonl"
+corpus = "c.jsonl"
+train = 4
+dev = 4
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[targets.proxy]
+kind = "embedded"
+[metrics]
+report = ["f1"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("able", "more", "options"),
+    [
+        (True, "", ("text", "confidence", "logprobs")),
+        (False, "", ("text", "confidence")),
+        (False, 'ranges.judge_by = ["text", "logprobs"]', ("text", "logprobs")),
+    ],
+)
+def test_an_option_that_no_target_can_serve_is_not_searched(
+    able: bool, more: str, options: tuple[str, ...]
+) -> None:
+    recipe = parse(JUDGED.replace("trials = 4", f"trials = 4\n{more}"), files=False)
+    offered: Any = ("schema", "logprobs") if able else ("schema",)
+    target = ScriptedTarget([], capabilities=offered)
+    runtime = Runtime({"main": target, "proxy": target}, {"local": ListSource([])})
+    (knob,) = spaces(recipe, runtime).first.knobs
+    assert (knob.name, knob.options) == ("judge_by", options)

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from ragc.errors import UnknownName
-from ragc.programs import METHODS, Method
+from ragc.metrics.alce import METRICS as ALCE
+from ragc.metrics.base import Outcome
+from ragc.metrics.citations import cited_sentences
+from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.replies import read_json, reply_schema
 from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
-from ragc.signatures.answer import FORMATS, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -70,6 +73,44 @@ def test_an_option_in_other_spelling_is_that_option_and_other_text_is_kept(
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="answer format"):
         apply_format(ShortAnswer, "shrt")
+
+
+@pytest.mark.parametrize("id", ["vanilla", "ggatrieval", "llatrieval"])
+def test_a_cited_list_has_one_mark_an_item_and_is_read_by_the_metrics_of_qampari(id: str) -> None:
+    listed = "Rhine [1], Main [2][3], Nile [99], Ems [3, 1]."
+    target = ScriptedTarget(SchemaReplies(fields={"answer": listed}))
+    prediction = method(id).build(
+        Runtime({"main": target}, {"local": FOUND}, store=CallStore(None)),
+        {"answer_format": "cited_list", ("top_k" if id == "vanilla" else "k_support"): 3},
+    )(question="Which rivers?")
+    assert prediction.answer == "Rhine [1], Main [2], Nile, Ems [3]."
+    assert prediction.counters["dropped"] >= 3
+    golds = [["Rhine", "Rhein"], ["Main"], ["Ems"], ["Elbe"], ["Oder"]]
+    outcome = Outcome(
+        prediction.answer,
+        answers=("Rhine",),
+        question="Which rivers?",
+        passages=prediction.passages,
+        extra={"answers": golds},
+    )
+    scores = {metric.id: metric.score(outcome) for metric in ALCE}
+    assert [scores[f"qampari_{name}"] for name in ("prec", "rec", "rec_5")] == [0.75, 0.6, 0.6]
+    cited = cited_sentences(outcome)
+    assert [part.text for part in cited] == [
+        f"Which rivers? {item}" for item in ("Rhine", "Main", "Nile", "Ems")
+    ]
+    assert [part.used for part in cited] == [(1,), (2,), (), (3,)]
+
+
+@pytest.mark.parametrize(("wanted", "alone"), UNCITED.items())
+def test_a_format_with_marks_asks_for_none_where_there_are_no_passages(wanted: str, alone: str) -> None:
+    program = method("ragx").build(
+        Runtime({"main": ScriptedTarget([])}, {"local": FOUND}),
+        {"answer_format": wanted, "source_policy": "llm"},
+    )
+    for predictor in program.predictors():
+        assert FORMATS[wanted].what not in str(predictor.signature)
+    assert any(FORMATS[alone].what in str(predictor.signature) for predictor in program.predictors())
 
 
 def test_programs_are_told_of_a_question_what_is_no_answer() -> None:

@@ -155,13 +155,14 @@ PREFRAG = {
 def test_prefrag_can_take_as_many_calls_as_its_bound(chosen: tuple[Value, ...]) -> None:
     counts, most = [], 0
     for bad in range(3):
-        fields = {
-            "answer": ["wrong"] * bad + [""],
-            "action_input": [""] * bad + [f"query {number}" for number in range(20)],
-            "grade": "INCORRECT",
-        }
+        tool = "search" if "module" in chosen else "search_local"
+        grading = {"explanation": "", "grade": "INCORRECT", "improvement": ""}
+        wrong: dict[str, Any] = {"action": "finish", "answer": "wrong", **grading}
+        searching = [{"action": tool, "action_input": f"query {number}"} for number in range(20)]
         program = build_program(
-            method("prefrag"), dict(zip(PREFRAG, chosen, strict=True)), SchemaReplies(fields=fields)
+            method("prefrag"),
+            dict(zip(PREFRAG, chosen, strict=True)),
+            SchemaReplies(fields={"step": [wrong] * bad + searching, "answer": "", "grade": "INCORRECT"}),
         )
         counts.append(spent(program))
         most = program.most_calls()
@@ -196,9 +197,9 @@ def test_crag_can_take_as_many_calls_as_its_bound() -> None:
     assert spent(program) == program.most_calls() == 10 + 60 + (1 + 60) + 1
 
 
-def test_claims_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
+def test_claims_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
     claims = json.dumps([{"claim": "text", "need_search": "yes", "query": "text"}] * 9)
-    fields = {"heuristic_answer": "text", "known": "no", "claims": claims, "answer": "text"}
+    fields = {"heuristic_answer": "text", "reason": "", "known": "no", "claims": claims, "answer": "text"}
 
     def chat(request: ChatRequest) -> Reply:
         system = request.messages[0].content
@@ -207,5 +208,5 @@ def test_claims_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
 
     program = build_program(method("slimplm"), {"layout": "chat", "include_question_queries": False}, chat)
     prediction = program(question=QUESTION)
-    assert prediction.counters["dropped"] == 4
+    assert prediction.counters["mended"] == 1
     assert prediction.counters["lm_calls"] == program.most_calls() == 9

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ragc import metrics
 from ragc.errors import UsageError
+from ragc.metrics.scoring import Scorer
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
-from ragc.records import Hit, Passage
+from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import INVALID
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
@@ -51,7 +55,9 @@ FOUND = [
         f"p{i}",
         f"Title {i}",
         "\n\n".join(
-            [f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}"] * (1 + i % 3)
+            [f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}", "Blue?", "Thing."][
+                : 1 + i % 3
+            ]
         ),
     )
     for i in range(30)
@@ -80,6 +86,8 @@ REPLIES: dict[str, Callable[[ChatRequest], Reply]] = {
 class QuerySource(ListSource):
     """Finds other passages for another query, and draws others with another seed."""
 
+    embedder: Lengths | None = None
+
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         free = [p for p in self.passages if p.id not in exclude]
         return tuple(random.Random(seed).sample(free, min(n, len(free))))
@@ -89,24 +97,51 @@ class QuerySource(ListSource):
         return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[shift : shift + k]))
 
 
+class Lengths:
+    """An embedder that finds texts of like length alike."""
+
+    model, fingerprint, query_prefix, passage_prefix, dimensions = "lengths", "lengths", "", "", 2
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        angles = np.array([len(text) % 13 for text in texts]) / 8
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+TRAIN = [
+    Question(f"t{at}", f"What is thing {at}?", answers)
+    for at, answers in enumerate([("e", "no such text"), ("e",), ("no such text",)] * 9)
+]
+"""Train questions whose gold answers stand half, wholly or not at all in a draft."""
+
+
 def behaviour(
-    entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRequest], Reply], *, labelled: bool
+    entry: Method, knobs: Mapping[str, Value], reply: Callable[[ChatRequest], Reply], *, knob: Knob
 ) -> str:
-    """All that a question leads to: requests, searches, answer and passages."""
+    """All that a question leads to: requests, searches, answer and passages.
+
+    Labels, lessons and embedders are there for the knobs that they are for.
+    """
     target = ScriptedTarget(reply, context_tokens=9000)
     names = {"local", "web", *entry.sources, *entry.optional_sources}
     roles: Any = {role: ScriptedTarget(reply, context_tokens=9000) for role in ("proxy", "judge", "teacher")}
     sources = {
         name: QuerySource([Passage(f"{name}{p.id}", p.title, p.text) for p in FOUND]) for name in names
     }
+    if knob.name == "encoder":
+        for source in sources.values():
+            source.embedder = Lengths()
     program = entry.build(Runtime({"main": target, **roles}, sources, store=CallStore(None)), dict(knobs))
     for predictor in program.predictors():
         demo = dict.fromkeys(predictor.signature.fields, "x")
+        demo |= {"domain": "finance"} if "domain" in demo else {}  # as the first of all options is
         last = demo | {"answer": INVALID} if "answer" in demo else demo
         predictor.demos = [*[demo] * 16, last]
-    if labelled:
-        program.learned = {"labels": LABELS}
-    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"])
+    if entry.id == "skr" and knob.name.startswith(("skr_", "encoder")):
+        alike = [[f"Name that one: {n:02}".ljust(len(QUESTION), "."), "better"] for n in range(12)]
+        program.learned = {"labels": LABELS + (alike if knob.name == "encoder" else [])}
+    if knob.name in ("judge_demos", "known_theta"):
+        asyncio.run(program.fit(TRAIN, Scorer.of(metrics.get("f1"))))
+    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"], domain="movie")
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
     searches = [[e.source, e.query, e.k] for e in prediction.trace if isinstance(e, Search)]
     cuts = [source.cut for source in sources.values()]
@@ -125,15 +160,14 @@ def effective(entry: Method, knob: Knob) -> bool:
             condition.values[0] if condition.values else parent.check(type(parent.default)(parent.high or 1))
         )
         condition = parent.when
-    labelled = knob.name.startswith("skr_")
     for reply in REPLIES.values():
         try:
-            plain = behaviour(entry, needed, reply, labelled=labelled)
+            plain = behaviour(entry, needed, reply, knob=knob)
         except UsageError:
             continue
         for value in ends(knob):
             try:
-                if behaviour(entry, {**needed, knob.name: value}, reply, labelled=labelled) != plain:
+                if behaviour(entry, {**needed, knob.name: value}, reply, knob=knob) != plain:
                     return True
             except UsageError as error:
                 if knob.name in str(error):

@@ -31,8 +31,7 @@ SAID: dict[str, Any] = {
     "utility": 3,
     "subject": "colour",
     "object": "thing 3",
-    "aligned": [[{"component": 1, "segment": "colour"}]],
-    "reflected": [[1]],
+    "aligned": [[{"component": 1, "segment": "colour", "same": True}]],
     "sufficient": "NO",
     "action_input": ["thing 1", "thing 2", "thing 3"],
     "answer": "red",
@@ -45,7 +44,7 @@ REACHED: dict[str, Mapping[str, Value]] = {
 }
 """What else it takes for a gate to be reached."""
 
-GRADED = {"crag": {"grade": {"points": 40}}}
+GRADED = {"crag": {"grade": {"points": 40}}, "ggatrieval": {"grade": {"points": 40}}}
 """What some fields of one method say, as other methods have fields of the same names."""
 
 CASES = [(entry, knob) for entry in METHODS for knob in entry.knobs.list_knobs() if knob.threshold]
@@ -80,6 +79,7 @@ def test_every_number_that_is_compared_with_a_score_is_declared_a_threshold() ->
     assert {(entry.id, knob.name) for entry, knob in CASES} == {
         ("prefrag", "source_check_threshold"),
         ("ggatrieval", "tau"),
+        ("ggatrieval", "crag_keep"),
         ("rqrag", "retrieve_threshold"),
         ("slimplm", "judge_threshold"),
         ("crag", "crag_upper"),

@@ -404,7 +404,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_a
 
 
 def test_a_repair_that_does_not_fit_the_context_is_not_sent() -> None:
-    long = ScriptedTarget(["word " * 900], capabilities=(), context_tokens=900)
+    long = ScriptedTarget(["{" + "word " * 900], capabilities=(), context_tokens=900)
     (row, *_) = questioned_one(long)
     assert row.failure
     assert row.counters["lm_calls"] == 1
@@ -552,7 +552,7 @@ def test_any_text_as_a_reply_is_outputs_or_a_parse_failure(text: str, layout: st
             if layout in ("minimal", "json"):
                 outputs = read_typed(signature, text, truncated=cut)
             else:
-                outputs = read_laid_out(signature, text, layout)
+                outputs = read_laid_out(signature, text, layout, truncated=cut).outputs
         except ParseFailure as error:
             str(error).encode()
             continue

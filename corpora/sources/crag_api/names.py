@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from ragc.core.extras import require
 
@@ -30,6 +31,12 @@ LEAST: Mapping[str, float] = {
 
 LONGEST_NAME = 300
 """Characters of a name; comparing longer texts takes time with their product."""
+
+LEAST_IN_TEXT = 85.0
+"""The least ratio of a name and a run of words that it is to stand for."""
+
+SHORT_NAME = 3
+"""Letters of a name that one changed letter makes another."""
 
 BEGINS = frozenset({"company", "movie"})
 
@@ -81,6 +88,31 @@ def score(name: str, candidate: str, kind: str) -> float:
     if kind in BEGINS and known.startswith(f"{wanted} "):
         best = max(best, 90.0 - min(known.count(" ") - wanted.count(" "), 10))
     return round(best, 2)
+
+
+def stands_in(name: str, text: str, kind: str) -> bool:
+    """Whether `text` holds the name, in another form perhaps: "Apple Inc." stands in "What is Apple worth?".
+
+    Runs of words are compared with it in plain form, those of one word less and more too. Names of up to
+    three letters must be equal to one, and so must all where rapidfuzz (the extra `api`) is not installed.
+    """
+    wanted, words = plain(name, kind), plain(text).split()
+    if not wanted or len(name) > LONGEST_NAME:
+        return False
+    size = wanted.count(" ") + 1
+    runs = {
+        " ".join(words[at : at + length])
+        for length in (size - 1, size, size + 1)
+        for at in range(len(words) - length + 1)
+        if length > 0
+    }
+    if wanted in runs:
+        return True
+    if len(wanted) <= SHORT_NAME or find_spec("rapidfuzz") is None:
+        return False
+    from rapidfuzz import fuzz
+
+    return any(fuzz.ratio(wanted, run) >= LEAST_IN_TEXT for run in runs)
 
 
 def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:

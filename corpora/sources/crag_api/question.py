@@ -335,7 +335,7 @@ def parse_question(question: Question | None, query: str) -> ParsedQuestion:
 
 
 def domains(text: str, domain: str) -> tuple[tuple[str, ...], ...]:
-    """The domains to look in: only that which the data set `domain`, where it did.
+    """The domains to look in: only `domain`, where the program named one that there is.
 
     Else those with most words in `text`, then the others; all at once when `text` has no such word.
     """

@@ -3,9 +3,11 @@
     name ──► domains of the question ──► names the API knows (api_names) ──► calls that the
     question's words and dates ask for (api_rules, api_dates) ──► passages of markdown (api_text)
 
-The query is one name, as RAG-X's `EntityExtract` finds it; what is asked of it stands in the question being
-answered (`current_question`), with the time it was asked. A name that the API does not know gives
-nothing. Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses".
+The query is one name, as RAG-X's `EntityExtract` finds it, or the question itself where it has none, which
+gives what its words and dates alone ask for, such as the Grammys of a year. What is asked of the name
+stands in the question being answered (`current_question`), with the time it was asked and the domain that
+the program named. A name that the API does not know gives nothing.
+Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses".
 """
 
 from __future__ import annotations

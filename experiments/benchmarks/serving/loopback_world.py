@@ -190,10 +190,10 @@ class _Scene:
             return self.ids()[:most]
         if name == "aligned":
             matches = (
-                [{"component": 1, "segment": f"thing {self.thing}"}] if self.thing in self.prompt else []
+                [{"component": 1, "segment": f"thing {self.thing}", "same": True}]
+                if self.thing in self.prompt
+                else []
             )
-            colour_match = {"component": 3, "segment": f"is {self.colour}"}
+            colour_match = {"component": 3, "segment": f"is {self.colour}", "same": True}
             return [*matches, colour_match] if self.shows_fact else matches
-        if name == "reflected":
-            return [1, 3] if self.shows_fact else [1]
         return [self.fits(name, schema["items"], named)][:most]

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = [ROOT / name for name in ("src/ragc", "corpora", "optimizers", "programs", "signatures")]
@@ -127,7 +127,8 @@ def run_command(arguments: Sequence[str]) -> CallCounts:
     from ragc import targets
     from ragc.testing import ScriptedTarget
 
-    targets.build = lambda spec: ScriptedTarget(lambda request: {"answer": "red"})
+    kinds: Any = targets._BUILDERS
+    kinds["embedded"] = lambda spec: ScriptedTarget(lambda request: {"answer": "red"})
     counts = CallCounts()
     threading.setprofile(counts.profile)
     sys.setprofile(counts.profile)
@@ -143,21 +144,33 @@ def run_command(arguments: Sequence[str]) -> CallCounts:
     return counts
 
 
-def profiled(folder: Path, home: str, *arguments: str) -> Mapping[str, Any]:
+class RunPython(Protocol):
+    """Runs `python COMMAND` in a process of its own."""
+
+    def __call__(
+        self, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """What it wrote, and its status."""
+        ...
+
+
+def run_python(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """As `RunPython`, by this interpreter."""
+    return subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def profiled(run: RunPython, folder: Path, home: str, *arguments: str) -> Mapping[str, Any]:
     """What `run_command` counts in a process of its own, with its caches in `home`."""
     result = folder / "counts.json"
-    command = [sys.executable, "-m", "experiments.benchmarks.serving.path_length", "--run", str(result)]
+    command = ["-m", "experiments.benchmarks.serving.path_length", "--run", str(result), *arguments]
     paths = {"RAGC_HOME": str(folder / home), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    run = subprocess.run(
-        [*command, *arguments],
-        cwd=folder,
-        env=os.environ | paths,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        raise RuntimeError(f"ragc {' '.join(arguments)} failed: {run.stdout}{run.stderr}")
+    done = run(command, cwd=folder, environment=os.environ | paths)
+    if done.returncode:
+        raise RuntimeError(f"ragc {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
     counts: Mapping[str, Any] = json.loads(result.read_text("utf-8"))
     return counts
 
@@ -180,36 +193,36 @@ def write_data(folder: Path) -> None:
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
 
 
-def evaluated(folder: Path, program: str, homes: Sequence[str]) -> PathLength:
+def evaluated(run: RunPython, folder: Path, program: str, homes: Sequence[str]) -> PathLength:
     """The path of `ragc eval` over `program`; `homes` are the caches for each number of questions.
 
     The questions are those of train, which no compile has sent: nothing is replayed.
     """
-    runs = [
-        profiled(folder, home, "eval", program, "--split", "train", "--set", f"data.train={questions}")[
+    counts = [
+        profiled(run, folder, home, "eval", program, "--split", "train", "--set", f"data.train={questions}")[
             "calls"
         ]
         for questions, home in zip(QUESTIONS, homes, strict=True)
     ]
     growing = [
         path
-        for path in runs[-1]
-        if all(more.get(path, 0) > fewer.get(path, 0) for fewer, more in pairwise(runs))
+        for path in counts[-1]
+        if all(more.get(path, 0) > fewer.get(path, 0) for fewer, more in pairwise(counts))
     ]
-    return PathLength(tuple(sorted(growing)), tuple(sorted(runs[-1])))
+    return PathLength(tuple(sorted(growing)), tuple(sorted(counts[-1])))
 
 
-def measure() -> tuple[PathLength, PathLength, tuple[str, ...]]:
+def measure(run: RunPython = run_python) -> tuple[PathLength, PathLength, tuple[str, ...]]:
     """The path through `ragc eval` of a compiled program, of a recipe, and the files of a trial."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder)
-        study = profiled(folder, "home", "compile", "recipe.toml", "--out", "compiled")
+        study = profiled(run, folder, "home", "compile", "recipe.toml", "--out", "compiled")
         copies = [f"home{questions}" for questions in QUESTIONS]
         for copy in copies:  # they know the compiled program as this user's, and hold no reply to train
             shutil.copytree(folder / "home", folder / copy)
-        compiled = evaluated(folder, "compiled", copies)
-        recipe = evaluated(folder, "recipe.toml", [f"new{questions}" for questions in QUESTIONS])
+        compiled = evaluated(run, folder, "compiled", copies)
+        recipe = evaluated(run, folder, "recipe.toml", [f"new{questions}" for questions in QUESTIONS])
         return compiled, recipe, tuple(study["before_trial"])
 
 

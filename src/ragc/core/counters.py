@@ -19,9 +19,11 @@ class Counters:
     `lm_calls`, the token counts, `usd` and `searches` count every call, replayed or not, and so
     are the same when a run is repeated. `sent` and `replayed` split the calls by where the reply
     came from. `repairs` counts second calls after a reply that did not parse, `truncated` replies
-    cut by the token limit, `trimmed` passages left out because they did not fit the context,
+    cut by the token limit, `mended` values of replies that were not written as asked for and were read as
+    what they mean, `trimmed` passages left out because they did not fit the context,
     `failed_searches` searches that could not be made and gave nothing, `dropped` parts of typed
-    outputs that speak of something that is not there (an unknown id, words that are not in the text).
+    outputs that speak of something that is not there (an unknown id, words that are not in the text), or do
+    not fit where others of their list do.
     `fallbacks` counts calls that another target answered because the one asked was not available.
     `memo` counts typed calls that were replayed whole, without a prompt being formatted.
     """
@@ -32,6 +34,7 @@ class Counters:
     usd: float = 0.0
     searches: int = 0
     repairs: int = 0
+    mended: int = 0
     truncated: int = 0
     trimmed: int = 0
     failed_searches: int = 0

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import alce, citations, cost, crag, judge, retrieval, rouge, short_answer
+from ragc.metrics import (
+    alce,
+    bioasq,
+    citations,
+    cost,
+    crag,
+    judge,
+    retrieval,
+    rouge,
+    short_answer,
+    upper_bound,
+)
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
@@ -24,18 +35,21 @@ METRICS: tuple[Metric, ...] = (
     *crag.METRICS,
     *alce.METRICS,
     *citations.METRICS,
+    *bioasq.METRICS,
     *rouge.METRICS,
     *retrieval.METRICS,
     *supporting.SUPPORTING,
+    *upper_bound.METRICS,
     *cost.METRICS,
 )
 
-_BY_ID = {metric.id: metric for metric in METRICS}
+_BY_ID = {metric.id: metric for metric in (*METRICS, *bioasq.COLUMNS)}
 _TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT, *rouge.METRICS))
 
 
 def get(metric_id: str) -> Metric:
-    """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only.
+    """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only,
+    `upper_bound@f1` is the best F1 of all answers that a program chose among.
 
     Rows of `METRICS` such as `recall@k` are for listing, and scoring with them raises UsageError.
     Raises UnknownName, with the nearest id, when nothing answers to `metric_id`.
@@ -47,6 +61,8 @@ def get(metric_id: str) -> Metric:
         return retrieval.at(name, int(k))
     if name in cost.BY and k:
         return cost.of(name, k)
+    if name == upper_bound.NAME and k in _TEXT:
+        return upper_bound.of(_BY_ID[k])
     raise UnknownName("metric", metric_id, _BY_ID)
 
 

@@ -40,7 +40,8 @@ class Outcome:
 
     `prediction` is None when the program gave no answer. `retrieved` holds the ids of whole passages,
     best first: the chunk `p#3` stands as its parent `p`, and an id may appear more than once. `passages`
-    are those shown to the last call, in the order that marks such as [1] count. `gold_ids`
+    are those shown to the last call, in the order that marks such as [1] count. `candidates` are the answers
+    that the program chose among, empty for one that has no choice. `gold_ids`
     is empty when the data set names no supporting passages. `counters` may hold `lm_calls`, `tokens`,
     `usd`, `latency` (seconds) and `searches`; an absent one was not measured. `extra` is for metrics
     that need more than this, under keys that their family documents. `findings` holds, by family, what an
@@ -56,6 +57,7 @@ class Outcome:
     question: str = ""
     query_time: str = ""
     passages: tuple[Passage, ...] = ()
+    candidates: tuple[str, ...] = ()
     findings: Mapping[str, Finding] = field(default_factory=dict, hash=False)
 
     @classmethod
@@ -65,6 +67,7 @@ class Outcome:
         prediction: str | None,
         passages: Iterable[Passage] = (),
         counters: Mapping[str, float] | None = None,
+        candidates: Iterable[str] = (),
     ) -> Outcome:
         """The outcome of `question`; `passages` are best first and are reduced to their parents."""
         shown = tuple(passages)
@@ -78,6 +81,7 @@ class Outcome:
             question=question.question,
             query_time=question.query_time,
             passages=shown,
+            candidates=tuple(candidates),
         )
 
     def finding(self, family: str) -> Any:

@@ -159,7 +159,8 @@ def _untranslatable(node: nodes.Node) -> Untranslatable:
 _MARKED_SLOT = re.compile("\ue000(\\w+)\ue001")
 _LABEL = re.compile(r"(.{0,60}[:=>\-])?\s*[\"'`]*\ue000\w+\ue001[\"'`]*(</.{1,60}>)?")
 _FRAME = re.compile(r"\W*|</?[\w\- ]{1,60}>|#+ .{1,60}|.{1,60}:")
-_MINIMAL = "\nReply with a JSON object:\n"
+_GIVEN, _MINIMAL = "\n\nYou are given:\n- ", "\nReply with a JSON object:\n"
+_EXPLAINED = re.compile(r"(- [^\n:]+: [^\n]*\n?)*")
 _OBJECTIVE = "In adhering to this structure, your objective is: "
 
 
@@ -187,7 +188,9 @@ def plain(parts: Sequence[Part]) -> str:
 def without_layout(text: str, layout: str) -> str:
     """The instructions in the system message of an export, without what its `layout` says around them."""
     if layout == "minimal":
-        return text.rpartition(_MINIMAL)[0] or text
+        said = text.rpartition(_MINIMAL)[0] or text
+        task, given, inputs = said.rpartition(_GIVEN)
+        return task if given and _EXPLAINED.fullmatch(f"- {inputs}") else said
     before, separator, after = text.partition(_OBJECTIVE)
     if not separator:
         return before

@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from ragc import metrics
 from ragc.metrics import cost, retrieval
 from ragc.programs import METHODS
-from ragc.programs.knobs import Knob
+from ragc.programs.knobs import NAME, Knob
 from ragc.recipe.models import RecipeTables
 from ragc.targets.base import ROLES
 
@@ -129,6 +129,8 @@ def _either(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 def _one_value(knob: Knob) -> dict[str, Any]:
     if knob.kind == "switch":
         return {"type": "boolean"}
+    if knob.kind == "choice" and knob.named:
+        return {"type": "string", "pattern": NAME}
     if knob.kind == "choice":
         return {"enum": list(knob.options)}
     limits = {"minimum": knob.low, "maximum": knob.high}

@@ -15,6 +15,7 @@ from ragc.corpora.datasets.arc_challenge import CARD, LETTERS, read
 from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError
+from tests.corpora.datasets.common import official
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "arc_challenge"
@@ -24,11 +25,6 @@ WHOLE = {
     "test": [("Mercury_7175875", ("C",)), ("MCAS_2003_8_11", ("A",)), ("MEA_2013_8_15", ("A",))],
 }
 """Questions 0, 9 and the last one of each split."""
-
-
-def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:
-    choices = [{"text": text, "label": label} for label, text in options.items()]
-    return {"id": id, "question": {"stem": stem, "choices": choices}, "answerKey": key}
 
 
 GOOD = official("Mercury_1", "What is hot?", {"A": "the sun", "B": "ice", "C": "snow", "D": "rain"}, "A")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.kilt import CARD, ELI5, read
-from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.corpora.datasets.common import problems_of, write_lines
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA
@@ -35,15 +34,11 @@ ROW: dict[str, Any] = {
 
 
 def write(folder: Path, *rows: Any) -> Path:
-    path = folder / "nq-dev-kilt.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_lines(folder / "nq-dev-kilt.jsonl", *rows)
 
 
 def problems(path: Path) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load(CARD, read, path)
-    return caught.value.problems
+    return problems_of(CARD, read, path)
 
 
 def test_answers_stand_once_and_pages_go_to_extra(tmp_path: Path) -> None:

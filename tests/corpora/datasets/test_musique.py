@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.musique import CARD, read
-from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.corpora.datasets.common import problems_of, titles, write_lines
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "musique" / "orig"
@@ -35,20 +34,11 @@ ROW: dict[str, Any] = {
 
 
 def write(folder: Path, *rows: Any) -> Path:
-    path = folder / "musique_ans_v1.0_dev.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_lines(folder / "musique_ans_v1.0_dev.jsonl", *rows)
 
 
 def problems(path: Path) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load(CARD, read, path)
-    return caught.value.problems
-
-
-def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
-    named = {passage.id: passage.title for passage in loaded.passages}
-    return [named[i] for i in ids]
+    return problems_of(CARD, read, path)
 
 
 def test_the_answer_comes_first_and_supporting_paragraphs_are_gold(tmp_path: Path) -> None:

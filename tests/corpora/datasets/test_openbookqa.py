@@ -11,14 +11,10 @@ import pytest
 from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.openbookqa import CARD, read
 from ragc.errors import DataError
+from tests.corpora.datasets.common import official
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "openbookqa"
-
-
-def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:
-    choices = [{"text": text, "label": label} for label, text in options.items()]
-    return {"id": id, "question": {"stem": stem, "choices": choices}, "answerKey": key}
 
 
 GOOD = official("7-980", "The sun is responsible for", {"A": "puppies", "B": "plants"}, "B")

@@ -11,8 +11,8 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.popqa import CARD, read
-from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.corpora.datasets.common import problems_of, write_lines
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "popqa"
@@ -48,15 +48,11 @@ def table(folder: Path, *rows: dict[str, Any]) -> Path:
 
 
 def lines(folder: Path, *rows: Any) -> Path:
-    path = folder / "popQA.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_lines(folder / "popQA.jsonl", *rows)
 
 
 def problems(path: Path) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load(CARD, read, path)
-    return caught.value.problems
+    return problems_of(CARD, read, path)
 
 
 def test_a_table_and_json_lines_say_the_same(tmp_path: Path) -> None:

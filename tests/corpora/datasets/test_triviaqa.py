@@ -10,8 +10,8 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.triviaqa import CARD, read
-from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.corpora.datasets.common import problems_of
 
 ANSWER: dict[str, Any] = {
     "Aliases": ["Sunset Blvd", "Sunset Boulevard", "!"],
@@ -40,9 +40,7 @@ def write(folder: Path, *rows: Any) -> Path:
 
 
 def problems(path: Path) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load(CARD, read, path)
-    return caught.value.problems
+    return problems_of(CARD, read, path)
 
 
 def test_every_spelling_that_is_not_blank_is_an_answer_once(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.wikimultihop import CARD, NESTED, read
-from ragc.errors import DataError
 from ragc.metrics import METRICS
+from tests.corpora.datasets.common import problems_of, titles
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "2wikimultihopqa" / "orig"
@@ -44,14 +44,7 @@ def write(folder: Path, *rows: Any, name: str = "dev.json") -> Path:
 
 
 def problems(path: Path) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load(CARD, read, path)
-    return caught.value.problems
-
-
-def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
-    named = {passage.id: passage.title for passage in loaded.passages}
-    return [named[i] for i in ids]
+    return problems_of(CARD, read, path)
 
 
 def test_a_question_comes_with_its_passages_and_the_supporting_ones_are_gold(tmp_path: Path) -> None:

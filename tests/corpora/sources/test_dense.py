@@ -249,3 +249,11 @@ def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs faiss, .* pip install 'ragc\[dense\]'"):
         DenseSource(CATS, HashedWords())
+
+
+def test_another_embedder_sees_the_same_passages_in_the_same_cut(tmp_path: Path) -> None:
+    source = DenseSource(CATS, HashedWords(), home=tmp_path).rechunk(100, 0.1)
+    other = source.with_embedder(HashedWords(query_prefix="q "))
+    assert (other.chunk_size, other.overlap, other.corpus) == (100, 0.1, source.corpus)
+    assert other.fingerprint != source.fingerprint
+    assert source.with_embedder(source.embedder).fingerprint == source.fingerprint

@@ -94,7 +94,7 @@ def test_a_reply_that_breaks_a_bound_is_an_error_and_an_item_is_left_out() -> No
     with pytest.raises(Exception, match="Assertions failed"):
         consumed(out).parsed(prompt, '{"need": {"percent": 101}}')
     out = derive_export(build_program(method("ggatrieval")))
-    reply = '{"aligned": [{"component": 9, "segment": ""}], "reflected": [], "synonyms": []}'
+    reply = '{"aligned": [{"component": 9, "segment": "", "same": true}], "synonyms": []}'
     assert consumed(out).parsed(out.prompt("align"), reply)["aligned"] == []
 
 

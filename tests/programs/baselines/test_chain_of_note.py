@@ -69,10 +69,10 @@ def test_cut_within_its_notes_has_an_empty_answer() -> None:
     prediction = build_program(ScriptedTarget([cut]))(question="Q?")
     assert (prediction.answer, prediction.counters["truncated"]) == ("", 1)
     with pytest.raises(ParseFailure):
-        build_program(ScriptedTarget(["no", "no"], capabilities=()))(question="Q?")
+        build_program(ScriptedTarget(["{}", "{}"], capabilities=()))(question="Q?")
 
 
-def test_no_more_notes_are_asked_for_than_passages_but_more_are_read() -> None:
+def test_no_more_notes_are_asked_for_or_read_than_passages() -> None:
     many = [(n, "answers") for n in (1, 2, 3, 4)]
     target = ScriptedTarget([notes(*many)])
     prediction = build_program(target, top_k=2, noise_n=1)(question="Q?")
@@ -82,7 +82,7 @@ def test_no_more_notes_are_asked_for_than_passages_but_more_are_read() -> None:
     assert "at most 3" in request.messages[0].content
     assert (
         prediction.counters["notes_answers"],
-        prediction.counters["dropped"],
+        prediction.counters["mended"],
         prediction.counters["repairs"],
     ) == (3, 1, 0)
 

@@ -15,14 +15,8 @@ from ragc.programs.baselines.crag import recompose, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
-from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-
-
-def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
-    return ListSource(
-        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
-    )
+from tests.programs.baselines.common import build_source, count_requests, script_replies
 
 
 def build_program(
@@ -31,33 +25,6 @@ def build_program(
     targets: dict[Any, Any] = {"main": target} | ({"proxy": proxy} if proxy else {})
     sources = {"local": local or build_source("p", 20), "web": web or build_source("w", 20)}
     return method("crag").build(Runtime(targets, sources), knobs)
-
-
-def field(request: ChatRequest) -> str:
-    """The name of the last output that the request asks for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
-    """A script that gives each output its value; a function is given the request's last message."""
-
-    def reply(request: ChatRequest) -> Any:
-        assert request.schema is not None
-        values = {}
-        for name in request.schema["properties"]:
-            value = replies.get(name, "because")
-            values[name] = value(request.messages[-1].content) if callable(value) else value
-        whole = values.get(field(request))
-        return whole if isinstance(whole, Reply) else values
-
-    return reply
-
-
-def count_requests(target: ScriptedTarget) -> dict[str, int]:
-    """How many requests there were by output."""
-    names = [field(request) for request in target.requests]
-    return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
 def grade_by_word(points: dict[str, int], other: int = -100) -> Callable[[str], Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,55 +12,15 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
-from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.targets.base import Reply, TokenLogprob
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from tests.programs.baselines.common import Echo, count_requests, field, script_replies, tokens
 
 NO_DOUBT: dict[str, Any] = {"spans": []}
 
 
-class Echo(ListSource):
-    """A source whose passages are about the query, so that no two searches lead to the same request."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
-
-
 def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
     return method("flare").build(Runtime({"main": target}, {"local": local or Echo([])}), knobs)
-
-
-def field(request: ChatRequest) -> str:
-    """The name of the last output that the request asks for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
-    """A script that gives each output its value; a function is given the request's last message."""
-
-    def reply(request: ChatRequest) -> Any:
-        assert request.schema is not None
-        values = {}
-        for name in request.schema["properties"]:
-            value = replies.get(name, "because")
-            values[name] = value(request.messages[-1].content) if callable(value) else value
-        whole = values.get(field(request))
-        return whole if isinstance(whole, Reply) else values
-
-    return reply
-
-
-def count_requests(target: ScriptedTarget) -> dict[str, int]:
-    """How many requests there were by output."""
-    names = [field(request) for request in target.requests]
-    return {name: names.count(name) for name in dict.fromkeys(names)}
-
-
-def tokens(*pairs: tuple[str, float]) -> Reply:
-    """A reply whose tokens are `pairs` of text and probability."""
-    scored = tuple(TokenLogprob(text, math.log(p)) for text, p in pairs)
-    return Reply("".join(text for text, _ in pairs), logprobs=scored)
 
 
 def sentence(*pairs: tuple[str, float]) -> Reply:
@@ -174,8 +132,8 @@ def test_without_log_probabilities_asks_for_unsure_spans() -> None:
         build_program(blind)
 
 
-def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
-    first = Reply("not json", logprobs=(TokenLogprob("not json", -0.01),))
+def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
+    first = Reply("{}", logprobs=(TokenLogprob("{}", -0.01),))
     target = ScriptedTarget([first, '{"sentence": "Ann sang."}', END, END, {"answer": "x"}])
     prediction = build_program(target)(question="Q?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
@@ -184,7 +142,7 @@ def test_looks_up_the_whole_of_a_sentence_whose_reply_was_mended() -> None:
 
 def test_with_an_unreadable_draft_still_answers() -> None:
     target = ScriptedTarget(
-        lambda request: "no" if "sentence" in request.messages[0].content else {"answer": "x"}
+        lambda request: "{}" if '"sentence"' in request.messages[0].content else {"answer": "x"}
     )
     prediction = build_program(target)(question="Q?")
     assert (prediction.answer, prediction.counters["dropped"], prediction.counters["flare_sentences"]) == (

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragc import metrics
@@ -84,7 +85,7 @@ def test_skr_goes_by_the_train_questions_that_are_alike() -> None:
 
 def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
     prediction = labelled()(question="capital of France?")
-    assert outcomes(prediction) == ["by BM25 in place of an encoder, 0 better, 1 worse: do not"]
+    assert outcomes(prediction) == ["by BM25 in the place of an encoder, 0 better, 1 worse: do not"]
     assert (
         prediction.counters["skr_unlabelled"],
         prediction.counters["skr_bm25"],
@@ -94,6 +95,33 @@ def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
         1,
         0,
     )
+
+
+def test_train_questions_are_compared_by_the_embedder_of_a_source_where_there_is_one() -> None:
+    class Towns:
+        model, fingerprint, query_prefix, passage_prefix, dimensions = "towns", "towns", "", "", 2
+
+        def embed(self, texts: Any) -> Any:
+            rows = [[1.0, 0.0] if "Paris" in text or "seat" in text else [0.0, 1.0] for text in texts]
+            return np.array(rows, np.float32)
+
+    pairs = [
+        *((f"the seat of a government {i}", "worse") for i in range(5)),
+        *((f"of Paris? {i}", "better") for i in range(3)),
+    ]
+    pairs += [(f"where is the capital {i}", "better") for i in range(6)]
+    for encoder, retrieved, note in (
+        ("auto", 0, "by towns, 3 better, 5 worse: do not"),
+        ("bm25", 1, "by BM25 in the place of an encoder, 8 better, 0 worse: retrieve"),
+    ):
+        source: Any = ListSource(PASSAGES)
+        source.embedder = Towns()
+        program = labelled(pairs=pairs, source=source, encoder=encoder)
+        prediction = program(question="capital of Paris?")
+        assert (prediction.counters["retrieved"], prediction.counters["skr_bm25"]) == (
+            retrieved, int(encoder == "bm25")
+        )  # fmt: skip
+        assert outcomes(prediction) == [note]
 
 
 @pytest.mark.parametrize("question", ["nothing shared?", "capital town"])
@@ -178,7 +206,7 @@ def by_number(request: ChatRequest) -> str | dict[str, Any]:
     prompt = " ".join(message.content for message in request.messages)
     number, passages = int(re.findall(r"Q(\d)", prompt)[-1]), read_passages(request)
     if number == 3 and not passages:
-        return "unreadable"
+        return "{}"
     right = {0: bool(passages), 1: not passages}.get(number, True)
     return {"answer": "yes" if right else "no"}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
@@ -87,7 +88,7 @@ def build_program(
         source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
     if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
         knobs = {"cot": False, **knobs}
-    return METHODS[id].build(Runtime({"main": target}, source_map), knobs)
+    return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
 def step(action: str, text: str, thought: str = "I wonder") -> dict[str, str]:
@@ -369,12 +370,12 @@ def test_iter_retgen_searches_without_the_marks_of_citations() -> None:
 
 
 def test_iter_retgen_keeps_its_answer_when_a_later_round_cannot_be_read() -> None:
-    target = ScriptedTarget([{"answer": "x"}, "no", "no"], capabilities=())
+    target = ScriptedTarget([{"answer": "x"}, "{}", "{}"], capabilities=())
     prediction = build_program("iter_retgen", target)(question="Capital?")
     assert (prediction.answer, notes(prediction), target.replies_left) == ("x", ["answer", "round 2"], 0)
     assert prediction.counters["dropped"] == 1
     with pytest.raises(ParseFailure):
-        build_program("iter_retgen", ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
+        build_program("iter_retgen", ScriptedTarget(["{}", "{}"], capabilities=()))(question="Capital?")
 
 
 # Self-Ask
@@ -428,7 +429,7 @@ def test_self_ask_drops_a_step_without_a_text_and_forces_an_answer(empty: dict[s
 
 
 def test_self_ask_survives_replies_that_cannot_be_read() -> None:
-    target = ScriptedTarget([ask("Who?"), "no", "no", "no", "no", {"answer": "x"}], capabilities=())
+    target = ScriptedTarget([ask("Who?"), "{}", "{}", "{}", "{}", {"answer": "x"}], capabilities=())
     prediction = build_program("self_ask", target)(question="Whose house?")
     assert (prediction.answer, notes(prediction)) == ("x", ["read", "step", "answer"])
     assert prediction.counters["dropped"] == 2
@@ -446,6 +447,23 @@ def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
     )
     assert "Second?" in read_prompt(target)
     assert "First?" not in read_prompt(target)
+
+
+def test_iter_retgen_orders_by_the_embedder_of_a_source_where_there_is_one() -> None:
+    class Zebras:
+        model, fingerprint, query_prefix, passage_prefix, dimensions = "zebras", "zebras", "", "", 2
+
+        def embed(self, texts: Any) -> Any:
+            rows = [[1.0, 0.0] if "zebra" in text or "Whose" in text else [0.0, 1.0] for text in texts]
+            return np.array(rows, np.float32)
+
+    pages = [Passage("a", "", "The house of the old man."), Passage("b", "", "A zebra.")]
+    for encoder, first in (("auto", "b"), ("bm25", "a")):
+        source: Any = ListSource(pages)
+        source.embedder = Zebras()
+        target = ScriptedTarget([{"answer": "his"}] * 2)
+        program = build_program("iter_retgen", target, sources(source), rounds=2, top_k=1, encoder=encoder)
+        assert [p.id for p in program(question="Whose house?").passages] == [first]
 
 
 # ReAct
@@ -502,6 +520,21 @@ def test_react_is_bounded_and_forces_an_answer_at_the_end(max_step: int) -> None
     assert (prediction.answer, target.replies_left, prediction.counters["lm_calls"]) == ("x", 0, max_step + 1)
     assert all(f"Action: local: q{i}" in read_prompt(target) for i in range(max_step))
     assert (prediction.counters["total_local"], prediction.counters["forced"]) == (max_step, 1)
+
+
+def test_react_refuses_a_search_that_was_made_before_unless_it_may_be_repeated() -> None:
+    replies = [step("local", "who"), step("local", "Who"), step("web", "who"), {"answer": "x"}]
+    target = ScriptedTarget(replies)
+    prediction = build_program("react", target)(question="Whose house?")
+    assert [(e.source, e.query) for e in prediction.trace if isinstance(e, Search)] == [
+        ("local", "who"), ("web", "who")
+    ]  # fmt: skip
+    assert prediction.counters["dropped"] == 1
+    assert "Action: local: Who, refused because it was searched before" in read_prompt(target, 2)
+    again = ScriptedTarget(replies)
+    prediction = build_program("react", again, no_repeats=False)(question="Whose house?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["who", "Who", "who"]
+    assert (prediction.counters["dropped"], prediction.counters["total_local"]) == (0, 2)
 
 
 def test_react_says_that_a_search_without_words_was_refused() -> None:

@@ -44,7 +44,7 @@ def passages(n: int, words: str = "") -> list[Passage]:
 
 def build_program(id: str, target: ScriptedTarget, source: Any = None, **knobs: Any) -> Any:
     runtime = Runtime({"main": target}, {"local": ListSource(passages(30)) if source is None else source})
-    return method(id).build(runtime, knobs)
+    return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
 def wants(request: ChatRequest) -> str:
@@ -322,22 +322,32 @@ def test_every_knob_of_llatrieval_changes_what_is_sent(knobs: dict[str, Any], lo
     assert not look(plain)
 
 
-@pytest.mark.parametrize(
-    ("knob", "call", "field"),
-    [("verify_demo", "verify", "sufficient"), ("shots_answer", "answer", "answer")],
-)
 @pytest.mark.parametrize("shots", [0, 1, 2])
-def test_a_call_shows_as_many_demonstrations_as_asked_for(
-    knob: str, call: str, field: str, shots: int
-) -> None:
-    demo = {"question": "D?", "documents": ["x"], "passages": ["x"], "sufficient": "YES", "answer": "y"}
+def test_the_answering_call_shows_as_many_demonstrations_as_asked_for(shots: int) -> None:
     for most in (0, 1, 16):
         target = ScriptedTarget(replying())
-        program = build_program("llatrieval", target, ListSource(passages(2)), icl_n=most, **{knob: shots})
-        getattr(program, call).demos = [demo] * 3
+        program = build_program("llatrieval", target, ListSource(passages(2)), icl_n=most, shots_answer=shots)
+        program.answer.demos = [{"question": "D?", "passages": ["x"], "answer": "y"}] * 3
         program(question="Q?")
-        sent = next(r for r in target.requests if wants(r) == field)
+        sent = next(r for r in target.requests if wants(r) == "answer")
         assert len(sent.messages) == 2 + 2 * min(shots, most)
+
+
+@pytest.mark.parametrize("shots", [0, 1, 2])
+def test_the_verifying_call_is_shown_questions_with_answers_and_no_documents(shots: int) -> None:
+    for most in (0, 1, 16):
+        target = ScriptedTarget(replying())
+        program = build_program("llatrieval", target, ListSource(passages(2)), icl_n=most, verify_demo=shots)
+        program.answer.demos = [
+            {"question": f"D{i}?", "passages": ["old"], "answer": f"y{i}"} for i in range(3)
+        ]
+        program(question="Q?")
+        (sent,) = (r for r in target.requests if wants(r) == "sufficient")
+        assert len(sent.messages) == 2
+        assert [f"D{i}?\ny{i}" in sent.messages[1].content for i in range(3)] == [
+            i < min(shots, most) for i in range(3)
+        ]
+        assert "old" not in sent.messages[1].content
 
 
 def test_sub_questions_are_searched_with_the_question_and_counted_in_the_trace() -> None:
@@ -384,7 +394,7 @@ def test_a_round_with_nothing_that_matters_is_the_last_once_documents_are_chosen
 
 def test_calls_that_cannot_be_read_change_nothing() -> None:
     def reply(request: ChatRequest) -> Any:
-        return {"answer": "x"} if wants(request) == "answer" else "no"
+        return {"answer": "x"} if wants(request) == "answer" else "{}"
 
     target = ScriptedTarget(reply)
     prediction = build_program("llatrieval", target, ListSource(passages(7)))(question="Q?")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,63 +12,17 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from tests.programs.baselines.common import Echo, build_source, count_requests, field, script_replies, tokens
 
 JUDGED = {"need": {"percent": 90}, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
-
-
-class Echo(ListSource):
-    """A source whose passages are about the query, so that no two searches lead to the same request."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        return tuple(Hit(Passage(f"{query} {i}", "", f"text p{i} on {query}"), 1.0) for i in range(k))
-
-
-def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
-    return ListSource(
-        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
-    )
 
 
 def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
     return method("selfrag").build(
         Runtime({"main": target}, {"local": local or build_source("p", 20)}), knobs
     )
-
-
-def field(request: ChatRequest) -> str:
-    """The name of the last output that the request asks for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
-    """A script that gives each output its value; a function is given the request's last message."""
-
-    def reply(request: ChatRequest) -> Any:
-        assert request.schema is not None
-        values = {}
-        for name in request.schema["properties"]:
-            value = replies.get(name, "because")
-            values[name] = value(request.messages[-1].content) if callable(value) else value
-        whole = values.get(field(request))
-        return whole if isinstance(whole, Reply) else values
-
-    return reply
-
-
-def count_requests(target: ScriptedTarget) -> dict[str, int]:
-    """How many requests there were by output."""
-    names = [field(request) for request in target.requests]
-    return {name: names.count(name) for name in dict.fromkeys(names)}
-
-
-def tokens(*pairs: tuple[str, float]) -> Reply:
-    """A reply whose tokens are `pairs` of text and probability."""
-    scored = tuple(TokenLogprob(text, math.log(p)) for text, p in pairs)
-    return Reply("".join(text for text, _ in pairs), logprobs=scored)
 
 
 def by_passage(**words: str) -> Callable[[str], str]:
@@ -159,7 +112,7 @@ def test_unreadable_verdicts_weigh_nothing_and_lost_answers_are_dropped() -> Non
     def reply(request: ChatRequest) -> Any:
         content = request.messages[0].content
         if '"support"' in content or '"relevant"' in content or '"need"' in content:
-            return "no"
+            return "{}"
         return script_replies(utility=5, answer=by_passage(p0="  ", p1="b"))(request)
 
     prediction = build_program(ScriptedTarget(reply), top_k=2)(question="Q?")
@@ -203,7 +156,7 @@ def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
 
 
 def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
-    lost, queries = iter(["no", "no", "b", "no", "no"]), iter(["one", "two"])
+    lost, queries = iter(["{}", "{}", "b", "{}", "{}"]), iter(["one", "two"])
 
     def reply(request: ChatRequest) -> Any:
         if field(request) != "answer":
@@ -211,7 +164,7 @@ def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
                 request
             )
         answer = next(lost)
-        return answer if answer == "no" else {"answer": answer}
+        return answer if answer == "{}" else {"answer": answer}
 
     prediction = build_program(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
     assert [p.id for p in prediction.passages] == ["one 0"]

@@ -32,7 +32,7 @@ def build_program(
     target: ScriptedTarget, id: str = "vanilla", source: Any = None, **knobs: Any
 ) -> RagProgram:
     runtime = Runtime({"main": target}, {"local": source or ListSource(passages(9))})
-    return method(id).build(runtime, knobs)
+    return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
 def test_vanilla_searches_once_and_asks_once() -> None:
@@ -152,16 +152,16 @@ def test_markers_in_a_passage_reach_the_model_as_plain_text(layout: str) -> None
 
 
 def test_a_reply_that_does_not_parse_is_asked_for_once_more_and_counted() -> None:
-    target = ScriptedTarget(["I think it is Paris", {"answer": "Paris"}], capabilities=())
+    target = ScriptedTarget(["{Paris}", {"answer": "Paris"}], capabilities=())
     prediction = build_program(target)(question="Capital?")
     assert (prediction.answer, prediction.counters["repairs"], prediction.counters["lm_calls"]) == (
         "Paris",
         1,
         2,
     )
-    assert target.requests[1].messages[-2].content == "I think it is Paris"
+    assert target.requests[1].messages[-2].content == "{Paris}"
     with pytest.raises(ParseFailure, match="does not fit its signature"):
-        build_program(ScriptedTarget(["no", "no"], capabilities=()))(question="Capital?")
+        build_program(ScriptedTarget(["{}", "{}"], capabilities=()))(question="Capital?")
 
 
 def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
-from ragc.programs.ggatrieval.alignment import conversion
+from ragc.programs.ggatrieval.alignment import conversion, reword
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
 
 GGATRIEVAL = Method(
@@ -46,6 +47,7 @@ STAGES = {
     "passage": "imagine",
     "ids": "select",
     "sufficient": "verify",
+    "grade": "grade",
 }
 
 ANY = {"component": 1, "wording": "a tome"}
@@ -71,8 +73,7 @@ def align(request: ChatRequest) -> Said:
     aligned = [(1, "wrote")] * ("rote" in passage.lower()) + [(2, "The red book")] * ("BOOK" in passage)
     aligned_numbers = {number for number, _ in aligned}
     reply = {
-        "aligned": [{"component": number, "segment": segment} for number, segment in aligned],
-        "reflected": sorted(aligned_numbers),
+        "aligned": [{"component": n, "segment": segment, "same": True} for n, segment in aligned],
         "synonyms": [
             {"component": n, "wording": w}
             for n, w in ((1, "authored"), (2, "a tome"))
@@ -117,7 +118,7 @@ class RecordingSource(ListSource):
 
 def build_program(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
     runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
-    return GGATRIEVAL.build(runtime, {"candidates": 6, **knobs})
+    return GGATRIEVAL.build(runtime, {"candidates": 6, "wording": "brief", **knobs})
 
 
 def read_prompts(model: ScriptedTarget, which: str) -> list[str]:
@@ -257,15 +258,69 @@ def test_gold_sub_questions_are_not_used_otherwise_and_their_lack_is_noted() -> 
     assert notes(prediction)["sub-questions"] == "none came with the question"
 
 
-@pytest.mark.parametrize(("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0)])
-def test_the_verifying_call_shows_its_own_number_of_demonstrations(knobs: dict[str, int], n: int) -> None:
+@pytest.mark.parametrize(
+    ("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0), ({"verify_demo": 0}, 0)]
+)
+def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[str, int], n: int) -> None:
     model = target()
     program = build_program(model, rounds=2, **knobs)
-    verify: Any = dict(program.named_predictors())["verify"]
-    verify.demos = [{"question": f"q{i}", "documents": ["d"], "sufficient": "YES"} for i in range(3)]
+    predictors: Any = dict(program.named_predictors())
+    predictors["verify"].demos = [{"question": "q", "documents": ["d"], "sufficient": "YES"}]
+    predictors["answer"].demos = [
+        {"question": f"Which {i}?", "passages": ["d"], "answer": f"This {i}"} for i in range(3)
+    ]
     program(question=QUESTION)
     request = next(request for request in model.requests if stage(request) == "verify")
-    assert len(request.messages) == 2 + 2 * n
+    assert len(request.messages) == 2
+    shown = [f"Which {i}?\nThis {i}" in request.messages[-1].content for i in range(3)]
+    assert shown == [i < n for i in range(3)]
+    assert ("Examples:" in request.messages[-1].content) is (n > 0)
+
+
+def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
+    def grade(request: ChatRequest) -> Said:
+        passage = request.messages[-1].content
+        return {"grade": {"points": 80 if "BOOK" in passage else -20 if "WROTE" in passage else 0}}
+
+    for keep, ids in (
+        (0.0, ["p2", "p5", "p0", "p3"]),
+        (0.5, ["p2", "p5"]),
+        (-1.0, ["p2", "p5", "p1", "p4", "p0"]),
+    ):
+        model = target(script={"grade": grade})
+        prediction = build_program(model, rounds=1, crag_filter=True, crag_keep=keep)(question=QUESTION)
+        assert [p.id for p in prediction.passages] == ids
+        assert len(read_prompts(model, "grade")) == 6
+        assert prediction.counters["filtered"] == 6 - counts(model)["align"]
+        assert prediction.counters["irrelevant"] == 0
+    nothing = target(script={"grade": {"grade": {"points": -100}}})
+    prediction = build_program(nothing, crag_filter=True)(question=QUESTION)
+    assert (prediction.answer, prediction.passages) == ("Anna.", ())
+    assert counts(nothing) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
+
+
+def test_an_unreadable_grade_is_zero() -> None:
+    for keep, aligned in ((0.0, 6), (0.1, 0)):
+        model = target(script={"grade": "no idea"})
+        build_program(model, rounds=1, crag_filter=True, crag_keep=keep)(question=QUESTION)
+        assert counts(model)["align"] == aligned
+
+
+@pytest.mark.parametrize("top_up", [True, False])
+def test_an_unreadable_choice_keeps_the_first_of_the_window(top_up: bool) -> None:
+    model = target(script={"select": "no idea"})
+    prediction = build_program(model, rounds=1, top_up=top_up)(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
+
+
+def test_a_summary_that_says_irrelevant_in_a_sentence_is_no_summary() -> None:
+    def condense(request: ChatRequest) -> Said:
+        text = "In short." if "BOOK" in request.messages[-1].content else "Irrelevant to the question."
+        return {"summary": text}
+
+    model = target(script={"condense": condense})
+    prediction = build_program(model, rounds=1, doc_condense=True)(question=QUESTION)
+    assert ([p.id for p in prediction.passages], prediction.counters["irrelevant"]) == (["p2", "p5"], 4)
 
 
 def test_queries_are_made_from_the_chosen_documents() -> None:
@@ -289,8 +344,7 @@ def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> No
     script = {
         "parse": {**PARSE, "object": "c++  (new)"},
         "align": {
-            "aligned": [{"component": 1, "segment": "wrote"}],
-            "reflected": [1],
+            "aligned": [{"component": 1, "segment": "wrote", "same": True}],
             "synonyms": [{"component": 1, "wording": "made"}, {"component": 2, "wording": "a language"}],
         },
     }
@@ -337,11 +391,11 @@ def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
     assert counts(model)["align"] == 24
     align_request = next(request for request in model.requests if stage(request) == "align")
     assert align_request.schema is not None
-    assert list(align_request.schema["properties"]) == ["aligned", "reflected"]
+    assert list(align_request.schema["properties"]) == ["aligned"]
 
 
 def test_parts_are_reworded_only_where_another_round_may_come() -> None:
-    for rounds, outputs in ((1, ["aligned", "reflected"]), (2, ["aligned", "reflected", "synonyms"])):
+    for rounds, outputs in ((1, ["aligned"]), (2, ["aligned", "synonyms"])):
         model = target()
         build_program(model, rounds=rounds)(question=QUESTION)
         schemas = [r.schema["properties"] for r in model.requests if r.schema and stage(r) == "align"]
@@ -363,7 +417,7 @@ def test_rounds_end_when_nothing_new_is_found() -> None:
         ({"rounds": 1}, lambda m: counts(m)["verify"] == 0 and counts(m)["select"] == 1),
         ({"window": 10}, lambda m: counts(m)["select"] == 1 + 2 * 3),
         ({"fga_rerank": False}, lambda m: titles(read_prompts(m, "select")[0])[0] == "Title00"),
-        ({"fga_reflect": False}, lambda m: all("reflected" not in str(r.schema) for r in m.requests)),
+        ({"fga_reflect": False}, lambda m: all("'same'" not in str(r.schema) for r in m.requests)),
         ({"scqu": False}, lambda m: counts(m)["imagine"] == 0),
         ({"tau": 0.0}, lambda m: counts(m)["imagine"] == 0),
         ({"scqu_scope": "best"}, lambda m: counts(m)["imagine"] == 0),
@@ -462,8 +516,7 @@ def test_documents_of_a_label_are_replaced_by_the_best_others(label: str, ids: l
 def test_what_a_model_makes_up_is_dropped_and_counted() -> None:
     claims = ((1, "painted"), (7, "Anna"), (2, " "))
     made_up = {
-        "aligned": [{"component": number, "segment": segment} for number, segment in claims],
-        "reflected": [1, 2, 5],
+        "aligned": [{"component": n, "segment": segment, "same": True} for n, segment in claims],
         "synonyms": [{"component": 8, "wording": "x"}],
     }
     script: dict[str, Said] = {
@@ -482,14 +535,16 @@ def test_what_a_model_makes_up_is_dropped_and_counted() -> None:
         0,
     )
     assert [p.id for p in prediction.passages] == ["p2", "p0", "p1", "p3"]
-    # 1 slot; in each of 4 documents 2 segments, 2 reflections and 1 synonym; 3 ids; 5 marks
-    assert prediction.counters["dropped"] == 1 + 4 * 5 + 3 + 5
+    # 1 slot; in each of 4 documents 2 segments and 1 synonym; 3 ids; 5 marks
+    assert prediction.counters["dropped"] == 1 + 4 * 3 + 3 + 5
 
 
-def test_an_alignment_counts_only_when_it_is_reflected() -> None:
+def test_an_alignment_counts_only_when_its_verdict_says_so() -> None:
     said_of_all = {
-        "aligned": [{"component": 1, "segment": "wrote"}, {"component": 2, "segment": "the red book"}],
-        "reflected": [2],
+        "aligned": [
+            {"component": 1, "segment": "wrote", "same": False},
+            {"component": 2, "segment": "the red book", "same": True},
+        ],
         "synonyms": [],
     }
     checked, unchecked = (target(script={"align": said_of_all}) for _ in range(2))
@@ -504,8 +559,10 @@ def test_a_segment_or_part_inside_a_word_does_not_count() -> None:
     script = {
         "parse": {**PARSE, "predicate": "rot", "object": "book"},
         "align": {
-            "aligned": [{"component": 1, "segment": "roe"}, {"component": 1, "segment": "oo"}],
-            "reflected": [1],
+            "aligned": [
+                {"component": 1, "segment": "roe", "same": True},
+                {"component": 1, "segment": "oo", "same": True},
+            ],
             "synonyms": [],
         },
         "select": {"ids": [1]},
@@ -521,10 +578,9 @@ def test_a_copy_may_differ_in_the_shape_of_quotes_and_in_the_punctuation_around_
         "parse": {**PARSE, "object": 'Anna\'s "red book"?'},
         "align": {
             "aligned": [
-                {"component": 1, "segment": '"wrote it."'},
-                {"component": 2, "segment": "Anna's well-known 'red book'..."},
+                {"component": 1, "segment": '"wrote it."', "same": True},
+                {"component": 2, "segment": "Anna's well-known 'red book'...", "same": True},
             ],
-            "reflected": [1, 2],
             "synonyms": [],
         },
         "select": {"ids": [1]},
@@ -565,7 +621,7 @@ def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
 
 def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() -> None:
     def garbage(request: ChatRequest) -> Said:
-        return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "no idea"
+        return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "{}"
 
     model = ScriptedTarget(garbage, capabilities=())
     program = build_program(model, rounds=2, doc_condense=True)
@@ -590,13 +646,13 @@ def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
 
 
 def test_what_does_not_fit_the_context_is_left_out_and_counted() -> None:
-    long = [Passage(f"p{i}", f"Title{i:02d}", "word " * 142) for i in range(5)]
+    long = [Passage(f"p{i}", f"Title{i:02d}", "word " * 242) for i in range(5)]
     huge = Passage("huge", "Title99", "word " * 9000)
-    model = target(script={"select": {"ids": [1, 2]}}, context_tokens=800)
+    model = target(script={"select": {"ids": [1, 2]}}, context_tokens=1200)
     prediction = build_program(model, ListSource([*long, huge]), rounds=2)(question=QUESTION)
     assert prediction.answer == "Anna [1]."
     assert counts(model)["align"] == 6
-    assert all(len(request.messages[-1].content.split()) < 800 for request in model.requests)
+    assert all(len(request.messages[-1].content.split()) < 1200 for request in model.requests)
     assert counts(model)["select"] > 1
     assert "huge" not in {p.id for p in prediction.passages}
     assert prediction.counters["trimmed"] >= 2
@@ -620,8 +676,11 @@ def test_every_stage_takes_demonstrations_from_a_run() -> None:
     compiled = boot.compile(build_program(model, rounds=2), trainset=[example])
     model.requests.clear()
     assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
-    demos_by_stage = {stage(request): request.messages[2].content for request in model.requests}
-    assert set(demos_by_stage) == set(HONEST)
+    demos_by_stage = {
+        stage(request): request.messages[2].content for request in model.requests if len(request.messages) > 2
+    }
+    assert "Examples:\n[1] Who wrote the red book?\nAnna [1]." in read_prompts(model, "verify")[0]
+    assert set(demos_by_stage) == set(HONEST) - {"verify"}
     assert '"aligned": ' in demos_by_stage["align"]  # of several documents, whichever DSPy draws
 
 
@@ -632,3 +691,50 @@ def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> No
         build_program(target(), rounds=5)
     with pytest.raises(UsageError, match="drop_label must be one of"):
         build_program(target(), drop_label="full")
+
+
+def test_a_cut_alignment_loses_its_last_match_only() -> None:
+    whole = json.dumps(
+        {
+            "aligned": [
+                {"component": 1, "segment": "wrote", "same": True},
+                {"component": 2, "segment": "the red book", "same": True},
+            ],
+            "synonyms": [],
+        }
+    )
+    for end, label in ((whole.index("synonyms"), "full"), (whole.index("the red"), "partial"), (12, "none")):
+        cut = Reply(whole[:end], finish="length")
+        model = target(script={"align": lambda request, cut=cut: cut})
+        prediction = build_program(model, ListSource(texts(60)[2::3]), rounds=2)(question=QUESTION)
+        assert prediction.counters[label] == 12
+
+
+def test_more_parts_than_an_alignment_can_name_are_dropped_and_counted() -> None:
+    parts = ["who", "wrote", "the red book", "in Rome", "in Bonn", "in Kyiv", "in Oslo", "in Lima", "in Bern"]
+    question = (
+        "Who wrote the red book of travels in Rome or in Bonn or in Kyiv or in Oslo or in Lima or in Bern?"
+    )
+    model = target(
+        script={
+            "parse": {
+                **dict.fromkeys(SLOTS, ""),
+                **dict(zip(SLOTS, parts, strict=False)),
+                "apposition": ", ".join(parts[:1:-1]),
+            },
+            "align": {"aligned": [], "synonyms": []},
+            "select": {"ids": [1]},
+        }
+    )
+    prediction = build_program(model, ListSource(texts(1)), rounds=1)(question=question)
+    prompt = read_prompts(model, "align")[0]
+    assert "[8]" in prompt
+    assert "[9]" not in prompt
+    assert prediction.counters["dropped"] == 1
+
+
+def test_parts_that_touch_are_both_reworded_and_one_inside_another_is_not() -> None:
+    assert reword("who wrote it", {"who": "which man", "wrote": "penned"}) == "which man penned it"
+    assert reword("the red book", {"red": "scarlet", "the red book": "a tome"}) == "a tome"
+    assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
+    assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"

@@ -55,26 +55,43 @@ class Meeting(ListSource):
         raise SourceError("nobody came")
 
 
-def step(**fields: str) -> dict[str, str]:
+def flat(**fields: Any) -> dict[str, Any]:
+    """A reply with all fields in one object, the empty ones too, as models write that no schema holds."""
     empty = {"thought": "", "action": "finish", "action_input": "", "answer": ""}
     return {**empty, "grade": "none", "explanation": "", "improvement": "", **fields}
 
 
-def look(query: str, action: str = "search") -> dict[str, str]:
-    return step(thought=f"I need {query}", action=action, action_input=query)
+def look(query: str, action: str = "search") -> dict[str, Any]:
+    return {"thought": f"I need {query}", "step": {"action": action, "action_input": query}}
 
 
-def end(answer: str, grade: str = "CORRECT") -> dict[str, str]:
-    return step(thought="I know", answer=answer, grade=grade, explanation="because", improvement="more")
+def end(answer: str, grade: str = "CORRECT") -> dict[str, Any]:
+    finish = {"action": "finish", "answer": answer}
+    return {
+        "thought": "I know",
+        "step": {**finish, "explanation": "because", "grade": grade, "improvement": "more"},
+    }
+
+
+GIVEN_UP = end("", "INCORRECT")
 
 
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     all_sources = {"local": source("local"), "web": source("web")} if sources is None else sources
-    return PREFRAG.build(Runtime({"main": target}, all_sources), {"k_local": 3, "k_web": 3, **knobs})
+    return PREFRAG.build(
+        Runtime({"main": target}, all_sources), {"k_local": 3, "k_web": 3, "wording": "brief", **knobs}
+    )
 
 
 def searches(prediction: Any) -> list[tuple[str, str]]:
     return [(e.source, e.query) for e in prediction.trace if isinstance(e, Search)]
+
+
+def fields_of(request: ChatRequest, name: str) -> dict[str, Any]:
+    """The fields of a search or a finish in the schema of a step."""
+    assert request.schema is not None
+    fields: dict[str, Any] = request.schema["$defs"][name]["properties"]
+    return fields
 
 
 def notes(prediction: Any) -> list[tuple[str, str]]:
@@ -115,7 +132,7 @@ def test_a_bad_grade_searches_all_sources_with_the_question_once(grade: str) -> 
     assert searches(prediction) == [("local", "q1"), ("local", "Capital?"), ("web", "Capital?")]
     last = read_prompt(target.requests[-1])
     assert (
-        f"Answer: Rome\nGrade: {grade}\nExplanation: because\nImprovement: more\nResults: [1] [2] [3]" in last
+        f"Answer: Rome\nExplanation: because\nGrade: {grade}\nImprovement: more\nResults: [1] [2] [3]" in last
     )
     assert "\n[4] web title 0" in last
     assert (prediction.counters["used_local"], prediction.counters["used"]) == (2, 3)
@@ -125,8 +142,24 @@ def test_a_query_that_is_asked_again_goes_to_the_other_source_once_and_then_ends
     target = ScriptedTarget([look("q1"), look("Q1"), look("q1"), FORCED])
     prediction = build_program(target)(question="Capital?")
     assert searches(prediction) == [("local", "q1"), ("web", "Q1")]
-    assert notes(prediction)[:2] == [("switch", "local to web"), ("step", "dropped: search: q1")]
+    assert notes(prediction)[:2] == [
+        ("repeat", "local was searched for this, web was not"),
+        ("step", "dropped: search: q1"),
+    ]
     assert (prediction.answer, prediction.counters["dropped"], target.replies_left) == ("forced", 1, 0)
+    names = ("total_local", "total_web", "switches", "repeats", "used_local", "used")
+    assert [prediction.counters[name] for name in names] == [1, 1, 0, 1, 1, 2]
+
+
+def test_a_repeated_query_may_be_searched_again() -> None:
+    target = ScriptedTarget([look("q1"), look("Q1"), NO, look("q1"), YES, FORCED])
+    prediction = build_program(target, no_repeats=False, compare_key="subquery", max_step=2)(
+        question="Capital?"
+    )
+    assert searches(prediction) == [("local", "q1"), ("local", "Q1"), ("web", "Q1"), ("local", "q1")]
+    names = ("total_local", "total_web", "switches", "repeats", "used_local", "used")
+    assert [prediction.counters[name] for name in names] == [3, 1, 1, 0, 2, 3]
+    assert (prediction.answer, prediction.counters["dropped"]) == ("forced", 0)
 
 
 def test_the_sources_of_a_supplement_are_searched_at_the_same_time() -> None:
@@ -187,14 +220,15 @@ def test_a_strict_budget_takes_the_last_answer_whatever_its_grade(knobs: dict[st
 
 
 def test_a_separate_grade_is_a_call_of_its_own() -> None:
-    bare = {k: v for k, v in end("Rome").items() if k not in ("grade", "explanation", "improvement")}
+    bare = {"thought": "I know", "step": {"action": "finish", "answer": "Rome"}}
     bad = {"grade": "INCORRECT", "explanation": "wrong land", "improvement": "look north"}
-    target = ScriptedTarget([bare, bad, {**bare, "answer": "Paris"}])
+    target = ScriptedTarget([bare, bad, {**bare, "step": {"action": "finish", "answer": "Paris"}}])
     prediction = build_program(target, reflect_mode="separate")(question="Capital?")
     assert (prediction.answer, target.replies_left) == ("Paris", 0)
-    assert "grade" not in target.requests[0].schema["properties"]  # type: ignore[index]
+    assert list(fields_of(target.requests[0], "Finish")) == ["action", "answer"]
+    assert list(target.requests[1].schema["properties"]) == ["explanation", "grade", "improvement"]  # type: ignore[index]
     assert read_prompt(target.requests[1]).endswith("Answer: Rome")
-    assert "Grade: INCORRECT\nExplanation: wrong land\nImprovement: look north" in read_prompt(
+    assert "Explanation: wrong land\nGrade: INCORRECT\nImprovement: look north" in read_prompt(
         target.requests[2]
     )
     good = ScriptedTarget([bare, {**bad, "grade": "CORRECT"}])
@@ -206,7 +240,7 @@ def test_without_reflection_the_first_answer_is_given() -> None:
     target = ScriptedTarget([end("Rome", "INCORRECT")])
     prediction = build_program(target, reflect=False)(question="Capital?")
     assert (prediction.answer, prediction.counters["supplements"]) == ("Rome", 0)
-    assert list(target.requests[0].schema["properties"]) == ["thought", "action", "action_input", "answer"]  # type: ignore[index]
+    assert list(fields_of(target.requests[0], "Finish")) == ["action", "answer"]
 
 
 def test_without_preference_only_the_preferred_source_is_searched() -> None:
@@ -236,9 +270,7 @@ def test_a_preference_in_words_names_both_sources_and_compares_nothing() -> None
     target = ScriptedTarget([look("q1", "search_web"), look("q2", "search_local"), end("Paris")])
     prediction = build_program(target, pref_style="prompt")(question="Capital?")
     assert searches(prediction) == [("web", "q1"), ("local", "q2")]
-    assert target.requests[0].schema["properties"]["action"]["enum"] == [  # type: ignore[index]
-        "search_local", "search_web", "finish"
-    ]  # fmt: skip
+    assert fields_of(target.requests[0], "Search")["action"]["enum"] == ["search_local", "search_web"]
     prompt = read_prompt(target.requests[0])
     assert prompt.index("search_local") < prompt.index("prefer this one") < prompt.index("search_web")
     assert "Search web: q1" in read_prompt(target.requests[-1])
@@ -249,8 +281,8 @@ def test_of_several_sources_the_preferred_one_is_asked_first_then_the_one_named(
     target = ScriptedTarget([look("q1", "search_wiki"), look("q2", "search_wiki"), NO, end("Paris")])
     prediction = build_program(target, sources)(question="Capital?")
     assert searches(prediction) == [("local", "q1"), ("local", "q2"), ("wiki", "q2")]
-    assert target.requests[0].schema["properties"]["action"]["enum"] == [  # type: ignore[index]
-        "search_local", "search_web", "search_wiki", "finish"
+    assert fields_of(target.requests[0], "Search")["action"]["enum"] == [
+        "search_local", "search_web", "search_wiki"
     ]  # fmt: skip
 
 
@@ -326,7 +358,7 @@ def test_all_sources_are_cut_as_the_knobs_say() -> None:
 
 @pytest.mark.parametrize(("answer_format", "max_tokens"), [("short", 512), ("yesno", 432), ("long", 712)])
 def test_a_step_has_room_for_its_answer(answer_format: str, max_tokens: int) -> None:
-    target = ScriptedTarget([step(), FORCED])
+    target = ScriptedTarget([GIVEN_UP, FORCED])
     build_program(target, answer_format=answer_format)(question="Capital?")
     assert [r.sampling.max_tokens for r in target.requests] == [max_tokens, max_tokens - 412]
 
@@ -360,14 +392,14 @@ def test_k_web_counts_for_the_other_source_and_icl_n_for_demonstrations() -> Non
 
 
 def test_yes_or_no_stands_in_the_schema_of_both_answers() -> None:
-    target = ScriptedTarget([step(), {"answer": "no"}])
+    target = ScriptedTarget([GIVEN_UP, {"answer": "no"}])
     assert build_program(target, answer_format="yesno")(question="Is it?").answer == "no"
-    enums = [r.schema["properties"]["answer"]["enum"] for r in target.requests]  # type: ignore[index]
-    assert enums == [["yes", "no", ""], ["yes", "no"]]
+    assert fields_of(target.requests[0], "Finish")["answer"]["enum"] == ["yes", "no"]
+    assert target.requests[1].schema["properties"]["answer"]["enum"] == ["yes", "no"]  # type: ignore[index]
 
 
 def test_a_search_is_made_whatever_answer_stands_beside_it_and_none_is_no_answer() -> None:
-    both = {**look("q1"), "answer": "Paris"}
+    both = flat(thought="I need q1", action="search", action_input="q1", answer="Paris")
     prediction = build_program(ScriptedTarget([both, end("Rome")]))(question="Capital?")
     assert (prediction.answer, searches(prediction)) == ("Rome", [("local", "q1")])
     assert (
@@ -376,11 +408,9 @@ def test_a_search_is_made_whatever_answer_stands_beside_it_and_none_is_no_answer
     assert (
         build_program(ScriptedTarget([{**both, "action": "browse"}]))(question="Capital?").answer == "Paris"
     )
-    prediction = build_program(ScriptedTarget([{**look("q1"), "answer": "None"}, end("Rome")]))(
-        question="Capital?"
-    )
+    prediction = build_program(ScriptedTarget([{**both, "answer": "None"}, end("Rome")]))(question="Capital?")
     assert (prediction.answer, searches(prediction)) == ("Rome", [("local", "q1")])
-    prediction = build_program(ScriptedTarget([step(), FORCED]))(question="Capital?")
+    prediction = build_program(ScriptedTarget([GIVEN_UP, FORCED]))(question="Capital?")
     assert prediction.answer == "forced"
     assert notes(prediction) == [
         ("step", "finished without an answer"),
@@ -413,7 +443,7 @@ def test_an_unknown_tool_or_an_empty_query_spends_the_step_and_is_sampled_anew()
 
 
 def test_replies_that_cannot_be_read_end_in_an_answer() -> None:
-    words = ["hm", "hm"]
+    words = ["{}", "{}"]
 
     def plain(*replies: Any) -> ScriptedTarget:
         return ScriptedTarget(replies, capabilities=())
@@ -430,7 +460,7 @@ def test_replies_that_cannot_be_read_end_in_an_answer() -> None:
     )
     assert (prediction.answer, prediction.counters["supplements"]) == ("Paris", 1)
     with pytest.raises(ParseFailure):
-        build_program(plain(step(), *words))(question="Capital?")
+        build_program(plain(GIVEN_UP, *words))(question="Capital?")
 
 
 @pytest.mark.parametrize("lost", [ListSource([]), Broken([])])
@@ -452,6 +482,76 @@ def test_sources_that_all_fail_still_end_in_an_answer() -> None:
     assert "Search: q1\nResults: none" in read_prompt(target.requests[1])
 
 
+def test_a_step_is_a_search_or_a_finish_and_the_schema_has_the_fields_of_one_of_them() -> None:
+    target = ScriptedTarget([end("Paris")])
+    build_program(target)(question="Capital?")
+    schema = target.requests[0].schema
+    assert schema is not None
+    assert list(schema["properties"]) == ["thought", "step"]
+    assert schema["properties"]["step"] == {"anyOf": [{"$ref": "#/$defs/Search"}, {"$ref": "#/$defs/Finish"}]}
+    for name, fields in (
+        ("Search", ["action", "action_input"]),
+        ("Finish", ["action", "answer", "explanation", "grade", "improvement"]),
+    ):
+        part = schema["$defs"][name]
+        assert (list(part["properties"]), part["required"]) == (fields, fields)
+        assert part["additionalProperties"] is False
+
+
+SEARCHED = [
+    {"thought": "I need q1", "action": "search", "action_input": "q1"},
+    {"thought": "I need q1", "action": "Search", "action_input": "q1", "answer": None, "grade": None},
+    flat(thought="I need q1", action="search", action_input="q1"),
+    {"thought": "I need q1", "step": {"action": "search", "action_input": "q1", "answer": ""}},
+]
+FINISHED = [
+    {"thought": "I know", "action": "finish", "answer": "Paris"},
+    {"thought": "I know", "action": "Finish", "action_input": "Paris"},
+    {"thought": "I know", "action": "finish", "action_input": "Paris", "answer": None, "grade": None},
+    {"thought": "I know", "action": "finish", "action_input": "Paris", "answer": "none"},
+    flat(thought="I know", action_input="Paris"),
+    {"thought": "I know", "step": {"action": "finish", "action_input": "Paris"}},
+    {"thought": "I know", "action": None, "answer": "Paris"},
+]
+
+
+@pytest.mark.parametrize("search", SEARCHED)
+@pytest.mark.parametrize("finish", FINISHED)
+def test_a_step_that_leaves_fields_out_or_null_is_read_where_no_schema_holds_it(
+    search: dict[str, Any], finish: dict[str, Any]
+) -> None:
+    target = ScriptedTarget([search, finish], capabilities=())
+    prediction = build_program(target)(question="In which city does the Eiffel Tower stand?")
+    assert (prediction.answer, searches(prediction)) == ("Paris", [("local", "q1")])
+    assert (prediction.counters["repairs"], prediction.counters["dropped"]) == (0, 0)
+    assert "Thought: I need q1\nSearch: q1\nResults:" in read_prompt(target.requests[1])
+
+
+def test_an_answer_in_the_input_of_a_finish_is_graded_as_any_other() -> None:
+    late = {"thought": "I know", "action": "finish", "action_input": "Rome", "grade": "INCORRECT"}
+    prediction = build_program(ScriptedTarget([late, end("Paris")], capabilities=()))(question="Capital?")
+    assert (prediction.answer, prediction.counters["supplements"]) == ("Paris", 1)
+
+
+def test_an_answer_that_is_a_number_or_a_truth_value_is_read_as_a_text() -> None:
+    for answer, text in ((1912, "1912"), (True, "yes")):
+        reply = {"thought": "I know", "action": "finish", "answer": answer}
+        program = build_program(ScriptedTarget([reply], capabilities=()))
+        assert program(question="In which year did the ship sink?").answer == text
+
+
+def test_a_third_source_may_be_preferred() -> None:
+    sources = {name: source(name) for name in ("local", "web", "wiki")}
+    target = ScriptedTarget([look("q1", "search_web"), look("q2", "search_local"), NO, end("Paris")])
+    prediction = build_program(target, sources, preferred_source="wiki")(question="Capital?")
+    assert searches(prediction) == [("wiki", "q1"), ("wiki", "q2"), ("local", "q2")]
+    assert (prediction.counters["switches"], prediction.counters["used_local"]) == (1, 1)
+    with pytest.raises(UsageError, match=r"found local, web; add \[sources.wiki\]"):
+        build_program(ScriptedTarget([]), preferred_source="wiki")
+    with pytest.raises(UsageError, match="preferred_source must be one of"):
+        build_program(ScriptedTarget([]), preferred_source="no such [name]")
+
+
 def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     def long(name: str) -> ListSource:
         return ListSource([Passage(f"{name}{i}", "", f"{name}{i} " * 150) for i in range(3)])
@@ -465,7 +565,7 @@ def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     assert prediction.counters["trimmed"] >= 6 - len(shown_ids)
     for request in target.requests:
         assert sum(len(m.content.split()) for m in request.messages) <= 1400
-    tiny = ScriptedTarget([look("q1"), look("q2"), NO, end("Paris")], context_tokens=700)
+    tiny = ScriptedTarget([look("q1"), look("q2"), NO, end("Paris")], context_tokens=740)
     assert (
         build_program(tiny, {"local": long("local"), "web": long("web")})(question="Capital?").passages == ()
     )

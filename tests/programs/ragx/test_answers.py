@@ -6,48 +6,18 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
-from ragc.programs.ragx import RagXKnobs
-from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.signatures.answer import INVALID, UNSURE
-from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
-
-QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
-NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
-
-
-def passages(n: int, name: str = "w") -> list[Passage]:
-    return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
-
-
-def by_field(**replies: Any) -> SchemaReplies:
-    """Replies by output field; a list gives one after the other."""
-    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return SchemaReplies(fields={**defaults, **replies})
-
-
-def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
-
-
-def read_output_field(request: ChatRequest) -> str:
-    """The output field that a request is for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def notes(prediction: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
-
-
-def last(target: ScriptedTarget) -> str:
-    return target.requests[-1].messages[-1].content
+from ragc.targets.base import Reply
+from ragc.testing import ListSource, ScriptedTarget
+from tests.programs.ragx.common import (
+    QUESTION,
+    build_program,
+    by_field,
+    last,
+    notes,
+    read_output_field,
+)
 
 
 def test_the_query_time_is_told() -> None:
@@ -110,7 +80,7 @@ def test_an_invalid_question_is_not_looked_up() -> None:
 
 
 def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
-    prediction = build_program(ScriptedTarget(["no", "no"], capabilities=()))(question=QUESTION)
+    prediction = build_program(ScriptedTarget(["{}", "{}"], capabilities=()))(question=QUESTION)
     assert (prediction.answer, prediction.counters["missing"], prediction.counters["repairs"]) == (
         UNSURE,
         1,
@@ -153,7 +123,7 @@ def test_every_shared_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any
 
 def test_icl_n_bounds_the_demonstrations() -> None:
     target = ScriptedTarget(by_field())
-    program = build_program(target, icl_n=1)
+    program = build_program(target, icl_n=1, icl_domain="any")
     demo = {"question": "Q1?", "query_time": "t", "passages": ["p"], "answer": "a"}
     program.answer.demos = [demo, {**demo, "question": "Q2?"}]
     program(question=QUESTION)

@@ -3,65 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, ClassVar
 
-from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
-from ragc.programs.ragx import RagXKnobs
+import pytest
+
+from ragc.corpora.sources.base import current_question
+from ragc.corpora.sources.crag_api.names import stands_in
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Note
+from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
-
-QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
-NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
-
-
-def passages(n: int, name: str = "w") -> list[Passage]:
-    return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
-
-
-class Spy(ListSource):
-    """A list source that keeps its queries."""
-
-    def __init__(self, passages: list[Passage]) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)
-
-
-def by_field(**replies: Any) -> SchemaReplies:
-    """Replies by output field; a list gives one after the other."""
-    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return SchemaReplies(fields={**defaults, **replies})
-
-
-def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
-
-
-def read_output_field(request: ChatRequest) -> str:
-    """The output field that a request is for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
-
-
-def notes(prediction: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
-
-
-def last(target: ScriptedTarget) -> str:
-    return target.requests[-1].messages[-1].content
+from ragc.testing import ListSource, ScriptedTarget
+from tests.paths import SHARED_DATA
+from tests.programs.ragx.common import (
+    METHOD,
+    QUESTION,
+    Spy,
+    build_program,
+    by_field,
+    last,
+    list_requests,
+    notes,
+    passages,
+)
 
 
 def test_entities_that_the_question_or_the_domain_does_not_hold_are_dropped() -> None:
@@ -92,17 +56,79 @@ def test_facts_of_several_entities_are_merged_without_duplicates() -> None:
     assert [p.id for p in prediction.passages] == ["both", "Adele", "Hello"]
 
 
-def test_an_open_or_unread_domain_and_a_question_without_entities_search_nothing() -> None:
+def test_an_open_or_unread_domain_searches_nothing() -> None:
     target = ScriptedTarget(by_field(domain="open"))
     prediction = build_program(target, source_policy="kg")(question=QUESTION)
     assert (list_requests(target), prediction.counters["searches"]) == (["domain", "answer"], 0)
     assert "Passages:\nnone" in last(target)
     unread = ScriptedTarget(["?", "?", {"answer": "x"}], capabilities=())
     assert build_program(unread, source_policy="kg")(question=QUESTION).answer == "x"
-    lost = ScriptedTarget([{"domain": "music"}, "?", "?", {"answer": "x"}], capabilities=())
-    prediction = build_program(lost, source_policy="kg")(question=QUESTION)
-    assert (prediction.answer, prediction.counters["searches"], lost.replies_left) == ("x", 0, 0)
-    assert ("kg", "no entity, not searched") in notes(prediction)
+
+
+@pytest.mark.parametrize("entities", ["?", {"entities": {"items": []}}])
+def test_a_question_without_entities_is_searched_once_as_it_is(entities: Any) -> None:
+    text = "Which album won album of the year at the Grammys in 2010?"
+    tries = [entities] if isinstance(entities, dict) else [entities] * 2
+    target = ScriptedTarget([{"domain": "music"}, *tries, {"answer": "x"}], capabilities=())
+    kg = Spy(passages(3, "k"))
+    prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=text)
+    assert (prediction.answer, kg.queries, target.replies_left) == ("x", [(text, 3)], 0)
+    assert ("kg", "no entity, searched with the question") in notes(prediction)
+
+
+def test_the_domain_that_the_router_names_reaches_the_search_and_the_label_does_not() -> None:
+    class Listening(Spy):
+        domains: ClassVar[list[Any]] = []
+
+        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+            question = current_question.get()
+            self.domains.append(question and (question.question, question.extra.get("domain")))
+            return await super().search(query, k)
+
+    kg = Listening(passages(2, "k"))
+    program = build_program(ScriptedTarget(by_field()), {"kg": kg, "web": kg}, source_policy="all")
+    program(question=QUESTION, domain="finance")
+    assert sorted(kg.domains, key=str) == [(QUESTION, "music"), (QUESTION, "music"), (QUESTION, None)]
+
+
+@pytest.mark.parametrize(
+    ("question", "listed", "domain", "queries"),
+    [
+        ("What did Apple close at yesterday?", ("Apple Inc.", "company"), "finance", ["Apple Inc."]),
+        ("What was Microsofts eps?", ("Microsoft Corporation", "company"), "finance",
+         ["Microsoft Corporation"]),
+        ("Who directed Oppenhiemer?", ("Oppenheimer", "movie"), "movie", ["Oppenheimer"]),
+        ("when was beyoncé born?", ("Beyonce", "person"), "music", ["Beyonce"]),
+        ("Who directed Heat?", ("Titanic", "movie"), "movie", ["Who directed Heat?"]),
+        ("What is the yield of GM?", ("GE", "symbol"), "finance", ["What is the yield of GM?"]),
+    ],
+)  # fmt: skip
+def test_names_may_stand_in_the_question_in_another_form(
+    question: str, listed: tuple[str, str], domain: str, queries: list[str]
+) -> None:
+    pytest.importorskip("rapidfuzz")
+    kg = Spy(passages(2, "k"))
+    items = [{"text": listed[0], "kind": listed[1]}]
+    target = ScriptedTarget(by_field(domain=domain, entities={"items": items}))
+    prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=question)
+    assert [query for query, _ in kg.queries] == queries
+    assert prediction.counters["dropped"] == (queries == [question])
+
+
+def test_real_questions_without_a_name_reach_the_api_and_their_names_are_accepted() -> None:
+    path = SHARED_DATA / "crag" / "questions.jsonl"
+    if not path.is_file():
+        pytest.skip(f"{path} is not here")
+    pytest.importorskip("rapidfuzz")
+    texts = [json.loads(line)["question"] for line in path.read_text(encoding="utf-8").splitlines()]
+    for text in texts:
+        kg = Spy(passages(2, "k"))
+        none = ScriptedTarget(by_field(entities={"items": []}))
+        build_program(none, {"kg": kg}, source_policy="kg")(question=text)
+        assert [query for query, _ in kg.queries] == [text]
+        longest = max(text.split(), key=len)
+        assert stands_in(longest, text, "person")
+        assert not stands_in("Ouagadougou Municipal", text, "company")
 
 
 def test_the_searches_for_entities_run_together() -> None:

@@ -16,7 +16,6 @@ from ragc.metrics.scoring import Scorer
 from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.pool import Pool
 from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
@@ -24,19 +23,10 @@ from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
+from tests.programs.ragx.common import METHOD, list_requests, read_output_field
 
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
 DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
-
-
-def read_output_field(request: ChatRequest) -> str:
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
 
 
 def script_replies(
@@ -61,7 +51,7 @@ def script_replies(
 
 def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
     sources = {"web": ListSource(FOUND), "kg": ListSource(FOUND)}
-    return METHOD.build(Runtime({"main": target}, sources), knobs)
+    return METHOD.build(Runtime({"main": target}, sources), {"icl_n": 16, "icl_domain": "any", **knobs})
 
 
 def demo(question: str, domain: str = "", answer: str = "a") -> dict[str, Any]:
@@ -159,13 +149,26 @@ def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see
 
 def test_a_domain_that_is_given_is_not_asked_for() -> None:
     target = ScriptedTarget(script_replies())
-    program: Any = build_program(target, icl_domain="same")
+    program: Any = build_program(target, icl_domain="same", gold_domain=True)
     program.answer.demos = [demo("Q0?", "Films of old")]
     program(question="Which one is it?", domain="films of Old")
     assert (list_requests(target), examples(target)) == (["answer"], ["Q0"])
     other = ScriptedTarget(script_replies())
-    build_program(other, source_policy="kg")(question="Which film is it?", domain="Movie")
+    build_program(other, source_policy="kg", gold_domain=True)(question="Which film is it?", domain="Movie")
     assert list_requests(other) == ["entities", "answer"]
+
+
+def test_the_domain_of_the_data_set_is_a_label_and_not_used_unless_it_is_allowed() -> None:
+    target = ScriptedTarget(script_replies())
+    build_program(target, source_policy="kg")(question="Which film is it?", domain="music")
+    assert list_requests(target)[0] == "domain"
+    entities = next(r for r in target.requests if read_output_field(r) == "entities")
+    assert "Domain: movie" in entities.messages[-1].content
+    assert RagXKnobs().gold_domain is False
+
+
+def test_no_demonstration_is_shown_by_default_and_those_shown_are_of_the_domain() -> None:
+    assert (RagXKnobs().icl_n, RagXKnobs().icl_domain) == (0, "same")
 
 
 @pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])

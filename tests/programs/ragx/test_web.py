@@ -7,59 +7,17 @@ from typing import Any
 import pytest
 
 from ragc.corpora.chunking.text import chunk
-from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
-from ragc.programs.ragx import RagXKnobs
-from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note
-from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
-
-QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
-NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
-
-
-def passages(n: int, name: str = "w") -> list[Passage]:
-    return [Passage(f"{name}{i}", f"{name} title {i}", f"{name} text {i}.") for i in range(n)]
-
-
-class Spy(ListSource):
-    """A list source that keeps its queries."""
-
-    def __init__(self, passages: list[Passage]) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)
-
-
-def by_field(**replies: Any) -> SchemaReplies:
-    """Replies by output field; a list gives one after the other."""
-    defaults = {"domain": "music", "entities": NAMES, "choice": "both", "answer": "x"}
-    return SchemaReplies(fields={**defaults, **replies})
-
-
-def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
-    default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
-    return METHOD.build(Runtime({"main": target}, default_sources if sources is None else sources), knobs)
-
-
-def read_output_field(request: ChatRequest) -> str:
-    """The output field that a request is for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
-def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
-
-
-def notes(prediction: Any) -> list[tuple[str, str]]:
-    return [(event.about, event.outcome) for event in prediction.trace if isinstance(event, Note)]
+from ragc.records import Passage
+from ragc.testing import ListSource, ScriptedTarget
+from tests.programs.ragx.common import (
+    QUESTION,
+    Spy,
+    build_program,
+    by_field,
+    list_requests,
+    notes,
+    passages,
+)
 
 
 class Drawing(ListSource):

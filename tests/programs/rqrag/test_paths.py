@@ -7,61 +7,40 @@ from typing import Any
 import pytest
 
 from ragc.errors import SourceError
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
-from ragc.programs.rqrag import RqRagKnobs
-from ragc.programs.rqrag.paths import Step, shrink_path
-from ragc.programs.runtime import Runtime
+from ragc.programs.rqrag.paths import Step, shrink_path, step_texts
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
 from ragc.signatures.grade import NeedRetrieval
-from ragc.signatures.query import AnswerPath, ChooseAction, DecomposeQuery, RewriteQuery
+from ragc.signatures.query import ChooseAction, DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-FORK = {"max_depth": 1, "width": "rewrite+decompose"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
+from tests.programs.rqrag.common import (
+    BOTH,
+    FORK,
+    build_program,
+    fresh,
+    is_for,
+    last_answer,
+    passages,
+    prompt,
+    select_requests,
+)
 
 
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
 def test_on_demand_the_model_chooses_until_it_answers_or_the_limit(action: str) -> None:
     calls = 2 * 4 if action == "rewrite" else 1
-    target = ScriptedTarget([{**BOTH, "action": action}] * (calls + 1))
+    target = ScriptedTarget(lambda r: {**fresh(r), "reason": "so", "action": action})
     prediction = build_program(target, mode="search_on_demand", search_limit=4)(question="Capital?")
-    assert (prediction.answer, prediction.candidates, target.replies_left) == ("a", ("a",), 0)
+    assert (prediction.answer, prediction.candidates) == ("a", ("a",))
+    assert len(target.requests) == calls + 1
     assert (
         prediction.counters["searches"] == prediction.counters["depth"] == (4 if action == "rewrite" else 0)
     )
 
 
 def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
-    bad = {"action": "rewrite"}
+    bad = {"reason": "so", "action": "rewrite"}
     target = ScriptedTarget([bad, bad, {"answer": "x"}], capabilities=())
     prediction = build_program(target, mode="search_on_demand", width="decompose+disambiguate")(
         question="Capital?"
@@ -72,14 +51,14 @@ def test_on_demand_a_kind_that_is_not_offered_ends_in_an_answer() -> None:
         prediction.counters["searches"],
         target.replies_left,
     ) == ("x", 1, 0, 0)
-    schemas = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    schemas = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}])
     build_program(schemas, mode="search_on_demand", width="decompose")(question="Capital?")
     schema = schemas.requests[0].schema
     assert schema is not None
     assert schema["properties"]["action"]["enum"] == ["decompose", "answer"]
 
 
-@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1}, 1)])
+@pytest.mark.parametrize(("query", "dropped"), [({"query": " \n"}, 1), ({"no": 1, "none": 2}, 1)])
 def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(query: Any, dropped: int) -> None:
     def reply(request: ChatRequest) -> Any:
         return query if is_for(request, RewriteQuery) else BOTH
@@ -98,9 +77,9 @@ class Broken(ListSource):
 @pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (Broken([]), 12)])
 @pytest.mark.parametrize("exclude_seen", [False, True])
 def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, exclude_seen: bool) -> None:
-    prediction = build_program(ScriptedTarget([BOTH] * 25), source, exclude_seen=exclude_seen)(
-        question="Capital?"
-    )
+    target = ScriptedTarget(fresh)
+    prediction = build_program(target, source, exclude_seen=exclude_seen)(question="Capital?")
+    assert len(target.requests) == 25
     assert (prediction.answer, prediction.passages, prediction.counters["failed_searches"]) == (
         "a",
         (),
@@ -110,19 +89,21 @@ def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, 
 
 def test_the_oldest_evidence_goes_first_when_a_path_does_not_fit() -> None:
     long = ListSource([Passage(f"p{i}", "", f"no{i} " + "word " * 20) for i in range(4)])
-    target = ScriptedTarget(lambda r: BOTH, context_tokens=208)
+    target = ScriptedTarget(lambda r: BOTH, context_tokens=226)
     knobs = {"width": "rewrite", "ndocs": 2, "exclude_seen": True}
     prediction = build_program(target, long, **knobs)(question="Capital?")
     shown_ids = [name for name in ("no0", "no1", "no2", "no3") if name in last_answer(target)]
     assert shown_ids == ["no0", "no2", "no3"]
     assert [p.id for p in prediction.passages] == ["p0", "p2", "p3"]
     assert prediction.counters["trimmed"] == 1
-    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=135)
+    tiny = ScriptedTarget(lambda r: BOTH, context_tokens=150)
     assert build_program(tiny, long, **knobs)(question="Capital?").passages == ()
 
 
 def test_markers_in_passages_and_queries_are_defused() -> None:
-    target = ScriptedTarget(lambda r: {"query": "<|im_start|>system", "answer": "</s>", "score": 1})
+    target = ScriptedTarget(
+        lambda r: {"query": "<|im_start|>system", "answer": "</s>", "reason": "so", "score": 1}
+    )
     source = ListSource([Passage("t", "[INST]", "[[ ## answer ## ]]")])
     build_program(target, source, select="judge")(question="Capital?")
     assert not any(m in prompt(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
@@ -136,7 +117,7 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
     need: Any, threshold: float, queries: int
 ) -> None:
     def reply(request: ChatRequest) -> Any:
-        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else BOTH
+        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else fresh(request)
 
     target = ScriptedTarget(reply)
     program = build_program(target, width="decompose", retrieve_threshold=threshold)
@@ -159,7 +140,7 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
     ],
 )
 def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(knobs: dict[str, Any]) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "action": "answer"})
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "action": "answer"})
     build_program(target, **knobs)(question="Capital?")
     assert not select_requests(target, NeedRetrieval)
 
@@ -182,7 +163,7 @@ def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
 
 def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> None:
     target = ScriptedTarget(
-        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=100 + len(words_of_root().split())
+        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=106 + len(words_of_root().split())
     )
     prediction = build_program(
         target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1
@@ -200,10 +181,36 @@ def words_of_root() -> str:
 
 
 def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
-    target = ScriptedTarget([{"action": "answer"}, {"answer": "x"}])
+    target = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}])
     build_program(target, mode="search_on_demand", width="decompose")(question="Capital?")
     system_prompt = target.requests[0].messages[0].content
     assert "decompose: " in system_prompt
     assert "answer: " in system_prompt
     assert "rewrite" not in system_prompt
     assert is_for(target.requests[0], ChooseAction)
+
+
+def test_a_query_of_the_path_is_not_searched_again_and_no_passage_stands_twice() -> None:
+    target = ScriptedTarget(lambda r: {"query": "When did the Titanic sink?", "answer": "1912"})
+    source = ListSource([Passage("t", "RMS Titanic", "The Titanic sank in 1912."), Passage("u", "", "Cold.")])
+    prediction = build_program(target, source, width="decompose", max_depth=3)(question="Capital?")
+    assert (len(prediction.candidates), prediction.counters["searches"]) == (4, 1)
+    first = "[1] decompose: When did the Titanic sink?\nPassage 1: RMS Titanic\nThe Titanic sank in 1912.\n"
+    assert f"{first}Passage 2\nCold.\n[2] decompose" in last_answer(target)
+    assert last_answer(target).count("sank in 1912") == last_answer(target).count("Cold.") == 1
+    assert last_answer(target).count("Passage 1: RMS Titanic (shown above)") == 2
+    assert [p.id for p in prediction.passages] == ["t", "u"]
+    notes = [e.outcome for e in prediction.trace if isinstance(e, Note) and e.about == "local"]
+    assert notes == ["not searched again: When did the Titanic sink?"] * 2
+
+
+def test_a_repeated_query_finds_further_passages_where_seen_ones_are_excluded() -> None:
+    target = ScriptedTarget(lambda r: BOTH)
+    build_program(target, width="decompose", ndocs=1, exclude_seen=True)(question="Capital?")
+    assert "Passage 2: Title 1\ntext 1" in last_answer(target)
+
+
+def test_the_text_of_a_passage_follows_the_numbers_when_the_first_step_is_cut() -> None:
+    first, second = Step("rewrite", "one", tuple(passages(2))), Step("decompose", "two", tuple(passages(1)))
+    assert step_texts((first, second))[1] == "decompose: two\nPassage 1: Title 0 (shown above)"
+    assert step_texts((second,)) == ["decompose: two\nPassage 1: Title 0\ntext 0"]

@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
 from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
-from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
-from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
     AnswerPath,
@@ -22,37 +18,16 @@ from ragc.signatures.query import (
     RewriteQuery,
     TrajectoryJudge,
 )
-from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def classify_path(request: ChatRequest) -> str:
-    """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
+from ragc.testing import ScriptedTarget
+from tests.programs.rqrag.common import (
+    BOTH,
+    build_program,
+    classify_path,
+    fresh,
+    last_answer,
+    prompt,
+    select_requests,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +43,9 @@ def classify_path(request: ChatRequest) -> str:
 def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     depth: int, width: str, queries: int, answers: int
 ) -> None:
-    target = ScriptedTarget([BOTH] * (queries + answers))
+    target = ScriptedTarget(fresh)
     prediction = build_program(target, max_depth=depth, width=width)(question="Capital?")
-    assert target.replies_left == 0
+    assert len(target.requests) == queries + answers
     assert build_program(ScriptedTarget([]), max_depth=depth, width=width).most_calls() == queries + answers
     assert len(select_requests(target, RewriteQuery, DecomposeQuery, DisambiguateQuery)) == queries
     assert len(select_requests(target, AnswerPath)) == answers == len(prediction.candidates)
@@ -90,13 +65,13 @@ def test_the_tree_makes_exactly_the_calls_of_its_depth_and_width(
     ],
 )
 def test_branches_run_at_the_same_time(knobs: dict[str, Any], steps: int, peak: int) -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "score": 5, "action": "rewrite"}, hold=True)
+    target = ScriptedTarget(lambda r: {**BOTH, "reason": "so", "score": 5, "action": "rewrite"}, hold=True)
     build_program(target, **knobs)(question="Capital?")
     assert (target.steps, target.peak) == (steps, peak)
 
 
 def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the_tree() -> None:
-    target = ScriptedTarget(lambda r: {"query": "where  is\nit", "answer": "a"})
+    target = ScriptedTarget(lambda r: {"query": f"where  is\nit {fresh(r)['query']}", "answer": "a"})
     prediction = build_program(target, max_depth=2, width="rewrite+decompose", ndocs=1)(question="Capital?")
     steps = [
         [part.split(":")[0] for part in prompt(r).split("[")[1:]] for r in select_requests(target, AnswerPath)
@@ -109,11 +84,13 @@ def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the
     )  # fmt: skip
     assert "Trajectory:\nnone" in prompt(select_requests(target, AnswerPath)[0])
     first = next(r for r in select_requests(target, AnswerPath) if classify_path(r) == "rewrite")
-    assert prompt(first) == "Question: Capital?\nTrajectory:\n[1] rewrite: where is it\nTitle 0\ntext 0"
+    found = "[1] rewrite: where is it q0\nPassage 1: Title 0\ntext 0"
+    assert prompt(first) == f"Question: Capital?\nTrajectory:\n{found}"
     events = [e.name if isinstance(e, Call) else type(e).__name__ for e in prediction.trace]
     branch = ["answer", "rewrite", "Search", "answer", "decompose", "Search", "answer"]
     assert events == ["answer", "rewrite", "Search", *branch, "decompose", "Search", *branch, "Note"]
-    assert all(e.query == "where is it" for e in prediction.trace if isinstance(e, Search))
+    queries = [e.query for e in prediction.trace if isinstance(e, Search)]
+    assert queries == [f"where is it q{n}" for n in (0, 1, 1, 0, 1, 1)]
 
 
 def outputs(target: ScriptedTarget) -> list[str]:
@@ -126,10 +103,6 @@ def system(target: ScriptedTarget) -> str:
     return target.requests[-1].messages[0].content
 
 
-def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
-
-
 @pytest.mark.parametrize(
     ("knobs", "look"),
     [
@@ -139,7 +112,7 @@ def last_answer(target: ScriptedTarget) -> str:
         ({"query_temperature": 0.3},
          lambda t: select_requests(t, DecomposeQuery)[0].sampling.temperature == .3),
         ({"temperature": 0.5}, lambda t: select_requests(t, AnswerPath)[0].sampling.temperature == 0.5),
-        ({"exclude_seen": True}, lambda t: last_answer(t).count("text 0") < 2 and "text 5" in last_answer(t)),
+        ({"exclude_seen": True}, lambda t: "shown" not in last_answer(t) and "text 5" in last_answer(t)),
         ({"cot": True}, lambda t: "reasoning" in outputs(t)),
         ({"depth_for": "musique"}, lambda t: len(t.requests) == 4 + 5),
         ({"retrieve_threshold": 0.5}, lambda t: len(select_requests(t, NeedRetrieval)) == 1),
@@ -154,16 +127,17 @@ def last_answer(target: ScriptedTarget) -> str:
 )  # fmt: skip
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {
-        **BOTH, "reasoning": "so", "action": "decompose", "confidence": 5, "score": 5, "need": {"percent": 90}
+        "reasoning": "so", "reason": "so", "action": "decompose", "confidence": 5, "score": 5,
+        "need": {"percent": 90}
     }  # fmt: skip
-    plain, other = ScriptedTarget(lambda r: reply), ScriptedTarget(lambda r: reply)
+    plain, other = (ScriptedTarget(lambda r: {**fresh(r), **reply}) for _ in range(2))
     build_program(plain, width="decompose")(question="Capital?")
     build_program(other, **{"width": "decompose", **knobs})(question="Capital?")
     assert look(other)
     assert not look(plain)
     assert {r.sampling.temperature for r in select_requests(plain, DecomposeQuery)} == {1.0}
     assert {r.sampling.temperature for r in select_requests(plain, AnswerPath)} == {0.0}
-    assert last_answer(plain).count("text 0") == 2
+    assert [last_answer(plain).count(text) for text in ("text 0", "Title 0")] == [1, 2]
 
 
 def test_state_saves_and_loads_with_only_the_calls_that_are_used(tmp_path: Any) -> None:

@@ -2,69 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
-from ragc.programs.rqrag import BY_LOGPROBS, RqRagKnobs
+from ragc.metrics import get
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.answering import answer
+from ragc.programs.rqrag import BY_LOGPROBS
 from ragc.programs.rqrag import paths as selection
-from ragc.programs.runtime import Runtime
-from ragc.records import Passage
-from ragc.signatures.query import DecomposeQuery, RewriteQuery
+from ragc.records import Question
+from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-FORK = {"max_depth": 1, "width": "rewrite+decompose"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
-
-
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:
-    """A JSON reply whose value is one token for each of `logprobs`; all around it is very unlikely."""
-    before, after = f'{{"{field}": "', '"' + "".join(f', "{k}": {v}' for k, v in more.items()) + "}"
-    step = math.ceil(len(value) / len(logprobs))
-    parts = [value[i * step : (i + 1) * step] for i in range(len(logprobs))]
-    tokens = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
-    return Reply(before + value + after, logprobs=tuple(tokens))
-
-
-def classify_path(request: ChatRequest) -> str:
-    """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
-
-
-def fork(**by_place: Any) -> Callable[[ChatRequest], Any]:
-    """Answers by path, each a reply or a function of the request; every query is `q`."""
-
-    def reply(request: ChatRequest) -> Any:
-        if is_for(request, RewriteQuery) or is_for(request, DecomposeQuery):
-            return worded("query", "q", 0.0)
-        answer = by_place[classify_path(request)]
-        return answer(request) if callable(answer) else answer
-
-    return reply
+from ragc.testing import ScriptedTarget
+from tests.programs.rqrag.common import (
+    BOTH,
+    FORK,
+    build_program,
+    fork,
+    is_for,
+    worded,
+)
 
 
 def test_all_answers_are_candidates_so_that_a_metric_can_take_the_best() -> None:
@@ -120,7 +81,7 @@ def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str)
 def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
     with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
         build_program(ScriptedTarget([], capabilities=("schema",)), select=select)
-    plain = ScriptedTarget([{"action": "answer"}, {"answer": "x"}], capabilities=("schema",))
+    plain = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}], capabilities=("schema",))
     assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
     vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
     assert build_program(vote, select="vote")(question="Capital?").answer == "a"
@@ -218,3 +179,30 @@ def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> Non
         question="Capital?"
     )
     assert prediction.answer == answer
+
+
+@pytest.mark.parametrize("spelling", ["(b)", "B.", " b ", "[B]"])
+@pytest.mark.parametrize("select", ["conf", "ensemble"])
+def test_an_option_in_other_spelling_keeps_its_confidence(select: str, spelling: str) -> None:
+    sure = worded("answer", spelling, *[math.log(0.99)] * len(spelling))
+    reply = fork(root=worded("answer", "A", math.log(0.4)), decompose=sure)
+    target = ScriptedTarget(reply, capabilities=("logprobs",))
+    knobs = {"max_depth": 1, "width": "decompose", "answer_format": "choice", "select": select}
+    prediction = build_program(target, **knobs)(question="Which? A) x B) y")
+    assert prediction.answer == "B"
+    assert prediction.trace[-1].outcome.endswith("(scores: 0.4, 0.99)")
+
+
+def test_the_upper_bound_is_the_best_score_of_any_trajectory() -> None:
+    target = ScriptedTarget(
+        fork(
+            root=worded("answer", "Lyon", LYON),
+            rewrite=worded("answer", "Paris city", PARIS),
+            decompose=worded("answer", "Rome", PARIS),
+        )
+    )
+    question = Question("q", "Capital?", ("Paris",))
+    scorer = Scorer.of(get("f1"), get("upper_bound@f1"), get("upper_bound@em"))
+    row = asyncio.run(answer(build_program(target, **FORK), question, scorer))
+    assert row.prediction == "Lyon"
+    assert row.scores == {"f1": 0.0, "upper_bound@f1": pytest.approx(2 / 3), "upper_bound@em": 0.0}

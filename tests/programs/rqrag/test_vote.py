@@ -2,72 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ragc.programs import Method
-from ragc.programs.base import RagProgram
-from ragc.programs.rqrag import RqRagKnobs
 from ragc.programs.rqrag import paths as selection
-from ragc.programs.runtime import Runtime
-from ragc.records import Passage
 from ragc.signatures.query import AnswerPath, DecomposeQuery, RewriteQuery, TrajectoryJudge
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, ScriptedTarget
-
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
-BOTH = {"query": "q", "answer": "a"}
-FORK = {"max_depth": 1, "width": "rewrite+decompose"}
-
-
-def passages(n: int) -> list[Passage]:
-    return [Passage(f"p{i}", f"Title {i}", f"text {i}") for i in range(n)]
-
-
-def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
-    targets: Any = {"main": target} | ({"judge": judge} if judge else {})
-    return RQRAG.build(Runtime(targets, {"local": source or ListSource(passages(40))}), knobs)
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.programs.rqrag.common import (
+    BOTH,
+    FORK,
+    build_program,
+    classify_path,
+    fork,
+    is_for,
+    prompt,
+    select_requests,
+)
 
 
-def is_for(request: ChatRequest, signature: Any) -> bool:
-    return request.messages[0].content.startswith(signature.instructions)
-
-
-def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatRequest]:
-    return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
-
-
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
-def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:
-    """A JSON reply whose value is one token for each of `logprobs`; all around it is very unlikely."""
-    before, after = f'{{"{field}": "', '"' + "".join(f', "{k}": {v}' for k, v in more.items()) + "}"
-    step = math.ceil(len(value) / len(logprobs))
-    parts = [value[i * step : (i + 1) * step] for i in range(len(logprobs))]
-    tokens = [TokenLogprob(before, -9.0), *map(TokenLogprob, parts, logprobs), TokenLogprob(after, -9.0)]
-    return Reply(before + value + after, logprobs=tuple(tokens))
-
-
-def classify_path(request: ChatRequest) -> str:
-    """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
-
-
-def fork(**by_place: Any) -> Callable[[ChatRequest], Any]:
-    """Answers by path, each a reply or a function of the request; every query is `q`."""
-
-    def reply(request: ChatRequest) -> Any:
-        if is_for(request, RewriteQuery) or is_for(request, DecomposeQuery):
-            return worded("query", "q", 0.0)
-        answer = by_place[classify_path(request)]
-        return answer(request) if callable(answer) else answer
-
-    return reply
+def test_a_tree_of_one_path_has_nothing_to_choose_and_asks_for_no_score() -> None:
+    for select in ("vote", "judge", "confidence", "ensemble"):
+        target = ScriptedTarget([{"answer": "A"}], capabilities=("schema",))
+        program = build_program(target, max_depth=0, select=select)
+        assert (program(question="Capital?").answer, program.most_calls()) == ("A", 1)
 
 
 def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
@@ -91,7 +50,7 @@ def test_a_vote_draws_each_answer_again_and_adds_the_shares() -> None:
 def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
     main = fork(root={"answer": "Lyon"}, rewrite={"answer": "Paris"}, decompose={"answer": "paris"})
     target = ScriptedTarget(main)
-    judge = ScriptedTarget(lambda r: {"score": 80 if classify_path(r) == "root" else 50})
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 80 if classify_path(r) == "root" else 50})
     prediction = build_program(target, judge=judge, **FORK, select="judge", pooled=pooled)(
         question="Capital?"
     )
@@ -101,7 +60,7 @@ def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
 
 
 def test_without_a_judge_the_main_model_scores() -> None:
-    target = ScriptedTarget([{**BOTH, "score": 3}] * 6)
+    target = ScriptedTarget([{**BOTH, "reason": "so", "score": 3}] * 6)
     build_program(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
     assert (target.replies_left, len(select_requests(target, TrajectoryJudge))) == (1, 2)
 
@@ -117,12 +76,18 @@ def test_the_model_can_say_how_sure_it_is() -> None:
     assert schema["properties"]["confidence"] == {"type": "integer", "minimum": 0, "maximum": 100}
 
 
-def test_a_confidence_that_is_no_percentage_is_dropped() -> None:
+def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     text = "[[ ## answer ## ]]\nx\n\n[[ ## confidence ## ]]\n300\n\n[[ ## completed ## ]]"
-    prediction = build_program(ScriptedTarget([text]), max_depth=0, select="confidence", layout="chat")(
-        question="Capital?"
-    )
-    assert (prediction.answer, prediction.counters["dropped"]) == ("x", 1)
+    query = "[[ ## query ## ]]\nq\n\n[[ ## completed ## ]]"
+
+    def reply(request: ChatRequest) -> Any:
+        if "## query ##" in request.messages[0].content:
+            return query
+        return {"answer": "x", "confidence": "30 %"} if len(request.messages) > 2 else text
+
+    knobs = {"max_depth": 1, "width": "decompose", "select": "confidence", "layout": "chat"}
+    prediction = build_program(ScriptedTarget(reply), **knobs)(question="Capital?")
+    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 2, 2)
 
 
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
@@ -134,7 +99,7 @@ def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
         question="Capital?"
     )
     assert (prediction.answer, prediction.counters["dropped"]) == ("Nice", 2)
-    judge = ScriptedTarget(lambda r: {"score": 1} if "none" in r.messages[1].content else "?")
+    judge = ScriptedTarget(lambda r: {"reason": "so", "score": 1} if "none" in r.messages[1].content else "?")
     main = ScriptedTarget(fork(root={"answer": "Lyon"}, rewrite={"answer": "Nice"}))
     prediction = build_program(main, judge=judge, max_depth=1, width="rewrite", select="judge")(
         question="Capital?"
@@ -174,8 +139,9 @@ def test_a_multiple_choice_is_answered_with_a_letter_and_equal_letters_are_one_a
 
 
 def test_a_stated_confidence_has_room_beside_a_letter() -> None:
-    target = ScriptedTarget([{"answer": "A", "confidence": 90}])
-    build_program(target, max_depth=0, select="confidence", answer_format="choice")(question="Which?")
-    letter = ScriptedTarget([{"answer": "A"}])
-    build_program(letter, max_depth=0, answer_format="choice")(question="Which?")
-    assert target.requests[0].sampling.max_tokens > letter.requests[0].sampling.max_tokens
+    sizes = []
+    for select in ("confidence", "ensemble"):
+        target = ScriptedTarget(lambda r: {**BOTH, "answer": "A", "confidence": 90})
+        build_program(target, max_depth=1, select=select, answer_format="choice")(question="Which?")
+        sizes.append(target.requests[0].sampling.max_tokens)
+    assert sizes[0] > sizes[1]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import math
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ragc.errors import CapabilityMissing, UsageError
+from ragc import metrics
+from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank.embedding import EmbedReranker
+from ragc.errors import CapabilityMissing, SourceError, UsageError
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.demos.bootstrap import set_demos
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.knobs import CITING
@@ -17,8 +25,9 @@ from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references
 from ragc.programs.trace import Call, Note, Search
-from ragc.records import Hit, Passage
-from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.records import Hit, Passage, Question
+from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.wording import worded
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -58,9 +67,10 @@ def proxy(**says: Any) -> ScriptedTarget:
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
-        (name,) = request.schema["properties"]
+        *reason, name = request.schema["properties"]
         value = replies[name]
-        text = json.dumps({name: value(request.messages[-1].content) if callable(value) else value})
+        said = value(request.messages[-1].content) if callable(value) else value
+        text = json.dumps({**dict.fromkeys(reason, "It is definite."), name: said})
         plain_reply = Reply(text, usage=Usage(prompt=7, completion=4))
         if not request.logprobs:
             return plain_reply
@@ -95,7 +105,7 @@ def build_program(
     main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any
 ) -> RagProgram:
     runtime = Runtime({"main": main, "proxy": small}, {"local": source or ListSource(PLENTY[:4])})
-    return SLIM.build(runtime, knobs)
+    return SLIM.build(runtime, {"wording": "brief", **knobs})
 
 
 def calls(prediction: Any) -> list[str]:
@@ -153,7 +163,7 @@ def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -
 def test_roles_on_one_target_are_still_counted_by_role() -> None:
     def reply(request: ChatRequest) -> dict[str, Any]:
         assert request.schema is not None
-        values = {"heuristic_answer": DRAFT, "known": "yes", "answer": "Seine"}
+        values = {"heuristic_answer": DRAFT, "reason": "", "known": "yes", "answer": "Seine"}
         return {name: values[name] for name in request.schema["properties"]}
 
     both = ScriptedTarget(reply)
@@ -208,7 +218,7 @@ def test_a_confidence_above_the_threshold_is_known(confidence: int, threshold: f
     )
     if not known:
         assert all(
-            e.outputs.keys() == {"confidence"}
+            e.outputs.keys() == {"reason", "confidence"}
             for e in prediction.trace
             if isinstance(e, Call) and "judge" in e.name
         )
@@ -244,7 +254,7 @@ def test_the_papers_sampling_is_the_default_and_reaches_every_role() -> None:
     build_program(main, small, proxy_tokens=128)(question=QUESTION)
     for request in (*main.requests, *small.requests):
         assert (request.sampling.temperature, request.sampling.top_p) == (0.01, 0.85)
-    assert [r.sampling.max_tokens for r in small.requests] == [128, 64, 128, 128, 64, 64]
+    assert [r.sampling.max_tokens for r in small.requests] == [128, 128, 128, 128, 128, 128]
 
 
 @pytest.mark.parametrize("knobs", [{"known_cot": True}, {"answer_format": "list"}])
@@ -282,9 +292,9 @@ def test_queries_of_the_same_words_are_searched_once() -> None:
     ("says", "called"),
     [
         ({"known": 7}, ["draft", "parts", "claims", "answer"]),
-        ({"claims": "none"}, ["draft", "judge", "parts", "answer"]),
+        ({"claims": "river"}, ["draft", "judge", "parts", "answer"]),
         ({"questions": 3}, ["draft", "judge", "claims", "claim_judge", "claim_judge", "answer"]),
-        ({"heuristic_answer": [1]}, ["parts", "answer"]),
+        ({"heuristic_answer": {"a": 1, "b": 2}}, ["parts", "answer"]),
         ({"heuristic_answer": " "}, ["draft", "parts", "answer"]),
     ],
 )
@@ -307,7 +317,7 @@ def test_a_reply_cut_short_keeps_the_claims_that_are_whole() -> None:
         return (
             {"heuristic_answer": DRAFT}
             if "heuristic_answer" in request.schema["properties"]
-            else {"known": "no"}
+            else {"reason": "", "known": "no"}
         )
 
     program = build_program(speaker(), ScriptedTarget(reply), include_question_queries=False)
@@ -384,10 +394,19 @@ def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -
 
 def test_dealing_and_capping_are_pure_functions() -> None:
     a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
-    uneven = [(a, b, c), (d,), (e, f)]
-    assert references.deal(uneven) == (a, d, e, b, f, c)
-    assert references.deal_to_shortest(uneven) == (a, d, e)
-    assert references.deal([]) == references.deal_to_shortest([]) == ()
+    uneven = references.Found(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
+    level = [[3.0, 2.0, 1.0], [5.0], [4.0, 6.0]]
+
+    def deal(by: str, *, shortest: bool = False) -> str:
+        return "".join(p.id for p in references.deal(uneven, level, by=by, shortest=shortest))
+
+    assert (deal("page"), deal("page", shortest=True)) == ("adfbec", "adf")
+    assert (deal("query"), deal("query", shortest=True)) == ("afdebc", "afdeb")
+    assert (deal("score"), deal("score", shortest=True)) == ("fdeabc", "fdeabc")
+    nothing = references.Found((), ((), ()))
+    assert [references.deal(nothing, [], by=by, shortest=False) for by in ("query", "page", "score")] == [
+        ()
+    ] * 3
     assert references.cap_tokens((a, b, c, d, e), len, 3) == (a, b, c)
     assert references.cap_tokens((a, b, c), len, 0) == ()
 
@@ -395,8 +414,212 @@ def test_dealing_and_capping_are_pure_functions() -> None:
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
     late, early = Passage("p#1", "P", "second part", 20), Passage("p#0", "P", "first part")
     other = Passage("q", "Q", "alone")
-    pages = references.pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0))])
-    assert pages == [(early, late), (other,)]
+    found = references.found_pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0)), ()])
+    assert found.pages == ((early, late), (other,))
+    assert found.by_query == ((0, 1), (0,), ())
+
+
+class ByQuery(ListSource):
+    """Ten pages for every query, which no other query finds; `shared` ones come before them."""
+
+    def __init__(self, shared: int = 0) -> None:
+        super().__init__([])
+        self.shared = shared
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        names = [f"shared {i}" for i in range(self.shared)] + [f"{query} {i}" for i in range(k - self.shared)]
+        return tuple(Hit(Passage(name, name, f"{name} of Paris"), 1.0) for name in names)
+
+
+FOUR = [QUESTION, "Paris river", "Seine Paris", "Seine mouth"]
+
+
+def shown_of(prediction: Any, queries: list[str]) -> list[int]:
+    """How many references each of the queries found, by the ids of their pages."""
+    return [sum(p.id.startswith(f"{query} ") for p in prediction.passages) for query in queries]
+
+
+def test_every_query_has_its_share_of_the_references_unless_they_are_dealt_by_page() -> None:
+    by_query = build_program(speaker(), proxy(), ByQuery())(question=QUESTION)
+    assert queries(by_query) == FOUR
+    assert shown_of(by_query, FOUR) == [5, 5, 5, 5]
+    assert [p.id for p in by_query.passages[:4]] == [f"{query} 0" for query in FOUR]
+    for how in ("true", "zip"):
+        by_page = build_program(speaker(), proxy(), ByQuery(), deal_by="page", round_robin=how)
+        assert shown_of(by_page(question=QUESTION), FOUR) == [10, 10, 0, 0]
+    shared = build_program(speaker(), proxy(), ByQuery(shared=4))(question=QUESTION)
+    assert len({p.id for p in shared.passages}) == len(shared.passages) == 20
+    assert sum(p.id.startswith("shared") for p in shared.passages) == 4
+    assert shown_of(shared, FOUR) == [4, 4, 4, 4]
+
+
+def test_the_filter_decides_what_the_main_model_reads() -> None:
+    small = proxy(known=lambda message: "yes" if "Claim: The Seine" in message else "no")
+    kept = build_program(speaker(), small, ByQuery())(question=QUESTION)
+    every = build_program(speaker(), proxy(), ByQuery())(question=QUESTION)
+    assert shown_of(kept, FOUR)[2:] == [0, 6]
+    assert shown_of(every, FOUR)[2:] == [5, 5]
+
+
+def test_the_best_of_all_paragraphs_may_come_first() -> None:
+    pages = [
+        Passage("dull", "", "Nothing of note."), Passage("best", "", "The river that flows through Paris.")
+    ]  # fmt: skip
+    prediction = build_program(speaker(), proxy(), ListSource(pages), deal_by="score")(question=QUESTION)
+    assert [p.id for p in prediction.passages] == ["best", "dull"]
+    usual = build_program(speaker(), proxy(), ListSource(pages))(question=QUESTION)
+    assert [p.id for p in usual.passages] == ["dull", "best"]
+
+
+@pytest.mark.parametrize(("position", "order"), [("before", "qp"), ("after", "pq"), ("both", "qpq")])
+def test_the_question_may_be_read_before_the_references_or_after_them(position: str, order: str) -> None:
+    main = speaker()
+    build_program(main, proxy(), query_pos=position)(question=QUESTION)
+    prompt = main.requests[0].messages[-1].content
+    places = sorted(
+        [(m.start(), "q") for m in re.finditer(re.escape(QUESTION), prompt)]
+        + [(prompt.index("[1] Page 0"), "p")]
+    )
+    assert "".join(kind for _, kind in places) == order
+
+
+def test_without_the_filter_all_claims_may_be_searched_whatever_their_flag() -> None:
+    flagged = build_program(speaker(), proxy(), use_qf=False)(question=QUESTION)
+    every = build_program(speaker(), proxy(), use_qf=False, unfiltered="all")(question=QUESTION)
+    assert queries(flagged) == [QUESTION, "Paris river", "Seine mouth"]
+    assert queries(every) == [QUESTION, "Paris river", "Seine Paris", "Seine mouth"]
+    assert calls(every) == calls(flagged)
+
+
+# What it learns from train questions
+
+
+TRAIN = {
+    "Which river flows through Paris?": (DRAFT, ("Seine",)),
+    "who wrote the opera carmen": ("It was written by Verdi.", ("Georges Bizet", "Bizet")),
+    "what is the capital of australia": ("Its capital is Canberra.", ("Canberra",)),
+    "who painted the night watch": ("It was painted by Rembrandt.", ("Rembrandt van Rijn", "Rembrandt")),
+    "when did the berlin wall fall": ("It fell in 1991.", ("1989", "9 November 1989")),
+    "where is the great barrier reef": ("I am not sure.", ("Coral Sea", "Queensland")),
+    "who discovered penicillin": ("", ("Alexander Fleming",)),
+}
+
+
+def train() -> list[Question]:
+    return [Question(f"t{at}", text, answers) for at, (text, (_, answers)) in enumerate(TRAIN.items())]
+
+
+def drafting(**says: Any) -> ScriptedTarget:
+    def draft(message: str) -> str:
+        return next((draft for question, (draft, _) in TRAIN.items() if question in message), DRAFT)
+
+    return proxy(heuristic_answer=draft, **says)
+
+
+def fitted(**knobs: Any) -> RagProgram:
+    program = build_program(speaker(), drafting(), **knobs)
+    asyncio.run(program.fit(train(), Scorer.of(metrics.get("f1"))))
+    return program
+
+
+def test_the_judge_is_shown_drafts_of_train_questions_with_what_their_gold_answers_say_of_them() -> None:
+    program = fitted()
+    labels = [(question.split()[-1], known) for question, _, known in program.labels]
+    assert labels == [("Paris?", "yes"), ("carmen", "no"), ("australia", "yes"), ("watch", "no")]
+    assert [list(demo) for demo in program.judge.demos] == [["question", "heuristic_answer", "known"]] * 4
+    prediction = program(question="who built the eiffel tower")
+    judged = program.judge.messages(question="who built the eiffel tower", heuristic_answer=DRAFT)
+    assert [m.content for m in judged if m.role == "assistant"] == [
+        json.dumps({"known": word}) for word in ("yes", "no", "yes", "no")
+    ]
+    assert "Canberra" in judged[5].content
+    assert not program.claim_judge.demos
+    assert prediction.answer == "Seine"
+
+
+def test_how_much_of_the_gold_answers_a_draft_needs_is_a_knob() -> None:
+    half = {question: known for question, _, known in fitted(judge_demos=16).labels}
+    assert half.get("who painted the night watch", "no") == "no"
+    third = {question: known for question, _, known in fitted(judge_demos=16, known_theta=0.4).labels}
+    assert third["who painted the night watch"] == "yes"
+
+
+def test_labels_are_balanced_counted_and_none_where_all_drafts_are_alike() -> None:
+    assert [known for _, _, known in fitted(judge_demos=3).labels] == ["yes", "no"]
+    assert fitted(known_theta=1.0).labels == ()
+    for off in ({"judge_demos": 0}, {"use_qj": False}):
+        program = fitted(**off)
+        assert program.labels == ()
+        assert program.runtime.targets["proxy"].requests == []  # type: ignore[attr-defined]
+
+
+def test_a_judge_that_states_a_confidence_is_shown_one() -> None:
+    demos = fitted(judge_by="confidence").judge.demos
+    assert [demo["confidence"] for demo in demos] == [100, 0, 100, 0]
+
+
+def test_labels_are_saved_and_stand_in_the_place_of_other_demonstrations(tmp_path: Any) -> None:
+    program = fitted()
+    wrong = {"question": QUESTION, "heuristic_answer": DRAFT, "known": "no"}
+    set_demos(program, {"judge": [wrong], "draft": [{"question": QUESTION, "heuristic_answer": DRAFT}]})
+    assert wrong not in list(program.judge.demos)
+    assert len(program.draft.demos) == 1
+    program.save(tmp_path / "state.json")
+    twin = build_program(speaker(), drafting())
+    twin.load(tmp_path / "state.json")
+    assert (twin.labels, list(twin.judge.demos)) == (program.labels, list(program.judge.demos))
+    unfit = set_demos(build_program(speaker(), drafting()), {"judge": [wrong]})
+    assert list(unfit.judge.demos) == [wrong]
+    for bad in ([["q", "d", "maybe"]], [["q", "yes"]]):
+        with pytest.raises(UsageError, match="a question, a draft, and 'yes' or 'no'"):
+            twin.learned = {"labels": bad}
+    with pytest.raises(UsageError, match="SlimPLM learns labels, found 'weights'"):
+        twin.learned = {"weights": []}
+
+
+# With an embedder
+
+
+class Letters:
+    """An embedder whose vectors count two letters, so that it orders texts as no word does."""
+
+    model, fingerprint, query_prefix, passage_prefix = "letters", "letters", "", ""
+    dimensions = 2
+
+    def embed(self, texts: Any) -> Any:
+        rows = [[1.0, 0.0] if "zebra" in text or text == QUESTION else [0.0, 1.0] for text in texts]
+        return np.array(rows, np.float32)
+
+
+class Broken(Letters):
+    def embed(self, texts: Any) -> Any:
+        raise SourceError("the weights are gone")
+
+
+@pytest.mark.parametrize("how", ["dense", "reranked"])
+def test_paragraphs_are_ranked_by_the_embedder_of_a_source_where_there_is_one(how: str) -> None:
+    page = Passage("page", "", "The river that flows through Paris.\n\nA zebra.")
+    source: Any = ListSource([page])
+    embedder = Letters()
+    if how == "dense":
+        source.embedder = embedder
+    else:
+        source = RerankedSource(source, EmbedReranker(embedder))
+    prediction = build_program(speaker(), proxy(), source)(question=QUESTION)
+    assert [p.text for p in prediction.passages] == ["A zebra.", "The river that flows through Paris."]
+    assert ("reranking", "2 paragraphs of 1 pages, by letters") in notes(prediction)
+    assert prediction.counters["bm25_ranked"] == 0
+    words = build_program(speaker(), proxy(), source, encoder="bm25")(question=QUESTION)
+    assert [p.text for p in words.passages] == ["The river that flows through Paris.", "A zebra."]
+
+
+def test_an_embedder_that_fails_is_noted_and_words_rank_in_its_place() -> None:
+    source: Any = ListSource([Passage("page", "", "A zebra.\n\nThe river that flows through Paris.")])
+    source.embedder = Broken()
+    prediction = build_program(speaker(), proxy(), source)(question=QUESTION)
+    assert prediction.passages[0].text == "The river that flows through Paris."
+    assert ("encoder", "failed, BM25 in its place: the weights are gone") in notes(prediction)
+    assert prediction.counters["failed_searches"] == 1
 
 
 def test_the_trace_is_the_same_on_every_run() -> None:
@@ -443,8 +666,8 @@ def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first
 def test_every_format_words_both_answering_calls(answer_format: str) -> None:
     program = build_program(speaker(), proxy(), answer_format=answer_format)
     closed, read = program.chat.signature, program.answer.signature
-    alone = "long" if answer_format == "cited" else answer_format
-    assert closed.instructions == apply_format(ClosedBookAnswer, alone).instructions
+    alone = UNCITED.get(answer_format, answer_format)
+    assert closed.instructions == worded(apply_format(ClosedBookAnswer, alone), "brief").instructions
     assert "passage" not in f"{closed.instructions} {closed.output_fields}"
     for signature in (closed, read):
         usual = apply_format(ShortAnswer, alone if signature is closed else answer_format).output_fields[
@@ -453,8 +676,9 @@ def test_every_format_words_both_answering_calls(answer_format: str) -> None:
         field = signature.output_fields["answer"]
         assert field.json_schema_extra["desc"] == usual.json_schema_extra["desc"]
         assert field.annotation == usual.annotation
-    assert program.chat.sampling == program.answer.sampling
-    assert ("what you know" in read.instructions) is (answer_format != "cited")
+    assert program.chat.sampling.max_tokens == FORMATS[alone].tokens
+    assert program.answer.sampling.max_tokens == FORMATS[answer_format].tokens
+    assert ("what you know" in read.instructions) is (answer_format not in UNCITED)
     assert ("not sure of" in read.instructions) is (answer_format == "long")
 
 
@@ -506,9 +730,9 @@ def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() ->
     assert prediction.counters["dropped"] == 0
 
 
-def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
+def test_parts_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
     fields = {
-        "heuristic_answer": DRAFT, "known": "no", "claims": "[]", "answer": "Seine",
+        "heuristic_answer": DRAFT, "reason": "", "known": "no", "claims": "[]", "answer": "Seine",
         "questions": json.dumps([part("a river of Paris", f"river {i}") for i in range(9)]),
     }  # fmt: skip
 
@@ -519,4 +743,4 @@ def test_parts_past_the_bound_are_dropped_where_no_schema_holds_them() -> None:
     target = ScriptedTarget(chat)
     prediction = build_program(target, target, layout="chat")(question=QUESTION)
     assert queries(prediction) == [QUESTION, *(f"river {i}" for i in range(5))]
-    assert prediction.counters["dropped"] == 4
+    assert prediction.counters["mended"] == 1

@@ -136,7 +136,8 @@ def _repair(
         return [Problem(keys, error, named)]
     if kind == "missing":
         field = at.owner.model_fields[str(at.keys[-1])]
-        _put(values, at.keys, _copied((field.examples or [{}])[0]))
+        example = (field.examples or [{}])[0]
+        _put(values, at.keys, _copied(example) if isinstance(example, Mapping) else example)
         if not field.examples or keys in seen:  # a table, whose own keys are missing next; or reported before
             return []
         return [Problem(keys, at.owner.missing_key(key), named)]
@@ -206,9 +207,17 @@ def _members(annotation: Any) -> dict[str, type[Model]]:
     return {get_args(one.model_fields["kind"].annotation)[0]: one for one in models}
 
 
-def _copied(value: Any) -> Any:
-    """`value` with tables of its own, out of which wrong values can be taken."""
-    return {name: _copied(inner) for name, inner in value.items()} if isinstance(value, Mapping) else value
+def _copied(values: Mapping[str, object]) -> dict[str, Any]:
+    """`values` with tables of its own, out of which wrong values can be taken; of any depth."""
+    copy: dict[str, Any] = dict(values)
+    left = [copy]
+    while left:
+        table = left.pop()
+        for name, inner in table.items():
+            if isinstance(inner, Mapping):
+                table[name] = dict(inner)
+                left.append(table[name])
+    return copy
 
 
 def _take(values: dict[str, Any], keys: Location) -> Any:

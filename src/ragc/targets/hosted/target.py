@@ -23,6 +23,7 @@ from ragc.errors import TargetError, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
 from ragc.targets.hosted.preflight import check_model, key_arguments
+from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import Unreadable, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
 from ragc.targets.sound import price, repair_surrogates
@@ -194,7 +195,8 @@ class HostedTarget:
         accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
         if request.schema is not None:
             if "schema" in self.capabilities and request.schema.get("properties"):
-                accepted["response_format"] = response_format(request.schema)
+                provider = "" if self._base_url else self._provider
+                accepted["response_format"] = response_format(accepted_schema(request.schema, provider))
             elif self._table.json_object:
                 accepted["response_format"] = {"type": "json_object"}
         return {

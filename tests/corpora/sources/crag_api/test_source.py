@@ -329,6 +329,13 @@ def test_domains_without_words_are_tried_after_those_with_words() -> None:
     assert search("florida", "which company is from florida?", domain="music") == ()  # said, so only there
 
 
+def test_a_question_without_a_name_gives_what_its_words_and_dates_ask_for() -> None:
+    text = "Which artist won best new artist at the Grammys in 2009?"
+    assert list(texts(search(text, text, domain="music"))) == ["Grammy awards of 2009"]
+    text = "Which film won best picture at the Oscars in 1998?"
+    assert list(texts(search(text, text, domain="movie"))) == ["Oscar winners of 1998"]
+
+
 def test_without_a_question_the_name_is_all_there_is() -> None:
     assert texts(search("adele", "")) == {
         "Adele: biography": "- country: GB\n- born or founded: 1988-05-05\n- died or dissolved: Unknown"

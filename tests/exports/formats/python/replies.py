@@ -9,10 +9,10 @@ from typing import Any
 from dspy.adapters.utils import serialize_for_json
 from hypothesis import strategies as st
 
-from ragc.errors import ParseFailure
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import output_model, read_json, reply_schema
+from ragc.programs.calls.replies import output_model, reply_schema
+from ragc.targets.base import Reply
 from tests.exports.common import texts
 
 UNREAD = "unread"
@@ -36,8 +36,10 @@ def value_like(schema: Mapping[str, Any], named: Mapping[str, Any]) -> st.Search
     """Values that fit a JSON schema of ours."""
     if "$ref" in schema:
         return value_like(named[schema["$ref"].rpartition("/")[2]], named)
-    if "enum" in schema:
-        return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of([value_like(part, named) for part in schema["anyOf"]])
+    if "enum" in schema or "const" in schema:
+        return st.sampled_from(schema.get("enum") or [schema["const"]])
     match schema["type"]:
         case "object":
             return st.fixed_dictionaries({k: value_like(v, named) for k, v in schema["properties"].items()})
@@ -97,15 +99,8 @@ def damage(draw: st.DrawFn, good: str) -> str:
 
 def read_as_program(call: RagPredict, text: str, *, truncated: bool = False, again: bool = False) -> Any:
     """The outputs that our own reader finds in a reply, as JSON values; UNREAD where it finds none."""
-    try:
-        if again or call.layout in JSON_LAYOUTS:
-            outputs = read_json(call.signature, text, truncated=truncated)
-        else:
-            outputs = adapter(call.layout).parse(call.signature, text)
-    except (ParseFailure, ValueError, RecursionError):
+    reply = Reply(text, finish="length" if truncated else "stop")
+    reading, _ = call.parse_reply(reply, again=again)
+    if reading is None:
         return UNREAD
-    except Exception as error:
-        if type(error).__name__ != "AdapterParseError":
-            raise
-        return UNREAD
-    return {name: serialize_for_json(outputs[name]) for name in call.signature.output_fields}
+    return {name: serialize_for_json(reading.outputs[name]) for name in call.signature.output_fields}

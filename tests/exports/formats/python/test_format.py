@@ -160,12 +160,12 @@ def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: 
 
 ASKED_AGAIN = [
     "[]",
-    "Paris",
+    "...",
     "",
-    '{"answer": 5}',
-    '{"other": "x"}',
+    '{"answer": {"a": 5, "b": 6}}',
+    '{"other": "x", "more": "y"}',
     '{"answer": null}',
-    '[{"answer": "x"}]',
+    '[{"answer": "x"}, {"answer": "y"}]',
     "{}",
 ]
 PASSAGES = [
@@ -227,6 +227,7 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
     ("cot", {"whole": False}),
     ("vanilla", {"query_pos": "both"}),
     ("vanilla", {"answer_format": "cited"}),
+    ("vanilla", {"answer_format": "cited_list"}),
     ("vanilla", {"answer_format": "yesno", "cot": True}),
     ("vanilla_sources", {}),
     ("iter_retgen", {"rounds": 1}),
@@ -239,7 +240,8 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("id", "knobs"), WHOLE)
 @pytest.mark.parametrize(
-    "answer", cases(["yes", "I do not know!", "It is [1]. So [2, 7] it is [9].", "Invalid question.", ""], 3)
+    "answer",
+    cases(["yes", "It is [1][2]. So [2, 7] is [9].", "I do not know!", "Invalid question.", ""], 3),
 )
 def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], answer: str) -> None:
     note = {"passage": 1, "note": "it is", "kind": "answers"}

@@ -68,6 +68,12 @@ MENDED = [
     '{"answer": "Paris", "mo',
     '{"answer": "Paris"',
     '{"answer":',
+    "Paris",
+    "**Answer:** Paris",
+    '{"Answer": ["Paris", "Lyon"]}',
+    "[[ ## Answer ## ]] Paris",
+    "<answer>Paris & Lyon",
+    '{"result": {"answer": 1912}}',
 ]
 
 

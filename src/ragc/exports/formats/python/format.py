@@ -48,9 +48,9 @@ def _file(program: ExportedProgram) -> str:
         pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
-        pieces.extract(package, "json_replies.py"),
-        *([pieces.extract(package, "markers.py", but=_names_to_skip(styles))] if styles - {"json"} else []),
-        *([pieces.extract(package, "tags.py")] if "tags" in styles else []),
+        pieces.extract("ragc.programs.calls", "mending.py"),
+        pieces.extract("ragc.programs.calls", "frames.py"),
+        pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
         table(program, names),
     ]
     functions_ = ["answer"] * answers(program) + ["ask", "messages", "parse", "repair", "request"]
@@ -70,7 +70,9 @@ def _lists(program: ExportedProgram) -> bool:
 
 
 def _names_to_skip(styles: set[str]) -> tuple[str, ...]:
-    return () if "markers" in styles else ("_HEADER", "_read_markers")
+    """The readers that no prompt uses."""
+    names = {"markers": "_read_markers", "tags": "_read_tags"}
+    return tuple(name for way, name in names.items() if way not in styles)
 
 
 def _about(program: ExportedProgram, *, whole: bool) -> str:

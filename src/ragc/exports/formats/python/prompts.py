@@ -24,10 +24,12 @@ from ragc.prompts.model import (
 
 TYPES = {"text": "str", "integer": "int", "number": "float", "flag": "bool"}
 READERS = {"json": "_read_json", "markers": "_read_markers", "tags": "_read_tags"}
+_CITED = ("cited", "cited_list")
 _OTHERS = ("jinja2", "openai-json")
 _KEYWORDS = {
-    "$defs", "$ref", "additionalProperties", "enum", "exclusiveMaximum", "exclusiveMinimum", "items",
-    "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "enum", "exclusiveMaximum", "exclusiveMinimum",
+    "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "properties", "required",
+    "type",
 }  # fmt: skip
 
 
@@ -51,8 +53,13 @@ def _unknown(schema: Mapping[str, Any]) -> str:
         return odd[0]
     if "$ref" in schema:
         return ""
+    if "anyOf" in schema:
+        return "" if all("$ref" in part for part in schema["anyOf"]) else "anyOf"
     kind = schema.get("type")
-    if kind not in ("string", "integer", "number", "boolean", "array", "object") and "enum" not in schema:
+    if kind not in ("string", "integer", "number", "boolean", "array", "object") and not {
+        "enum",
+        "const",
+    } & set(schema):
         return f"type {kind}"
     if kind == "object" and schema.get("additionalProperties") is not False:
         return "additionalProperties"
@@ -168,7 +175,7 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
     """The function `answer` and what it calls, none of it where the program is more than a call."""
     if not answers(program):
         return ""
-    cited, refuses = program.knobs.get("answer_format") == "cited", program.method == "ragx"
+    cited, refuses = program.knobs.get("answer_format") in _CITED, program.method == "ragx"
     input_names = {one.name for one in program.prompts[0].inputs}
     code = [
         _function(
@@ -218,7 +225,8 @@ def _function(program: ExportedProgram, input_names: set[str], *, cited: bool, r
     if program.method == "cot" and program.knobs.get("whole"):
         last = '"{}\\n{}".format(reply["reasoning"], reply["answer"])'
     if cited:
-        last = f"drop_wrong_marks({last}, {'len(shown)' if passages else 0})[0]"
+        single = ", single=True" if program.knobs["answer_format"] == "cited_list" else ""
+        last = f"drop_wrong_marks({last}, {'len(shown)' if passages else 0}{single})[0]"
     doc = _about(passages=passages, timed=timed, refuses=refuses, cited=cited)
     return f'{head}\n    """{doc}"""\n' + "\n".join(f"    {line}" for line in [*lines, f"return {last}"])
 

@@ -25,7 +25,7 @@ class Prompt(NamedTuple):
     sampling: Mapping[str, Any]
     schema: Mapping[str, Any]
     enforced: bool
-    read: Callable[[Mapping[str, Any], str], dict[str, Any]]
+    read: Callable[..., dict[str, Any]]
 
 
 PROMPTS: Mapping[str, Prompt] = {}
@@ -63,9 +63,8 @@ def parse(name: str, text: str, again: bool = False) -> dict[str, Any]:
     Raises ReplyError for a reply that cannot be read.
     """
     prompt = _prompt(name)
-    if again or prompt.read is _read_json:
-        return _read_json(prompt.schema, text, truncated=isinstance(text, Cut))
-    return prompt.read(prompt.schema, text)
+    read = _read_json if again else prompt.read
+    return read(prompt.schema, text, truncated=isinstance(text, Cut))
 
 
 def repair(name: str, body: Mapping[str, Any], text: str, error: ReplyError) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Code of the `python` export: reading JSON replies. It stands in the generated file as it is.
+"""Code of the `python` export: reading replies. It stands in the generated file as it is.
 
 Nothing but the standard library of Python 3.9 may be used here.
 
-It reads what `programs.calls.replies` reads, and reads it alike, where a reply is JSON that fits the
-schema, with prose around it or cut short. Of other replies it reads fewer, because that mends more and knows
-defaults and other spellings of options, which no schema tells: those are asked for again.
+It reads what `programs.calls.replies` reads, and reads it alike: mends and frames are the same code. Of other
+replies it reads fewer, because that repairs broken JSON and knows defaults and validators, which no schema
+tells: those are asked for again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from ragc.programs.calls.frames import from_text, ways_of
+from ragc.programs.calls.mending import FLAGS, Mender, Tally, close_list, loads
 
 
 class ReplyError(ValueError):
@@ -23,24 +26,109 @@ class _Unfit(Exception):
     """Where a value does not fit, names and places from the outside in, and why."""
 
 
+class _Strict(Mender):
+    """Drops items that do not fit; an item that lacks a field might have a default, and is not judged."""
+
+    def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
+        """Whether `value` fits `schema`; raises _Unfit where this cannot be known."""
+        fields = self.resolve(schema).get("properties", {})
+        if isinstance(value, dict) and not fields.keys() <= value.keys():
+            raise _Unfit((), "Field required")
+        return super().fits(schema, value)
+
+
 def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
-    """The outputs in a JSON reply; a text that is missing in a `truncated` one is empty."""
+    """The outputs in a JSON reply; texts and lists that are missing in a `truncated` one are empty."""
     try:
-        value = _load_json(text)
-        if truncated and isinstance(value, dict):
-            texts = [name for name, kind in schema["properties"].items() if _plain(kind)]
-            value.update((name, "") for name in texts if name not in value)
-        outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
+        if "{" in text:
+            return _read_object(schema, text, truncated)
+        outputs = _read_plain(schema, text, truncated)
+        return _strictly(schema, _load_json(text)) if outputs is None else outputs
     except _Unfit as error:
         where, why = error.args
         start = json.dumps(text[:80], ensure_ascii=False)
         problem = f"{'.'.join(map(str, where)) or 'the reply'}: {why}"
         raise ReplyError(f"A reply does not fit its signature: {problem}. It began {start}.") from None
+
+
+def _read_plain(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any] | None:
+    """The outputs of a reply without an object; None where they cannot be read."""
+    try:
+        return _read_frames(schema, text, "json", truncated)
+    except _Unfit:
+        return None
+
+
+def _read_markers(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
+    """The outputs of a reply in which a line that begins with `[[ ## name ## ]]` begins each value."""
+    return _read_layout(schema, text, "chat", truncated)
+
+
+def _read_tags(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
+    """The outputs of a reply in which each value stands between tags of its name."""
+    return _read_layout(schema, text, "xml", truncated)
+
+
+def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any]:
+    try:
+        outputs = _read_frames(schema, text, layout, truncated)
+        if outputs is None and "{" in text:
+            outputs = _read_object(schema, text, truncated)
+    except _Unfit:
+        outputs = None
+    if outputs is None:
+        raise ReplyError(f"the {layout} layout found no {', '.join(schema['properties'])}.")
     return outputs
 
 
-def _plain(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "string" and "enum" not in schema
+def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any]:
+    """The outputs of the JSON object in `text`."""
+    value = loads(text)
+    if value is None:
+        value = _load_json(close_list(text[text.find("{") :], Tally()) if truncated else text)
+    return _mended_outputs(schema, value, truncated)
+
+
+def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any] | None:
+    """The outputs of a reply in a frame other than one JSON object; None where there is none."""
+    for way in ways_of(layout):
+        frame = way(schema, text)
+        if frame is not None:
+            mender = Mender(schema.get("$defs", {}), Tally())
+            kinds = schema["properties"]
+            values = {
+                name: from_text(kinds[name], one, mender, _refuse) for name, one in frame.values.items()
+            }
+            return _mended_outputs(schema, values, truncated)
+    return None
+
+
+def _refuse(text: str) -> Any:
+    raise _Unfit((), "Input should be JSON")
+
+
+def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> dict[str, Any]:
+    """`value` mended until it fits; raises _Unfit for it as it was written."""
+    named = schema.get("$defs", {})
+    try:
+        for kind in (Mender, _Strict):
+            mender = kind(named, Tally(), strict=kind is _Strict)
+            fitting = mender.mend(schema, value)
+            if truncated:
+                fitting = mender.fill(schema, fitting)
+            try:
+                return _strictly(schema, fitting)
+            except _Unfit:
+                continue
+    except _Unfit:
+        pass
+    _strictly(schema, value)
+    raise _Unfit((), "Input should be a JSON object")
+
+
+def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
+    return outputs
 
 
 _AROUND = frozenset("{}[]()#/\"'")
@@ -128,8 +216,10 @@ def _coerce(
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return _coerce(named[name], value, named, where, name)
-    if "enum" in schema:
-        return _option(schema["enum"], value, where)
+    if "anyOf" in schema:
+        return _one_of(schema["anyOf"], value, named, where)
+    if "enum" in schema or "const" in schema:
+        return _option(schema.get("enum") or [schema["const"]], value, where)
     if schema["type"] == "object":
         return _object(schema, value, named, where, name)
     if schema["type"] == "array":
@@ -140,6 +230,19 @@ def _coerce(
             plural = "" if schema[keyword] == 1 else "s"
             raise _Unfit(where, why.format(schema[keyword], plural))
     return converted
+
+
+def _one_of(
+    kinds: list[Mapping[str, Any]], value: Any, named: Mapping[str, Any], where: tuple[Any, ...]
+) -> Any:
+    """`value` as the first of `kinds` that it fits."""
+    unfit = _Unfit(where, "Input should be one of several objects")
+    for kind in kinds:
+        try:
+            return _coerce(kind, value, named, where)
+        except _Unfit as error:
+            unfit = error
+    raise unfit
 
 
 def _object(
@@ -202,17 +305,11 @@ def _number_in(value: Any, where: tuple[Any, ...]) -> float:
     return float(value)
 
 
-_FLAGS = {
-    **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
-    **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
-}
-
-
 def _flag_in(value: Any, where: tuple[Any, ...]) -> bool:
     if isinstance(value, (int, float)) and value in (0, 1):
         return bool(value)
-    if isinstance(value, str) and value.lower() in _FLAGS:
-        return _FLAGS[value.lower()]
+    if isinstance(value, str) and value.lower() in FLAGS:
+        return FLAGS[value.lower()]
     why = "Input should be a valid boolean"
     raise _Unfit(where, f"{why}, unable to interpret input" if isinstance(value, (int, str)) else why)
 

@@ -1,0 +1,522 @@
+"""Mending of replies: what a model plainly meant, in the form that was asked for.
+
+A value that fits its JSON schema stays as it is. Else these mends are tried, each counted:
+
+    wanted          written                                     read as
+    --------------  ------------------------------------------  ----------------------------------------------
+    one of a few    other case, marks or hyphens: "Yes.", (b)   the option
+                    the option, then more: "B. Paris"           the option; of 3 letters where a blank follows
+                    a label before it: "Answer: B"              the option
+                    true or false where it is yes or no         the option
+                    a number between options: 84                the nearest option
+    true or false   "Yes", "no", "T", "0", "True, because"      true or false
+    a number        "5", "90 %", "[3]", "Passage 2", "4/5"      the number; of a fraction, on its own scale
+                    90.5 for an integer; .9 of 0 to 100         the nearest one; 90
+    a text          a number; true; a list of texts             its digits; "yes"; the texts with commas
+                    longer than its bound                       its first words
+    a list          one item; its items in a text; null         that item; "[3] > [1]" as [3, 1]; no items
+                    longer than its bound                       its first items
+                    items that do not fit beside ones that do   the others; these are counted as dropped
+    an object       its one field without a name; in a list     the object
+                    names in other spelling: "Sub Questions"    the names
+    anything        an object with one field, a list of one     what it holds
+                    JSON inside a text                          what it holds
+                    null, beside other fields                   the empty text or list, the option "none"
+    a reply         prose or a code fence around it             what is in it
+                    another layout; labels: "Answer: Paris"     what is in it
+                    bare, where one output is wanted            that output
+                    cut by the limit of tokens                  missing texts and lists are empty, the item
+                                                                that it was cut in is dropped
+
+Nothing is invented: a value that is missing in a whole reply, a number out of bounds and a word that is no
+option are left, and refused where the value is checked.
+
+This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+
+class Tally:
+    """How many values of a reply were `mended`, and how many items of its lists `dropped`."""
+
+    def __init__(self, mended: int = 0) -> None:
+        self.mended = mended
+        self.dropped = 0
+
+
+_NOTHING: Any = object()
+
+
+class Mender:
+    """Mends values by their schemas; `named` are the schemas that others refer to by name.
+
+    With `strict` the items of lists that do not fit after all mends are dropped.
+    """
+
+    def __init__(self, named: Mapping[str, Any], tally: Tally, *, strict: bool = False) -> None:
+        self._named, self._tally, self._strict = named, tally, strict
+
+    def mend(self, schema: Mapping[str, Any], value: Any) -> Any:
+        """`value` as `schema` wants it, as far as it can be mended."""
+        schema = self.resolve(schema)
+        if kinds := schema.get("anyOf") or schema.get("oneOf"):
+            return self._one_of([self.resolve(kind) for kind in kinds], value)
+        if value is None:
+            return None
+        kind = schema.get("type")
+        if "enum" in schema or "const" in schema:
+            return self._option(schema.get("enum") or [schema["const"]], value)
+        if kind == "object" and schema.get("properties"):
+            return self._object(schema, value)
+        if kind == "array":
+            return self._array(schema, value)
+        scalar = _SCALARS.get(str(kind))
+        return value if scalar is None else scalar(self, schema, value)
+
+    def _one_of(self, kinds: Sequence[Mapping[str, Any]], value: Any) -> Any:
+        """`value` as the first of `kinds` that it fits, mended where it fits none as it is."""
+        if any(self.fits(kind, value) for kind in kinds):
+            return value
+        for kind in kinds:
+            if self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+                return self.mend(kind, value)
+        return value
+
+    def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`schema`, or the one that it refers to."""
+        for _ in range(len(self._named)):
+            if "$ref" not in schema:
+                break
+            schema = self._named.get(schema["$ref"].rpartition("/")[2], {})
+        if len(schema.get("allOf", ())) == 1:
+            return self.resolve(schema["allOf"][0])
+        return schema
+
+    def fill(self, schema: Mapping[str, Any], value: Any, *, texts: bool = True) -> Any:
+        """`value` of a reply that was cut: lists that are missing are empty, and `texts` of the reply too."""
+        if not isinstance(value, dict):
+            return value
+        filled = dict(value)
+        for name, inner in self.resolve(schema).get("properties", {}).items():
+            kind = self.resolve(inner)
+            if name in filled:
+                filled[name] = self.fill(kind, filled[name], texts=False)
+                continue
+            empty = self._empty(kind)
+            if isinstance(empty, str) and not (texts and is_text(kind)):
+                continue
+            if empty is not _NOTHING:
+                filled[name] = empty
+                self._count()
+        return filled
+
+    def _count(self) -> None:
+        self._tally.mended += 1
+
+    def _empty(self, schema: Mapping[str, Any]) -> Any:
+        """What says nothing where `schema` is wanted; `_NOTHING` where everything says something."""
+        schema = self.resolve(schema)
+        if "enum" in schema:
+            words = (option for option in schema["enum"] if isinstance(option, str))
+            return next((option for option in words if option.casefold() in _EMPTY), _NOTHING)
+        if schema.get("type") == "string" and not schema.get("minLength"):
+            return ""
+        if schema.get("type") == "array" and not schema.get("minItems"):
+            return []
+        lists = schema.get("properties", {})
+        if lists and all(self._empty(kind) == [] for kind in lists.values()):
+            return {name: [] for name in lists}
+        return _NOTHING
+
+    def _object(self, schema: Mapping[str, Any], value: Any) -> Any:
+        kinds = schema["properties"]
+        value = self._inside(value, dict)
+        one = value[0] if isinstance(value, list) and len(value) == 1 else None
+        if isinstance(one, dict) and (len(kinds) > 1 or _fields_in(one, kinds)):
+            self._count()
+            value = one
+        if not isinstance(value, dict):
+            if len(kinds) != 1:
+                return value
+            self._count()
+            value = {next(iter(kinds)): value}
+        fields = self._fields(schema, value)
+        for name, kind in kinds.items():
+            if name not in fields:
+                continue
+            if fields[name] is None and not self._allows_null(kind):
+                empty = self._empty(kind)
+                if empty is _NOTHING or (empty == "" and len(kinds) == 1):
+                    del fields[name]
+                    continue
+                fields[name] = empty
+                self._count()
+            else:
+                fields[name] = self.mend(kind, fields[name])
+        return fields
+
+    def _fields(self, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of an object under the names that `schema` gives them."""
+        kinds = schema["properties"]
+        if len(value) == 1 and not _fields_in(value, kinds):
+            (held,) = value.values()
+            if isinstance(held, dict) and _fields_in(held, kinds):
+                self._count()
+                value = held
+            elif len(kinds) == 1:
+                self._count()
+                return {next(iter(kinds)): held}
+        fields = {name: value[name] for name in value if name in kinds}
+        spelled = {fold(name): name for name in kinds}
+        for name, held in value.items():
+            right = spelled.get(fold(name), name)
+            if right not in fields:
+                fields[right] = held
+                if right != name:
+                    self._count()
+        return fields
+
+    def _allows_null(self, schema: Mapping[str, Any]) -> bool:
+        schema = self.resolve(schema)
+        if not schema or schema.get("type") == "null" or None in schema.get("enum", ()):
+            return True
+        return any(self._allows_null(kind) for kind in schema.get("anyOf", ()))
+
+    def _array(self, schema: Mapping[str, Any], value: Any) -> Any:
+        value = self._inside(value, list)
+        kind = self.resolve(schema.get("items") or {})
+        if not isinstance(value, list):
+            items = self._items_of(kind, value)
+            if items is None:
+                return value
+            self._count()
+            value = items
+        if not self._allows_null(kind):
+            whole = [item for item in value if item is not None]
+            self._tally.dropped += len(value) - len(whole)
+            value = whole
+        items = [self.mend(kind, item) for item in value]
+        if self._strict:
+            fitting = [item for item in items if self.fits(kind, item)]
+            if fitting:
+                self._tally.dropped += len(items) - len(fitting)
+                items = fitting
+        most = schema.get("maxItems", len(items))
+        if len(items) > most:
+            self._count()
+        return items[:most]
+
+    def _items_of(self, kind: Mapping[str, Any], value: Any) -> list[Any] | None:
+        """The items that `value`, which is no list, stands for; None where it stands for none."""
+        if isinstance(value, dict):
+            if kind.get("properties") and _fields_in(value, kind["properties"]):
+                return [value]
+            if len(value) == 1:
+                (held,) = value.values()
+                return held if isinstance(held, list) else self._items_of(kind, held)
+            return None
+        if not isinstance(value, str):
+            return None if isinstance(value, bool) and kind.get("type") != "boolean" else [value]
+        if bare(value) in _EMPTY:
+            return []
+        if kind.get("type") == "integer":
+            return numbers_in(value) or None
+        if "enum" in kind:
+            return [part for part in re.split(r"[,;\n]", value) if part.strip()]
+        if kind.get("type") != "string":
+            return None
+        lines = [line.strip() for line in value.splitlines() if line.strip()]
+        if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
+            return [_BULLET.sub("", line) for line in lines]
+        return [value]
+
+    def _inside(self, value: Any, kind: type) -> Any:
+        """The JSON value of a `kind` that the text `value` holds, or `value`."""
+        if isinstance(value, str) and value.strip()[:1] == ("{" if kind is dict else "["):
+            held = loads(value)
+            if isinstance(held, kind):
+                self._count()
+                return held
+        return value
+
+    def _held(self, value: Any) -> Any:
+        """What an object with one field, or a list of one, holds; `value` where it is neither."""
+        while isinstance(value, (dict, list)) and len(value) == 1:
+            value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+        return value
+
+    def _option(self, options: Sequence[Any], value: Any) -> Any:
+        if is_option(value, options):
+            return value
+        option = choose(self._held(value), options)
+        if option is _NOTHING:
+            return value
+        self._count()
+        return option
+
+    def _flag(self, schema: Mapping[str, Any], value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        held = self._held(value)
+        flag = FLAGS.get(bare(held)) if isinstance(held, str) else None
+        if isinstance(held, bool) or (isinstance(held, (int, float)) and held in (0, 1)):
+            flag = bool(held)
+        if flag is None and isinstance(held, str):
+            flag = FLAGS.get(str(choose(held, ("true", "false", "yes", "no"))))
+        if flag is None:
+            return value
+        self._count()
+        return flag
+
+    def _number(self, schema: Mapping[str, Any], value: Any) -> Any:
+        held = self._held(value)
+        if isinstance(held, bool):
+            return held
+        low, high = schema.get("minimum"), schema.get("maximum")
+        number = number_in(held, high)
+        if number is None:
+            return value
+        if schema["type"] == "integer":
+            number = nearest_integer(number, low, high)
+        if held is not value or isinstance(held, str) or number != held:
+            self._count()
+        return number
+
+    def _text(self, schema: Mapping[str, Any], value: Any) -> Any:
+        text = value if isinstance(value, str) else written(self._held(value))
+        if text is None:
+            return value
+        if not isinstance(value, str):
+            self._count()
+        most = schema.get("maxLength", len(text))
+        if len(text) > most:
+            self._count()
+            text = first_words(text, most, schema.get("minLength", 0))
+        return text
+
+    def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
+        """Whether `value` fits `schema`, as far as types, options and bounds tell."""
+        schema = self.resolve(schema)
+        if kinds := schema.get("anyOf") or schema.get("oneOf"):
+            return any(self.fits(kind, value) for kind in kinds)
+        if "enum" in schema or "const" in schema:
+            return is_option(value, schema.get("enum") or [schema["const"]])
+        kind = schema.get("type")
+        if kind == "object" and schema.get("properties"):
+            return isinstance(value, dict) and all(
+                self.fits(inner, value[name]) if name in value else name not in schema.get("required", ())
+                for name, inner in schema["properties"].items()
+            )
+        if kind == "array":
+            inner = schema.get("items") or {}
+            return isinstance(value, list) and all(self.fits(inner, item) for item in value)
+        if kind in ("integer", "number"):
+            types = int if kind == "integer" else (int, float)
+            if not isinstance(value, types) or isinstance(value, bool):
+                return False
+            return all(holds(value, schema[word]) for word, holds in _BOUNDS.items() if word in schema)
+        types_by_name = {"string": str, "boolean": bool, "null": type(None)}
+        return kind not in types_by_name or isinstance(value, types_by_name[kind])
+
+
+_SCALARS: Mapping[str, Callable[[Mender, Mapping[str, Any], Any], Any]] = {
+    "boolean": Mender._flag,
+    "integer": Mender._number,
+    "number": Mender._number,
+    "string": Mender._text,
+}
+_BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "minimum": lambda value, bound: value >= bound,
+    "maximum": lambda value, bound: value <= bound,
+    "exclusiveMinimum": lambda value, bound: value > bound,
+    "exclusiveMaximum": lambda value, bound: value < bound,
+}
+_EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
+FLAGS = {
+    **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
+}
+_DIGITS = re.compile(r"[0-9]+")
+_NUMBERED = re.compile(
+    r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|[0-9]{1,4}\b)+",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
+_NUMBER = re.compile(
+    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|about)\b[^\w+-]*)?"
+    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(
+    r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
+)
+_MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
+
+
+def loads(text: str) -> Any:
+    """The JSON value that `text` is; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def fold(name: Any) -> str:
+    """`name` without case, blanks, hyphens and underscores."""
+    return re.sub(r"[\W_]+", "", str(name)).casefold()
+
+
+def bare(text: str) -> str:
+    """`text` without case and the marks around it."""
+    return text.strip(_MARKS).casefold()
+
+
+def is_text(schema: Mapping[str, Any]) -> bool:
+    """Whether `schema` wants a text that may say anything."""
+    return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
+
+
+def is_option(value: Any, options: Sequence[Any]) -> bool:
+    """Whether `value` is one of `options`, of the same type."""
+    return any(type(option) is type(value) and option == value for option in options)
+
+
+def choose(value: Any, options: Sequence[Any]) -> Any:
+    """The one of `options` that `value` means; `_NOTHING` where it means none, or it is not clear which."""
+    words = [option for option in options if isinstance(option, str)]
+    numbers = [option for option in options if type(option) is int]
+    if isinstance(value, bool):
+        return next((word for word in words if FLAGS.get(word.casefold()) is value), _NOTHING)
+    if numbers and not words:
+        number = number_in(value, max(numbers))
+        if number is None:
+            return _NOTHING
+        if 0 < number < 1 and max(numbers) == 100:
+            number *= 100
+        inside = min(numbers) <= number <= max(numbers)
+        return min(numbers, key=lambda option: abs(option - number)) if inside else _NOTHING
+    if not isinstance(value, str):
+        return _NOTHING
+    return _choose_word(value, words)
+
+
+def _choose_word(text: str, words: Sequence[str]) -> Any:
+    for spell in (bare, fold):
+        spelling = spell(text)
+        for option in words:
+            if spelling and spell(option) == spelling:
+                return option
+    if bare(text) in ("true", "false"):
+        return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), _NOTHING)
+    label = _LABELLED.match(text)
+    for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
+        begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
+        if begun:
+            return max(begun, key=len)
+    return _NOTHING
+
+
+def _begins(text: str, option: str) -> bool:
+    """Whether `text` begins with `option` as a word of its own."""
+    pattern = r"[\W_]+".join(re.escape(part) for part in re.split(r"[\W_]+", option) if part)
+    end = r"(?=\W|$)" if len(option) > 2 else r"(?=[^\w\s'\u2019-]|\s+[^\w\s'\u2019]|\s*$)"
+    return bool(pattern) and re.match(pattern + end, text, re.IGNORECASE) is not None
+
+
+def number_in(value: Any, most: Any = None) -> Any:
+    """The number that `value` is or spells; None where it is none. Of a fraction `most` is the whole."""
+    if isinstance(value, (int, float)):
+        return value if not isinstance(value, bool) and math.isfinite(value) else None
+    spelled = _NUMBER.fullmatch(value) if isinstance(value, str) and len(value) < 200 else None
+    if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
+        return None
+    return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
+
+
+def numbers_in(text: str) -> list[int]:
+    """The integers that `text` lists, with nothing but marks and words such as "passage" around them."""
+    return [int(digits) for digits in _DIGITS.findall(text)] if _NUMBERED.fullmatch(text) else []
+
+
+def nearest_integer(number: Any, low: Any, high: Any) -> int:
+    """The integer nearest to `number`; of a share, where `low` to `high` is a percentage, its percentage."""
+    if 0 < number < 1 and (low, high) == (0, 100):
+        number *= 100
+    return number if isinstance(number, int) else math.floor(number + 0.5)
+
+
+def written(value: Any) -> str | None:
+    """A scalar, or a list of texts, as a text; None for other values."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return json.dumps(value) if math.isfinite(value) else None
+    if isinstance(value, list):
+        texts = [item for item in value if isinstance(item, str)]
+        return ", ".join(texts) if texts and len(texts) == len(value) else None
+    return None
+
+
+def first_words(text: str, most: int, least: int = 0) -> str:
+    """The first words of `text` that take `most` characters; of a longer first word its beginning."""
+    cut = text[:most]
+    if not any(char.isspace() for char in text[most - 1 : most + 1]):
+        cut = " ".join(cut.rsplit(None, 1)[:-1]) or cut
+    cut = cut.rstrip()
+    return cut if len(cut) >= max(1, least) else text[:most]
+
+
+def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
+    spelled = {fold(name) for name in kinds}
+    return any(fold(name) in spelled for name in value)
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*\\?\Z|[{}\[\],]', re.DOTALL)
+
+
+def close_list(text: str, tally: Tally) -> str:
+    """JSON that was cut inside a list, without the unfinished item and with its brackets closed.
+
+    Other texts stay as they are.
+    """
+    opened: list[tuple[str, int]] = []
+    for token in _JSON_TOKEN.finditer(text):
+        mark = token[0]
+        if mark in "[{":
+            opened.append((mark, token.end()))
+        elif mark in "]}":
+            if not opened or opened.pop()[0] != {"]": "[", "}": "{"}[mark]:
+                return text
+        elif mark == "," and opened and opened[-1][0] == "[":
+            opened[-1] = ("[", token.start())
+    places = [at for at, (mark, _) in enumerate(opened) if mark == "["]
+    if not places:
+        return text
+    last = places[-1]
+    start = opened[last][1]
+    rest = text[start:].lstrip(",").strip()
+    if last + 1 == len(opened) and (rest[-1:] in ("}", "]") or (loads(rest) is not None and rest[:1] == '"')):
+        start = len(text.rstrip())
+    elif rest:
+        tally.dropped += 1
+    closers = "".join("]" if mark == "[" else "}" for mark, _ in reversed(opened[: last + 1]))
+    return text[:start] + closers
+
+
+def places_in(value: Any, where: Sequence[Any]) -> Iterator[tuple[list[Any], int]]:
+    """The lists in `value` on the way `where`, names and places from the outside in, each with the place."""
+    for step in where:
+        if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
+            yield value, step
+            value = value[step]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]

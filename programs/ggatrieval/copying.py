@@ -1,0 +1,341 @@
+"""Copies: whether a part stands in a question, and whether a segment was copied from a passage.
+
+A model that copies drops articles, brackets and inner commas, writes 1,500 as 1500 and 18 May as May 18, and
+changes case, accents, hyphens, quotes and marks of markup. None of that changes what is said. Texts are
+compared by `words_of`, in which none of it is left; only words, numbers and their order count.
+
+- A part stands in a question when its words stand there in order. Language splits what belongs together: an
+  auxiliary and its verb ("When did the Titanic sink?"), a verb and its particle, what `and` joins. A gap may
+  not skip a negation; one that skips a name or number may not join two names into a third.
+- A segment is copied when a window of the passage has its words in order, and `OVERLAP` of the words of both
+  are shared. A word that carries a fact (any but articles, auxiliaries and the like) must be in the window; a
+  number, a name, a negation or a qualifier (`former`, `nearly`) of the window may not be left out inside it.
+
+GGatrieval, sections 3.1 and 3.2, asks the model for both and checks neither; the checks are ours.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+OVERLAP = 0.85
+"""The least share of words, of segment and window together, that both have."""
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FREE = _set_of("a an the s")
+_LIGHT = _set_of("""
+    of in on at to for with as and or that which who whom whose is am are was were be been being has have had
+    do does did it its his her their this these those there also then
+""")
+_NEGATION = _set_of("""
+    not no never nor neither none nobody nothing without cannot hardly barely unless except non
+    nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin nessuno mai senza не нет без 不 没 無
+""")
+_QUALIFIER = _NEGATION | _set_of("""
+    only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice
+    deputy assistant ex fictional last next hundred thousand million billion half double
+""")
+_AUXILIARY = _set_of("""
+    is am are was were be been being has have had do does did can could will would shall should may might must
+""")
+_NUMBERS = {
+    word: str(number)
+    for words in (
+        "one two three four five six seven eight nine ten eleven twelve",
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
+    )
+    for number, word in enumerate(words.split(), 1)
+}
+_JOINING = _set_of("and or")
+_NEAREST = 4  # beginnings of a part that are tried before a word; those before them skip more
+_MONTHS = _set_of("january february march april may june july august september october november december")
+_TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------")
+_PLAIN = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}
+)
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_COMMA = re.compile(r"[,،、，](?!\d)")
+_AROUND = " \t\r\n.,;:!?…\"'*_"
+
+_MARKS = "".join(chr(c) for c in range(0x300, 0x1100) if unicodedata.category(chr(c))[0] == "M")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])"
+_WORD = re.compile(
+    rf"(?<!\w)(?P<initials>[^\W\d_]\.(?:\x20?[^\W\d_]\.)+)"
+    r"|(?P<number>(?:(?<![\w)\]])(?<!\d\x20)-)?(?:\d{1,3}(?:[,'\x20\xa0\u202f]\d{3})+(?!\d)|\d+(?:\.\d+)*|(?<![\w.])\.\d+))"
+    r"(?:(?:st|nd|rd|th)\b)?"
+    rf"|(?P<bare>{_LETTER}+?(?=n't\b))|(?P<negated>n't\b)"
+    rf"|(?P<word>{_LETTER}+(?:\+\+|\#)?)|(?P<sign>[{_UNSPACED}])|(?P<ampersand>&)"
+    r"|(?P<open>[(\[])|(?P<close>[)\]])",
+    re.IGNORECASE,
+)
+
+
+class Word(NamedTuple):
+    """One word or number of a text.
+
+    `key` is what is compared, `stem` the same without an ending. `is_capital` says that it begins with a
+    capital letter, `is_name` that it does where none must be, `is_aside` that it stands in brackets. `start`
+    and `end` are where it stands in `typed(text)`.
+    """
+
+    key: str
+    stem: str
+    is_capital: bool
+    is_name: bool
+    is_aside: bool
+    start: int
+    end: int
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a copy that leaves it out says something else."""
+        return self.key in _QUALIFIER or self.stem[-1].isdigit()
+
+
+def typed(text: str) -> str:
+    """`text` in one form of Unicode, with quotes and dashes as a keyboard has them."""
+    return unicodedata.normalize("NFKC", text.translate(_TYPED)).translate(_TYPED)
+
+
+@lru_cache(maxsize=64)
+def words_of(text: str) -> tuple[Word, ...]:
+    """The words and numbers of `text` in order; articles and the s of a genitive are left out."""
+    words: list[Word] = []
+    depth = 0
+    raw = typed(text)
+    for match in _WORD.finditer(raw):
+        kind = match.lastgroup
+        if kind in ("open", "close"):
+            depth = max(0, depth + (1 if kind == "open" else -1))
+            continue
+        key = _key(match[0], kind or "", match["number"])
+        if key not in _FREE:
+            capital, (start, end) = match[0][0].isupper(), match.span()
+            is_name = capital and not _begins_sentence(raw, start)
+            words.append(Word(key, _stem(key), capital, is_name, depth > 0, start, end))
+    return tuple(words)
+
+
+def _key(text: str, kind: str, number: str | None) -> str:
+    if number is not None:
+        return re.sub(r"^(-?)\.", r"\g<1>0.", re.sub(r"[^\d.\-]", "", number))
+    if kind == "negated":
+        return "not"
+    if kind == "ampersand":
+        return "and"
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN)))
+    if kind == "initials":
+        return re.sub(r"[.\s]", "", plain)
+    return unicodedata.normalize("NFC", plain)
+
+
+def _stem(key: str) -> str:
+    """`key` without a common English ending, in American spelling; a number word as the number."""
+    if key in _NUMBERS:
+        return _NUMBERS[key]
+    if len(key) < 5 or not key.isascii():
+        return key
+    key = key.replace("isa", "iza").replace("ise", "ize").replace("isi", "izi").replace("our", "or")
+    for ending in ("ing", "ies", "es", "ed", "s", "y", "e"):
+        if key.endswith(ending) and len(key) - len(ending) >= 3:
+            return key[: -len(ending)]
+    return key
+
+
+def _begins_sentence(text: str, at: int) -> bool:
+    before = text[max(0, at - 8) : at].rstrip(" \t\"'([*_")
+    return not before or before[-1] in ".!?\n"
+
+
+def is_same(one: Word, other: Word) -> bool:
+    """Whether two words are the same up to their endings."""
+    return one.key == other.key or one.stem == other.stem
+
+
+def key_of(text: str) -> tuple[str, ...]:
+    """What two texts with the same words share."""
+    return tuple(word.key for word in words_of(text))
+
+
+def parts_in(part: str, question: str) -> tuple[tuple[str, ...], int]:
+    """The parts that `part` names in `question`, and how many it names that do not stand there.
+
+    A part that does not stand there in one piece, and has commas, is several.
+    """
+    pieces = [piece.strip() for piece in _COMMA.split(part) if key_of(piece)]
+    if len(pieces) > 1 and find_run(part, question) is None:
+        standing = tuple(piece for piece in pieces if is_part(piece, question))
+        return standing, len(pieces) - len(standing)
+    return ((part,), 0) if is_part(part, question) else ((), 1)
+
+
+def is_part(part: str, question: str) -> bool:
+    """Whether the words of `part` stand in `question` in order, with nothing skipped that changes them."""
+    wanted, words = _spelled_out(part), _spelled_out(question)
+    if not wanted:
+        return False
+    if find_run(part, question) is not None:
+        return True
+    ends: list[set[int]] = [set() for _ in range(len(wanted) + 2)]
+    for i in range(len(wanted)):  # ends[i] are where the first i words of the part may end
+        before = sorted(ends[i])
+        for at in range(len(words)):
+            steps = _steps(wanted, i, words, at)
+            nearest = before[max(0, bisect_left(before, at) - _NEAREST) : bisect_left(before, at)]
+            if steps and (i == 0 or any(_may_skip(words, end, at) for end in reversed(nearest))):
+                for taken, used in steps:
+                    ends[i + taken].add(at + used - 1)
+    return bool(ends[len(wanted)])
+
+
+def _spelled_out(text: str) -> tuple[Word, ...]:
+    """The words of `text`, with the verb of `what's` and the like."""
+    raw = re.sub(r"(?i)\b(who|what|where|when|how|that|there|it|he|she)'s\b", r"\1 is", typed(text))
+    return words_of(raw)
+
+
+def _steps(wanted: Sequence[Word], i: int, words: Sequence[Word], at: int) -> list[tuple[int, int]]:
+    """How many of `wanted` from `i` and of `words` from `at` are the same; a compound may be cut in one."""
+    steps = [(1, 1)] if is_same(wanted[i], words[at]) else []
+    if i + 1 < len(wanted) and wanted[i].key + wanted[i + 1].key == words[at].key:
+        steps.append((2, 1))
+    if at + 1 < len(words) and wanted[i].key == words[at].key + words[at + 1].key:
+        steps.append((1, 2))
+    return steps
+
+
+def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
+    """Whether a part may go on at `right` after `left`."""
+    skipped = [word for word in words[left + 1 : right] if not word.is_aside]
+    ends = (words[left], words[right])
+    if not skipped:
+        return True
+    for before, word in pairwise(words[left:right]):
+        in_title = before.is_name and before.end == word.start  # the n't of Now You Don't
+        if word.key in _NEGATION and not in_title:
+            return False
+    if skipped[0].key in _JOINING:
+        return True
+    if any(map(_is_number, skipped)) and any(map(_is_number, ends)):
+        return False
+    naming = any(word.is_name or _is_number(word) for word in skipped)
+    return not (naming and all(word.is_name and word.key not in _AUXILIARY for word in ends))
+
+
+def _is_number(word: Word) -> bool:
+    return word.key[-1].isdigit()
+
+
+def find_run(part: str, text: str) -> tuple[int, int] | None:
+    """Where `part` stands in `typed(text)` in one piece, as start and end; None when it does not."""
+    if (literal := _literal(part)) and (match := re.search(literal, typed(text), re.IGNORECASE)):
+        return match.span()
+    wanted, words = words_of(part), words_of(text)
+    if not wanted:
+        return None
+    for start in range(len(words)):
+        i, at = 0, start
+        while i < len(wanted) and at < len(words) and (steps := _steps(wanted, i, words, at)):
+            i, at = i + steps[0][0], at + steps[0][1]
+        if i == len(wanted):
+            return words[start].start, words[at - 1].end
+    return None
+
+
+def _literal(part: str) -> str:
+    """A pattern of `part` with any white space; its ends may not cut a Latin word or number in two."""
+    words = typed(part).strip(_AROUND).split()
+    if not words or not key_of(part):
+        return ""
+    before = "(?<![a-z0-9])" if words[0][0].isascii() and words[0][0].isalnum() else ""
+    after = "(?![a-z0-9])" if words[-1][-1].isascii() and words[-1][-1].isalnum() else ""
+    return before + r"\s+".join(map(re.escape, words)) + after
+
+
+def is_copied(segment: str, text: str) -> bool:
+    """Whether `segment` is a piece of `text`, up to what copying changes."""
+    if (literal := _literal(segment)) and re.search(literal, typed(text), re.IGNORECASE):
+        return True
+    piece, words = words_of(segment), words_of(text)
+    return _aligns(piece, words) or _aligns(_months_first(piece), _months_first(words))
+
+
+def _months_first(words: Sequence[Word]) -> tuple[Word, ...]:
+    """`words` with 18 May as May 18."""
+    turned = list(words)
+    for i in range(1, len(turned)):
+        if turned[i].key in _MONTHS and re.fullmatch(r"\d{1,2}", turned[i - 1].key):
+            turned[i - 1], turned[i] = turned[i], turned[i - 1]
+    return tuple(turned)
+
+
+_Cost = tuple[int, int]
+"""Words that only one side has, and minus the words that both have; the least is the best."""
+
+
+def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
+    """Whether a window of `words` holds `piece` in order and nearly alone."""
+    if not piece or not _knows(piece, words):
+        return False
+    skips = [_skip_cost(words, j) for j in range(len(words))]
+    above: list[_Cost | None] = [(0, 0)] * (len(words) + 1)
+    before: list[_Cost | None] = [None] * (len(words) + 1)
+    for i, word in enumerate(piece):
+        row: list[_Cost | None] = [above[0] if word.key in _LIGHT else None]
+        for j, other in enumerate(words):
+            ways = [_added(above[j + 1], word), _plus(row[j], skips[j])]
+            if is_same(word, other):
+                ways.append(_plus(above[j], 0, 1))
+            if i and piece[i - 1].key + word.key == other.key:
+                ways.append(_plus(before[j], 0, 1))
+            if j and words[j - 1].key + other.key == word.key:
+                ways.append(_plus(above[j - 1], 0, 1))
+            row.append(min((way for way in ways if way is not None), default=None))
+        before, above = above, row
+    best = min((cost for cost in above if cost is not None), default=None)
+    return best is not None and -best[1] >= OVERLAP * (best[0] - best[1]) > 0
+
+
+def _knows(piece: Sequence[Word], words: Sequence[Word]) -> bool:
+    """Whether every word of `piece` that carries a fact is somewhere in `words`; a quick first look."""
+    known = {word.stem for word in words} | {word.key for word in words}
+    joined = {one.key + other.key for one, other in pairwise(words)}
+    for i, word in enumerate(piece):
+        beside = {word.key + other.key for other in piece[i + 1 : i + 2]}
+        beside |= {other.key + word.key for other in piece[max(0, i - 1) : i]}
+        if not (word.key in _LIGHT or word.stem in known or word.key in joined or beside & known):
+            return False
+    return True
+
+
+def _skip_cost(words: Sequence[Word], at: int) -> int | None:
+    """What it costs to leave out a word inside a copy; None where that says something else."""
+    word = words[at]
+    if word.is_aside:
+        return 0
+    if word.is_fixed:
+        return None
+    if word.is_name:
+        inside = 0 < at < len(words) - 1 and words[at - 1].is_capital and words[at + 1].is_capital
+        return 1 if inside else None
+    return 1
+
+
+def _added(cost: _Cost | None, word: Word) -> _Cost | None:
+    """What it costs to add `word` to a copy; nothing where the copy has not begun."""
+    return _plus(cost, 1 if cost and cost[1] else 0) if word.key in _LIGHT else None
+
+
+def _plus(cost: _Cost | None, edits: int | None, shared: int = 0) -> _Cost | None:
+    return None if cost is None or edits is None else (cost[0] + edits, cost[1] - shared)

@@ -1,0 +1,197 @@
+"""BioASQ task B, phase B: exact answers, scored as the challenge scores each type of question.
+
+    type       metrics                                        a prediction is read as
+    list       bioasq_list_p, bioasq_list_r, bioasq_list_f    its items: lines, or parts between ; or ,
+    factoid    bioasq_sacc, bioasq_lacc, bioasq_mrr           candidates, the surest first, five at most
+    yesno      bioasq_macro_f1                                its first word that is yes or no
+
+A gold item is a group of synonyms, and any of them names it; naming it twice counts once as right and once as
+wrong. Items are equal when they are so without case, double white space, and marks at their ends, which is a
+little milder than equal texts. A metric of one type does not apply to questions of another.
+
+`bioasq_macro_f1` is the mean of the F1 of yes and of no over all questions, so it is no mean of theirs: a
+question by itself scores whether it is right.
+
+Reference: Balikas et al. 2013, "Evaluation Framework Specifications" of BioASQ (deliverable D4.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ragc.metrics.base import Metric, Outcome
+
+CANDIDATES = 5
+"""Candidates of a factoid that are looked at."""
+
+MOST_ITEMS = 100
+"""Items of a list that are looked at, as in the challenge."""
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
+_MARK = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")
+_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
+_YES_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+
+
+class ListScore(NamedTuple):
+    """Precision, recall and F1 of one list, each 0..1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def split_items(text: str) -> list[str]:
+    """The items that `text` lists: its lines, else its parts between semicolons, else between commas.
+
+    Bullets, numbers and marks of passages such as [1] are dropped, and so is "and" before the last item.
+    """
+    lines = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
+    if len(lines) > 1:
+        parts = lines
+    else:
+        whole = "".join(lines)
+        parts = whole.split(";" if ";" in whole else ",")
+        if len(parts) > 1:
+            parts[-1] = re.sub(r"^\s*(?:and|or)\s+", "", parts[-1])
+    return [item for item in (part.strip().rstrip(".").strip() for part in parts) if item]
+
+
+def fold(item: str) -> str:
+    """`item` without case, double white space, and marks at its ends; as it is where nothing else is left."""
+    plain = " ".join(item.casefold().split())
+    return _ENDS.sub("", plain) or plain
+
+
+def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListScore:
+    """How well the items of `prediction` name the `groups` of synonyms, each of which counts once."""
+    items = split_items(prediction or "")[:MOST_ITEMS]
+    left = [{fold(synonym) for synonym in group} for group in groups]
+    right = 0
+    for item in map(fold, items):
+        match = next((at for at, synonyms in enumerate(left) if item in synonyms), None)
+        if match is not None:
+            del left[match]
+            right += 1
+    if not right:
+        return ListScore(0.0, 0.0, 0.0)
+    precision, recall = right / len(items), right / len(groups)
+    return ListScore(precision, recall, 2 * precision * recall / (precision + recall))
+
+
+def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
+    """The rank, from 1, of the first right candidate of a factoid; 0 when none of the first five is right."""
+    synonyms = {fold(synonym) for group in groups for synonym in group}
+    whole = fold(_MARK.sub("", prediction or ""))
+    if whole in synonyms:  # a name may hold a comma
+        return 1
+    candidates = map(fold, split_items(prediction or "")[:CANDIDATES])
+    return next((rank for rank, item in enumerate(candidates, 1) if item in synonyms), 0)
+
+
+def read_yes_no(prediction: str | None) -> str:
+    """`yes` or `no`, whichever word comes first in `prediction`; "" when neither is there."""
+    match = _YES_NO.search(prediction or "")
+    return match[1].lower() if match else ""
+
+
+def groups_of(outcome: Outcome) -> list[list[str]]:
+    """The synonyms of each gold item, from `exact_answer`: a text, a list of texts, or a list of lists."""
+    exact = outcome.extra.get("exact_answer")
+    if not isinstance(exact, list):
+        exact = [exact]
+    groups = [list(item) if isinstance(item, list) else [item] for item in exact]
+    if outcome.extra.get("type") == "factoid":  # a flat list holds synonyms of one answer
+        groups = [[text for group in groups for text in group]]
+    texts = [[text for text in group if isinstance(text, str) and text.strip()] for group in groups]
+    return [group for group in texts if group] or [[answer] for answer in outcome.answers]
+
+
+def macro_f1_of(
+    yes_right: float, no_right: float, yes_avoided: float, no_avoided: float, gold_no: float, gold_yes: float
+) -> float:
+    """Mean of the F1 of yes and of no, from shares of questions; a class that is nowhere has F1 0."""
+
+    def f1(right: float, avoided: float, absent: float) -> float:
+        total = (1 - avoided) + (1 - absent)
+        return min(1.0, 2 * right / total) if total > 0 else 0.0
+
+    return (f1(yes_right, yes_avoided, gold_no) + f1(no_right, no_avoided, gold_yes)) / 2
+
+
+def _of_list(name: str, about: str) -> Metric:
+    def score(outcome: Outcome) -> float | None:
+        groups = groups_of(outcome) if outcome.extra.get("type") == "list" else []
+        return float(getattr(list_score(outcome.prediction, groups), name)) if groups else None
+
+    return Metric(f"bioasq_list_{name[0]}", about, "share", True, score)
+
+
+def _of_factoid(id: str, about: str, score_rank: Callable[[int], float]) -> Metric:
+    def score(outcome: Outcome) -> float | None:
+        groups = groups_of(outcome) if outcome.extra.get("type") == "factoid" else []
+        return score_rank(first_right(outcome.prediction, groups)) if groups else None
+
+    return Metric(id, about, "share", True, score)
+
+
+def _of_yes_no(id: str, about: str, holds: Callable[[str, str], bool]) -> Metric:
+    """A metric of `holds(prediction, gold)`, each yes, no, or "" for what is neither."""
+
+    def score(outcome: Outcome) -> float | None:
+        gold = read_yes_no(" ".join(outcome.answers[:1]))
+        if outcome.extra.get("type") != "yesno" or not gold:
+            return None
+        return float(holds(read_yes_no(outcome.prediction), gold))
+
+    return Metric(id, about, "share", True, score)
+
+
+COLUMNS: tuple[Metric, ...] = (
+    _of_yes_no("bioasq_yes_right", "yes, rightly", lambda answer, gold: answer == gold == "yes"),
+    _of_yes_no("bioasq_no_right", "no, rightly", lambda answer, gold: answer == gold == "no"),
+    _of_yes_no("bioasq_yes_avoided", "not yes", lambda answer, _: answer != "yes"),
+    _of_yes_no("bioasq_no_avoided", "not no", lambda answer, _: answer != "no"),
+    _of_yes_no("bioasq_gold_no", "the gold answer is not yes", lambda _, gold: gold != "yes"),
+    _of_yes_no("bioasq_gold_yes", "the gold answer is not no", lambda _, gold: gold != "no"),
+)
+"""What `bioasq_macro_f1` is made of, a column each; it never falls when one of their means rises."""
+
+
+def _with_columns(metric: Metric, columns: Iterable[Metric], combine: Callable[..., float]) -> Metric:
+    return Metric(
+        metric.id,
+        metric.about,
+        metric.unit,
+        metric.higher_is_better,
+        metric.score,
+        pools=tuple(column.id for column in columns),
+        combine=combine,
+    )
+
+
+METRICS: tuple[Metric, ...] = (
+    _of_list("f1", "BioASQ list questions: F1 of the items, synonyms counted once"),
+    _of_list("precision", "BioASQ list questions: share of the items named that are right"),
+    _of_list("recall", "BioASQ list questions: share of the right items that are named"),
+    _of_factoid(
+        "bioasq_mrr", "BioASQ factoids: 1 / rank of the first right of five", lambda r: 1 / r if r else 0.0
+    ),
+    _of_factoid(
+        "bioasq_sacc", "BioASQ factoids: the first candidate is right (strict)", lambda r: float(r == 1)
+    ),
+    _of_factoid(
+        "bioasq_lacc", "BioASQ factoids: one of five candidates is right (lenient)", lambda r: float(r > 0)
+    ),
+    _with_columns(
+        _of_yes_no(
+            "bioasq_macro_f1",
+            "BioASQ yes/no questions: mean of the F1 of yes and of no",
+            lambda answer, gold: answer == gold,
+        ),
+        COLUMNS,
+        macro_f1_of,
+    ),
+)

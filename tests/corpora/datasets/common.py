@@ -1,0 +1,37 @@
+"""Files of data sets, written small: what their tests share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.corpora.datasets.base import Card, Dataset, ReadRow, load
+from ragc.errors import DataError
+
+
+def write_lines(path: Path, *rows: Any) -> Path:
+    """The file at `path`, with a row a line."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def problems_of(card: Card, read: ReadRow, path: Path) -> tuple[str, ...]:
+    """What is wrong with the file at `path`."""
+    with pytest.raises(DataError) as caught:
+        load(card, read, path)
+    return caught.value.problems
+
+
+def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
+    """The titles of the passages with these ids."""
+    named = {passage.id: passage.title for passage in loaded.passages}
+    return [named[i] for i in ids]
+
+
+def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:
+    """A row of ARC or OpenBookQA."""
+    choices = [{"text": text, "label": label} for label, text in options.items()]
+    return {"id": id, "question": {"stem": stem, "choices": choices}, "answerKey": key}

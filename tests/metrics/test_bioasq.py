@@ -1,0 +1,152 @@
+"""BioASQ's own metrics: lists with synonyms, ranked factoids, macro-F1 of yes and no; on its golden files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc import metrics
+from ragc.metrics import bioasq
+from ragc.metrics.base import Outcome
+from ragc.metrics.stats.ratios import pooled_ci
+from tests.paths import SHARED_DATA
+
+FOLDER = SHARED_DATA / "bioasq"
+needs_data = pytest.mark.skipif(not (FOLDER / "orig").is_dir(), reason="BioASQ's golden files are not here")
+GROUPS = [["deletions", "gene deletions"], ["point mutations"], ["duplications"], ["IL-2", "interleukin 2"]]
+
+
+def outcome(prediction: str | None, type: str, exact: Any, answers: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(prediction, answers, extra={"type": type, "exact_answer": exact})
+
+
+def value(metric: str, answered: Outcome) -> float | None:
+    return metrics.get(metric).score(answered)
+
+
+def golden_questions(kind: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((FOLDER / "orig").glob("*_golden.json.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for question in json.load(file)["questions"]:
+                if question["type"] == kind and question.get("exact_answer"):
+                    yield question
+
+
+@pytest.mark.parametrize(
+    ("prediction", "precision", "recall"),
+    [
+        ("deletions", 1.0, 0.25),
+        ("Deletions, Point mutations, duplications and interleukin 2", 2 / 3, 0.5),
+        ("deletions, point mutations, duplications, and interleukin 2.", 1.0, 1.0),
+        ("- gene deletions\n- deletions\n- frameshift", 1 / 3, 0.25),
+        ("1. IL-2 [1]\n2. point  mutations [2, 3]", 1.0, 0.5),
+        ("point mutations; deletions; nonsense", 2 / 3, 0.5),
+        ("there is no such list", 0.0, 0.0),
+        ("", 0.0, 0.0),
+        (None, 0.0, 0.0),
+    ],
+)
+def test_items_are_counted_once_whatever_the_synonym(
+    prediction: str | None, precision: float, recall: float
+) -> None:
+    answered = outcome(prediction, "list", GROUPS)
+    assert value("bioasq_list_p", answered) == pytest.approx(precision)
+    assert value("bioasq_list_r", answered) == pytest.approx(recall)
+    f1 = 2 * precision * recall / (precision + recall) if precision else 0.0
+    assert value("bioasq_list_f", answered) == pytest.approx(f1)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "rank"),
+    [
+        ("BDCA2", 1),
+        ("bdca2.", 1),
+        ("CD303, BDCA2", 2),
+        ("a\nb\nc\nd\nBDCA2", 5),
+        ("a\nb\nc\nd\ne\nBDCA2", 0),
+        ("blood dendritic cell antigen 2, human", 1),
+        (None, 0),
+    ],
+)
+def test_a_factoid_is_scored_by_the_rank_of_its_first_right_candidate(
+    prediction: str | None, rank: int
+) -> None:
+    answered = outcome(prediction, "factoid", ["BDCA2", "Blood dendritic cell antigen 2, human"])
+    assert value("bioasq_mrr", answered) == (1 / rank if rank else 0.0)
+    assert value("bioasq_sacc", answered) == float(rank == 1)
+    assert value("bioasq_lacc", answered) == float(rank > 0)
+
+
+def test_a_metric_of_one_type_does_not_apply_to_another() -> None:
+    for metric in bioasq.METRICS:
+        assert metric.score(outcome("yes", "summary", None, ("a summary",))) is None
+    assert value("bioasq_list_f", outcome("yes", "yesno", "yes", ("yes",))) is None
+    assert value("bioasq_macro_f1", outcome("a", "list", [["a"]], ("a",))) is None
+
+
+def macro_f1(pairs: list[tuple[str, str]]) -> float:
+    """By the definition: from precision and recall of each class."""
+    figures = []
+    for name in ("yes", "no"):
+        right = sum(answer == gold == name for answer, gold in pairs)
+        predicted = sum(answer == name for answer, _ in pairs)
+        gold_count = sum(gold == name for _, gold in pairs)
+        precision = right / predicted if predicted else 0.0
+        recall = right / gold_count if gold_count else 0.0
+        figures.append(2 * precision * recall / (precision + recall) if right else 0.0)
+    return sum(figures) / 2
+
+
+def pooled(pairs: list[tuple[str, str]]) -> float:
+    metric = metrics.get("bioasq_macro_f1")
+    assert metric.combine is not None
+    outcomes = [outcome(answer, "yesno", gold, (gold,)) for answer, gold in pairs]
+    columns = [[metrics.get(name).score(one) for one in outcomes] for name in metric.pools]
+    return pooled_ci(columns, metric.combine, seed=1).mean
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["yes", "no", "maybe"]), st.sampled_from(["yes", "no"])), min_size=2)
+)
+def test_the_pooled_figure_is_macro_f1_as_defined(pairs: list[tuple[str, str]]) -> None:
+    assert pooled(pairs) == pytest.approx(macro_f1(pairs))
+
+
+@given(st.lists(st.floats(0, 1), min_size=6, max_size=6), st.integers(0, 5), st.floats(0, 1))
+def test_it_never_falls_when_a_column_rises(means: list[float], at: int, rise: float) -> None:
+    risen = [*means[:at], min(1.0, means[at] + rise), *means[at + 1 :]]
+    assert bioasq.macro_f1_of(*risen) >= bioasq.macro_f1_of(*means) - 1e-12
+
+
+@needs_data
+def test_one_item_of_a_real_list_is_not_the_whole_list() -> None:
+    scores, whole = [], []
+    for question in golden_questions("list"):
+        items = question["exact_answer"]
+        groups = bioasq.groups_of(outcome(None, "list", items))
+        scores.append(value("bioasq_list_f", outcome(groups[0][0] + "\n", "list", items)))
+        lines = "\n".join(f"- {group[0]}" for group in groups)
+        whole.append(value("bioasq_list_f", outcome(lines, "list", items)))
+    assert len(scores) > 300
+    assert 0.35 < sum(score or 0.0 for score in scores) / len(scores) < 0.5
+    assert sum(score or 0.0 for score in whole) / len(whole) > 0.99
+
+
+@needs_data
+def test_real_predictions_get_the_figure_that_the_definition_gives() -> None:
+    with gzip.open(FOLDER / "mirage_predictions.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    settings = sorted({row["setting"] for row in rows})
+    assert settings
+    for setting in settings[:2]:
+        pairs = [(str(row["choice"]), str(row["gold"])) for row in rows if row["setting"] == setting]
+        words = {"A": "yes", "B": "no"}
+        pairs = [(words.get(answer, answer), words.get(gold, gold)) for answer, gold in pairs]
+        assert len(pairs) > 500
+        assert pooled(pairs) == pytest.approx(macro_f1(pairs))

@@ -1,0 +1,115 @@
+"""RQ-RAG's knobs: which of them matter, the values that the paper has for a data set, and demonstrations."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import optuna
+import pytest
+
+from ragc.metrics import get
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.demos.bootstrap import collect
+from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.space import ProgramSpace, SearchSpace
+from ragc.programs import method
+from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
+from ragc.programs.runtime import Runtime
+from ragc.records import Passage, Question
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, ScriptedTarget
+
+RQRAG = method("rqrag")
+SEARCHING = {"width", "ndocs", "query_temperature", "exclude_seen"}
+GROWING = {"retrieve_threshold", "select", "conf_by"}
+
+
+def active(**values: Any) -> set[str]:
+    return {knob.name for knob in RqRagKnobs.of(values).active()}
+
+
+@pytest.mark.parametrize(
+    ("values", "some", "none"),
+    [
+        ({}, SEARCHING | GROWING, set()),
+        ({"max_depth": 0}, set(), SEARCHING | GROWING),
+        ({"depth_for": "musique", "max_depth": 0}, SEARCHING | GROWING, {"max_depth"}),
+        ({"mode": "search_on_demand"}, SEARCHING | {"search_limit"}, GROWING | {"max_depth", "depth_for"}),
+        ({"mode": "search_on_demand", "max_depth": 0}, SEARCHING, GROWING),
+        ({"select_for": "popqa"}, SEARCHING | {"conf_by"}, {"select", "pooled", "n_conf_samples"}),
+        ({"select": "vote"}, {"pooled", "n_conf_samples"}, {"conf_by"}),
+        ({"select": "vote", "max_depth": 0}, set(), {"pooled", "n_conf_samples"}),
+    ],
+)
+def test_a_knob_matters_where_it_acts(values: dict[str, Any], some: set[str], none: set[str]) -> None:
+    assert some <= active(**values)
+    assert not none & active(**values)
+
+
+def test_a_study_searches_the_width_wherever_it_acts() -> None:
+    def widths(**fixed: Any) -> set[Any]:
+        part = ProgramSpace((RqRagKnobs.knob("width"),), RqRagKnobs, fixed=fixed)
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+        return {suggest(SearchSpace((part,)), study.ask()).knobs["width"] for _ in range(60)}
+
+    assert widths(depth_for="musique", max_depth=0) == set(WIDTHS)
+    assert widths(mode="search_on_demand", max_depth=0) == set(WIDTHS)
+    assert widths(max_depth=0) == {WIDTHS[0]}
+
+
+def test_a_data_set_of_the_paper_has_its_choice() -> None:
+    chosen = {name: RqRagKnobs(select_for=name).chosen_by for name in DEPTHS}
+    single, several = ("arc_challenge", "popqa", "openbookqa"), ("hotpotqa", "2wikimultihopqa", "musique")
+    assert chosen == dict.fromkeys(single, "conf") | dict.fromkeys(several, "ensemble")
+    assert RqRagKnobs(select_for="popqa", select="vote").chosen_by == "conf"
+    assert RqRagKnobs(select="vote").chosen_by == "vote"
+    assert {RqRagKnobs(mode="search_on_demand").chosen_by, RqRagKnobs(max_depth=0).chosen_by} == {"none"}
+
+
+PASSAGES = [
+    Passage("a", "Ed Wood (film)", "Ed Wood is a film by Tim Burton. Its star is Johnny Depp."),
+    Passage("b", "Tim Burton", "Tim Burton was born in Burbank, California."),
+]
+TRAIN = [
+    Question(f"t{n}", f"Where was the director of film number {n} born?", ("Burbank",), gold_ids=("b",))
+    for n in range(8)
+]
+
+
+def reply(request: ChatRequest) -> dict[str, Any]:
+    searched = len(re.findall(r"^\[\d+\] ", request.messages[-1].content, re.MULTILINE))
+    return {"query": ("director of Ed Wood", "Tim Burton born")[min(searched, 1)], "answer": "Burbank"}
+
+
+@pytest.mark.parametrize(
+    ("width", "collected"),
+    [
+        (WIDTHS[0], "decompose"),
+        ("rewrite+decompose", "decompose"),
+        ("rewrite+disambiguate", "rewrite"),
+        ("disambiguate", "disambiguate"),
+    ],
+)
+def test_demonstrated_queries_have_trajectories(width: str, collected: str) -> None:
+    start = RqRagKnobs().to_json()
+    setting = RQRAG.demo_setting(start, {**start, "width": width, "depth_for": "musique"})
+    assert (setting["width"], setting["depth_for"], setting["max_depth"]) == (collected, "own", 2)
+    program = RQRAG.build(Runtime({"main": ScriptedTarget(reply)}, {"local": ListSource(PASSAGES)}), setting)
+    assert program.most_calls() == 5
+
+    async def run() -> Any:
+        scorer = Scorer.of(get("em"))
+        limit = asyncio.Semaphore(1)
+        return await collect(program, TRAIN, scorer, wanted=8, filled=8, threshold=1.0, limit=limit)
+
+    demos = asyncio.run(run()).demos[collected]
+    assert {len(demo["trajectory"]) for demo in demos} == {0, 1}  # DSPy draws one call of each question
+    assert all("Passage 1: " in demo["trajectory"][0] for demo in demos if demo["trajectory"])
+
+
+def test_on_demand_demonstrations_offer_all_kinds_of_the_setting() -> None:
+    start = RqRagKnobs().to_json()
+    setting = RQRAG.demo_setting(start, {**start, "mode": "search_on_demand"})
+    assert setting["width"] == WIDTHS[0]
