@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import dspy
+
 from ragc.core.counters import Counters
 from ragc.core.display import describe
 from ragc.errors import ParseFailure
@@ -120,8 +122,9 @@ async def evaluate(
 
     async def one(question: Question) -> Row:
         known = forced_outputs({"answer": question.answers[0]}) if taught else nullcontext()
+        # A history of every prompt would grow without end; the trace holds what was sent.
         async with limit:
-            with known:
+            with known, dspy.context(disable_history=True):
                 row = await answer(program, question, scorer)
         done()
         return row

@@ -21,9 +21,11 @@ from ragc.core.text import escape_markers
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
+from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
+from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import (
     FORMATS,
@@ -36,6 +38,7 @@ from ragc.signatures.answer import (
 )
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
+from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
     from ragc.corpora.sources.base import Source
@@ -208,14 +211,26 @@ class RagProgram(dspy.Module):
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
         """Learn from train questions, scored by the one metric of `scorer`; most programs learn nothing."""
 
-    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
-        """DSPy's state, and what was learned."""
-        return {**super().dump_state(*args, **more), **({"learned": self.learned} if self.learned else {})}
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """DSPy's parameters, the predictors, after the settings: knobs that differ are refused first."""
+        return [(NAME, settings_of(self)), *super().named_parameters()]
 
-    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> None:
-        """Take over the predictors of `state`, and what was learned."""
-        super().load_state({k: v for k, v in state.items() if k != "learned"}, *args, **more)
-        self.learned = state.get("learned", {})
+    def get_lm(self) -> Any:
+        """The LM that was chosen for all predictors, or one that stands for the program's own targets.
+
+        DSPy's optimizers copy it to draw several replies. Raises ValueError where predictors have different
+        ones.
+        """
+        return shared_lm(self.predictors(), self.runtime)
+
+    def set_lm(self, lm: Any) -> None:
+        """Let `lm` answer all calls in the place of their targets; None goes back to those.
+
+        Raises UsageError for what is no LM, or has no model.
+        """
+        if lm is not None:
+            target_of(lm)
+        super().set_lm(lm)
 
     def most_calls(self) -> int:
         """At most how many LM calls one question takes, repairs not counted.

@@ -201,7 +201,7 @@ class Knobs:
 
     @classmethod
     def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
-        """`values` that hold together: where they do not, one of the knobs in `free` gives way."""
+        """`values` that hold together: where they do not, one of the knobs in `free` gives way if it can."""
         return values
 
     def to_json(self) -> dict[str, Value]:

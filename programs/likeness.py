@@ -32,7 +32,7 @@ def embedder_in(source: Any) -> Any:
         return None
     own = getattr(source, "embedder", None)
     inner = (embedder_in(getattr(source, name, None)) for name in _HOLDERS)
-    return own if own is not None else next((found for found in inner if found is not None), None)
+    return own if own is not None else next((one for one in inner if one is not None), None)
 
 
 class Likeness:

@@ -134,9 +134,9 @@ class SyntacticParse(dspy.Signature):
     Put commas between pieces that stand apart in the question. Of a verb whose words stand apart, as in "did
     she win", leave out what is between: "did win".
 
-    Example: for "In which year did the Dutch painter Vermeer, a Catholic convert, paint his view of Delft?"
-    subject "the Dutch painter Vermeer", predicate "did paint", object "his view of Delft", predicative "",
-    attributive "Dutch", adverbial "In which year", complement "", apposition "a Catholic convert".
+    Example: for "In which year did the painter Vermeer, a Catholic convert, finish the picture that hangs in
+    The Hague?" subject "the painter Vermeer", predicate "did finish", object "the picture", attributive "that
+    hangs in The Hague", adverbial "In which year", apposition "a Catholic convert", the others empty.
     """
 
     question: str = dspy.InputField(desc="the question to split")

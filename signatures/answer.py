@@ -164,9 +164,8 @@ def one_of(options: Sequence[str]) -> Any:
     def to_option(value: Any) -> Any:
         return (option_of(value, options) or value) if isinstance(value, str) else value
 
-    return Annotated[
-        str, BeforeValidator(to_option), WithJsonSchema({"type": "string", "enum": list(options)})
-    ]
+    allowed: dict[str, Any] = {"const": options[0]} if len(options) == 1 else {"enum": list(options)}
+    return Annotated[str, BeforeValidator(to_option), WithJsonSchema({"type": "string", **allowed})]
 
 
 def option_of(text: str, options: Sequence[str]) -> str:
@@ -200,9 +199,9 @@ def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
     wanted = FORMATS[answer_format]
-    phrases = ((_SHORT.how, wanted.how), (_SHORT.what, wanted.what))
+    phrases = [(_SHORT.how, wanted.how), (_SHORT.what, wanted.what)]
     if answer_format != "short":
-        phrases += ((f" {_FEW}", f": {wanted.what}"),)
+        phrases.append((f" {_FEW}", f": {wanted.what}"))
     new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=wanted.rules)
     if wanted.options and "answer" in new_signature.output_fields:
         return limit_options(new_signature, "answer", (*wanted.options, *also))

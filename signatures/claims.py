@@ -107,7 +107,9 @@ class ClaimKnown(dspy.Signature):
 
     query: str = dspy.InputField(desc="what would be searched for")
     claim: str = dspy.InputField(desc="a statement on it, written from memory")
-    reason: str = dspy.OutputField(desc="what in the wording of the claim speaks for or against, a sentence")
+    reason: str = dspy.OutputField(
+        default="", desc="what in the wording of the claim speaks for or against, a sentence"
+    )
     known: Literal["yes", "no"] = dspy.OutputField(desc="yes if no search is needed, no if one is")
 
 
@@ -151,7 +153,7 @@ class JudgeKnown(dspy.Signature):
     question: str = dspy.InputField(desc="what was asked")
     heuristic_answer: str = dspy.InputField(desc="a first answer to it, written from memory")
     reason: str = dspy.OutputField(
-        desc="what in the wording of the first answer speaks for or against, in a sentence"
+        default="", desc="what in the wording of the first answer speaks for or against, in a sentence"
     )
     known: Literal["yes", "no"] = dspy.OutputField(desc="yes if no search is needed, no if one is")
 

@@ -120,7 +120,9 @@ class ChooseAction(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered in the end, with its options if it has any")
     trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
-    reason: str = dspy.OutputField(desc="what the results show and what is still missing, in a sentence")
+    reason: str = dspy.OutputField(
+        default="", desc="what the results show and what is still missing, in a sentence"
+    )
     action: Literal["rewrite", "decompose", "disambiguate", "answer"] = dspy.OutputField(
         desc=_describe_actions(list(_ACTIONS), _WHEN)
     )
@@ -174,7 +176,9 @@ class TrajectoryJudge(dspy.Signature):
     question: str = dspy.InputField(desc="what was asked")
     trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
     answer: str = dspy.InputField(desc="the answer to score")
-    reason: str = dspy.OutputField(desc="which facts the results show and which they lack, in a sentence")
+    reason: str = dspy.OutputField(
+        default="", desc="which facts the results show and which they lack, in a sentence"
+    )
     score: Percent = dspy.OutputField(
         desc="0 nothing supports it, 50 a part of the facts, 100 every fact is stated"
     )

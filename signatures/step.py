@@ -190,10 +190,16 @@ def read_move(reply: Any) -> Move:
     return Move.of(dict(reply.items()) if step is None else step.model_dump(), reply.thought)
 
 
-_FINISH = ("action", "answer", "explanation", "grade", "improvement")
+def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[str]) -> bool:
+    """Whether `value` is a search, or a finish with the fields `finish`, as it was asked for."""
+    if not all(isinstance(text, str) for text in value.values()):
+        return False
+    if value.keys() == {"action", "action_input"}:
+        return value["action"] in tools
+    return value.keys() == set(finish) and value["action"] == FINISH
 
 
-def _to_step(tools: Sequence[str]) -> Any:
+def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
     """What makes a search or a finish of what a reply gives for a step, whatever else stands there.
 
     A search that can be made comes before an answer; an answer before a search that cannot.
@@ -202,14 +208,16 @@ def _to_step(tools: Sequence[str]) -> Any:
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping) or not {"action", "action_input", "answer"} & value.keys():
             return value
+        if _is_exact(value, tools, finish):
+            return value
         move = Move.of(value)
         search = {"action": move.action, "action_input": move.action_input}
         if move.action in tools and move.action_input:
             return search
         if not move.answer and move.action not in ("", FINISH):
             return search
-        finish = move._asdict()
-        return {name: finish[name] for name in _FINISH} | {"action": FINISH}
+        texts = move._asdict()
+        return {name: texts[name] for name in finish} | {"action": FINISH}
 
     return BeforeValidator(read)
 
@@ -226,7 +234,7 @@ def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     if graded:
         fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
     finish = pydantic.create_model("Finish", **fields)
-    return Annotated[search | finish, _to_step(tools)]
+    return Annotated[search | finish, _to_step(tools, tuple(fields))]
 
 
 _BRIEF_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"

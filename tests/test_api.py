@@ -249,11 +249,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "text for a source": (
         lambda: ragc.program("vanilla", main=LM, local="bm25"),
-        "Program 'vanilla' takes a source as 'local', found str; pass local=ragc.source(...).",
+        "Program 'vanilla' takes a source as 'local', found str; pass local=ragc.source(...) or a function.",
     ),
     "source for a target": (
         lambda: ragc.program("vanilla", main=LOCAL, local=LOCAL),
-        "Program 'vanilla' takes a target as 'main', found Bm25Source; pass main=ragc.target(...).",
+        "Program 'vanilla' takes a target as 'main', found Bm25Source; pass main=ragc.target(...) or a dspy.LM.",  # noqa: E501
     ),
     "target kind": (
         lambda: ragc.target("embeded"),

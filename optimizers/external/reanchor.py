@@ -84,7 +84,8 @@ def _fit(
     def attempt(share: float) -> tuple[RagProgram, list[float]]:
         value = present[knob.name] if share == start else _value(knob, share)
         if value not in tried:
-            variant = event_loop.run(bench.build({**present, knob.name: value}))
+            values = type(program.knobs).settle({**present, knob.name: value}, ())
+            variant = event_loop.run(bench.build(values))
             tried[value] = (variant, _scores(bench, variant))
         return tried[value]
 

@@ -7,7 +7,7 @@ budget counts them. It is a `dspy.LM` on an engine of ours, the interface that D
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -25,6 +25,8 @@ CUT = "\n[...]\n"
 
 class TeacherLM(RagLM):
     """A `dspy.LM` that keeps no history, so that a long search does not grow in memory."""
+
+    answers_programs: ClassVar[bool] = False
 
     def update_history(self, entry: Any) -> None:
         """Nothing is kept: the call store holds every reply."""

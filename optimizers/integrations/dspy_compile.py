@@ -118,7 +118,8 @@ class Compile(Teleprompter):
         """The best program found, on the runtime of `program`, which stays as it is.
 
         Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
-        trainset. Passages that come with examples are what programs search meanwhile. Raises RagcError.
+        trainset. Passages that come with examples are searched meanwhile in the place of documents
+        (`local`, else `web`); other sources stay. Raises RagcError.
         """
         _check(program, teacher)
         train, dev = self._split(list(trainset), valset)
@@ -188,7 +189,7 @@ class Compile(Teleprompter):
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
         sources = dict(own.sources)
         if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
-            sources |= {name: GivenSource(passages) for name in program.method.sources or sources}
+            sources |= {name: GivenSource(passages) for name in _documents(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
         if isinstance(self.metric, str):
@@ -228,6 +229,16 @@ class Compile(Teleprompter):
         }
         best = selected.best
         return best, CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
+
+
+def _documents(program: RagProgram) -> Sequence[str]:
+    """The sources whose place the passages of examples take.
+
+    `local`, or the pages of `web` and `dense` in a program without it; facts (`kg`) stay what they are.
+    """
+    method, own = program.method, program.runtime.sources
+    names = {*method.sources, *method.optional_sources, *own}
+    return ("local",) if "local" in names else [name for name in ("web", "dense") if name in own]
 
 
 def _check(program: Any, teacher: Any) -> None:

@@ -33,7 +33,8 @@ def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
     """The questions of `examples`, each with the id that it has or a number in its `split`.
 
     An example has `question` and `answers` or `answer`, and may have `passages` or `context` (texts, or
-    records of ours), `gold_ids`, `context_ids`, `query_time` and `domain`. Raises UsageError for others.
+    records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and `sub_questions`. Raises
+    UsageError for others.
     """
     questions, passages = list[Question](), list[Passage]()
     for number, example in enumerate(examples):
@@ -63,7 +64,7 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
         _passage(one, f"{name}:{n}")
         for n, one in enumerate(held.get("passages") or held.get("context") or ())
     ]
-    domain = {"domain": held["domain"]} if held.get("domain") else {}
+    beside = {name: held[name] for name in ("domain", "sub_questions", "qa_pairs") if held.get(name)}
     question = Question(
         id=name,
         question=text,
@@ -72,7 +73,7 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
         gold_ids=tuple(held.get("gold_ids") or ()),
         context_ids=tuple(held.get("context_ids") or (passage.id for passage in own)),
         query_time=str(held.get("query_time") or ""),
-        extra={_KEY: name, **domain},
+        extra={_KEY: name, **beside},
     )
     return question, own
 

@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+import dspy
+
 from ragc import corpora, targets
 from ragc.core.paths import cache_home, missing_file
 from ragc.core.redact import holds_key
@@ -24,6 +26,7 @@ from ragc.corpora.files.records import read_passages
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
@@ -36,9 +39,13 @@ from ragc.recipe import Recipe, SourceSpec, StudySpec
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Target, TargetSpec
+from ragc.targets.dspy_lm import DspyTarget, target_of
 
 ADVICE = "pass {name}=ragc.{kind}(...)"
 """What to do about a target or source that is missing, where there is no recipe to add it to."""
+
+OWN = {"target": "a dspy.LM", "source": "a function"}
+"""What else can stand in the place of a target or source."""
 
 Passages = Iterable[Passage | Mapping[str, Any] | str]
 
@@ -53,9 +60,31 @@ def build_program(name: str, parts: Mapping[str, Any], *, store: bool = True) ->
     is missing or out of range.
     """
     chosen = method(name)
-    roles, sources, knobs = _sorted_parts(chosen, parts)
+    roles, sources, knobs = _sorted_parts(chosen, _adapted(chosen, parts))
     runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE, opens_itself=True)
     return chosen.build(runtime, knobs)
+
+
+def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """`parts` with LMs of DSPy as targets and functions as sources; `lm` plays the role main.
+
+    Where no target is named, the LM that `dspy.configure` or `dspy.context` set plays it.
+    """
+    adapted = dict(parts)
+    if "lm" in adapted:
+        if "main" in adapted:
+            raise UsageError("`lm` and `main` name the same target, and both were passed; leave one out.")
+        lm = adapted.pop("lm")
+        adapted["main"] = lm if _is_target(lm) else target_of(lm)
+    elif "main" in chosen.roles and "main" not in adapted and dspy.settings.lm is not None:
+        adapted["main"] = target_of(dspy.settings.lm)
+    known = (*chosen.sources, *chosen.optional_sources)
+    for name, part in adapted.items():
+        if isinstance(part, dspy.BaseLM):
+            adapted[name] = target_of(part)
+        elif name in known and callable(part) and not _is_source(part) and not _is_target(part):
+            adapted[name] = FunctionSource(part)
+    return adapted
 
 
 def _sorted_parts(
@@ -72,7 +101,7 @@ def _sorted_parts(
         if wanted and name not in (roles if wanted == "target" else sources):
             raise UsageError(
                 f"Program {chosen.id!r} takes a {wanted} as {name!r}, found {type(parts[name]).__name__}; "
-                f"{ADVICE.format(name=name, kind=wanted)}."
+                f"{ADVICE.format(name=name, kind=wanted)} or {OWN[wanted]}."
             )
         if name in roles and name not in ROLES and name not in fallbacks:
             raise UnknownName("target role", name, ROLES)
@@ -95,8 +124,14 @@ def _fallbacks(target: Target) -> Iterable[str]:
     return getattr(getattr(target, "options", None), "fallbacks", ())
 
 
-def build_target(kind: str, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
+def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
     """The target of that kind, not opened yet: nothing is loaded or sent. Errors as in `ragc.target`."""
+    if not isinstance(kind, str):
+        if unknown := [name for name in options if name not in ("context_tokens", "concurrency")]:
+            raise UnknownName("option of an LM", unknown[0], ["context_tokens", "concurrency"])
+        if model or base_url:
+            raise UsageError("An LM of DSPy has its model and address already; leave model and base_url out.")
+        return DspyTarget(kind, **options)
     if kind not in targets.TARGETS:
         raise UnknownName("target kind", kind, targets.TARGETS)
     if holds_key(options.get("api_key_env")):
@@ -110,7 +145,7 @@ def build_target(kind: str, model: str, base_url: str, options: Mapping[str, Any
 
 
 def build_one_source(
-    kind: str,
+    kind: Any,
     corpus: str | Path | Passages | None,
     fields: Mapping[str, str],
     options: Mapping[str, Any],
@@ -119,6 +154,10 @@ def build_one_source(
     record: str | Path | None = None,
 ) -> Source:
     """The source of that kind over `corpus`; nothing is sent or indexed yet. Errors as in `ragc.source`."""
+    if callable(kind):
+        if corpus is not None or fields or options or record is not None:
+            raise UsageError("A function finds by itself; leave corpus, fields, record and options out.")
+        return FunctionSource(kind)
     known = [entry.id for entry in corpora.SOURCES]
     if kind not in known:
         raise UnknownName("source kind", kind, known)

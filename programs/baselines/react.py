@@ -98,7 +98,7 @@ class React(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Think and search until the model finishes, then give its answer to `question`."""
         steps: tuple[Step, ...] = ()
-        made: set[tuple[str, str]] = set()
+        earlier: set[tuple[str, str]] = set()
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
         for _ in range(self.knobs.max_step):
             steps = self._fit_steps(self.step, question, steps)
@@ -118,12 +118,12 @@ class React(RagProgram):
                 record(Note(reply.action, "nothing to search for: the question itself is searched"))
                 text = question
             search = (reply.action, text.casefold())
-            if self.knobs.no_repeats and text and search in made:
+            if self.knobs.no_repeats and text and search in earlier:
                 counters.count(dropped=1)
                 record(Note(reply.action, f"refused, as it was searched before: {text}"))
                 steps = (*steps, Step(reply.thought, reply.action, text, repeated=True))
                 continue
-            made.add(search)
+            earlier.add(search)
             passages = await self._retrieve(reply.action, text, tallies)
             steps = (*steps, Step(reply.thought, reply.action, text, passages))
         tallies["forced"] = 1

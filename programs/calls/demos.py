@@ -11,10 +11,11 @@ call is answered as ever. The trace of such a run is what a run with the right a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, NoReturn
 
 import dspy
@@ -34,7 +35,7 @@ class FrozenDemos(list[Any]):
     """A list that cannot change, so that what was rendered from it stays true."""
 
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError("demonstrations are frozen; assign a new list to the predictor's demos instead")
+        raise TypeError("demonstrations are frozen; change or assign the demos of their predictor instead")
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
@@ -47,6 +48,43 @@ class FrozenDemos(list[Any]):
 
     def __reduce__(self) -> tuple[type[FrozenDemos], tuple[list[Any]]]:
         return FrozenDemos, (list(self),)
+
+
+class OwnedDemos(list[Any]):
+    """The demonstrations of `owner`, a predictor: every change assigns all of them to it anew."""
+
+    def __init__(self, demos: Iterable[Any], owner: Any) -> None:
+        super().__init__(demos)
+        self._owner = owner
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return copy.deepcopy(list(self), memo)
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+def _writing_through(name: str) -> Callable[..., Any]:
+    """The change `name` of a list, after which the owner has what the list has."""
+    change = getattr(list, name)
+
+    @wraps(change)
+    def changed(self: OwnedDemos, *args: Any, **kwargs: Any) -> Any:
+        result = change(self, *args, **kwargs)
+        self._owner.demos = list(self)
+        return result
+
+    return changed
+
+
+for _name in (
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
+    "__setitem__", "__delitem__", "__iadd__", "__imul__",
+):  # fmt: skip
+    setattr(OwnedDemos, _name, _writing_through(_name))
 
 
 ASKED = ("question", "query")

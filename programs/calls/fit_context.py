@@ -30,7 +30,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     A cut is noted in the trace and counted as trimmed. Raises UsageError when the prompt is too long
     without its inputs.
     """
-    target = call.runtime.target(call.role)
+    target = call.target
     limit = target.context_tokens
     cut = dict(inputs)
     while (size := call.size(**cut)) > limit:

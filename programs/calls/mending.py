@@ -19,6 +19,8 @@ A value that fits its JSON schema stays as it is. Else these mends are tried, ea
                     items that do not fit beside ones that do   the others; these are counted as dropped
     an object       its one field without a name; in a list     the object
                     names in other spelling: "Sub Questions"    the names
+                    its fields beside it, one level too high    the object with them
+    one of several  what one of them is after its mends         that one
     anything        an object with one field, a list of one     what it holds
                     JSON inside a text                          what it holds
                     null, beside other fields                   the empty text or list, the option "none"
@@ -147,7 +149,7 @@ class Mender:
                 return value
             self._count()
             value = {next(iter(kinds)): value}
-        fields = self._fields(schema, value)
+        fields = self._gathered(kinds, self._fields(schema, value))
         for name, kind in kinds.items():
             if name not in fields:
                 continue
@@ -161,6 +163,24 @@ class Mender:
             else:
                 fields[name] = self.mend(kind, fields[name])
         return fields
+
+    def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
+        inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
+        missing = [name for name, names in inner.items() if names]
+        beside = {name: held for name, held in fields.items() if name not in kinds}
+        if len(missing) != 1 or not {fold(name) for name in beside} & inner[missing[0]]:
+            return fields
+        self._count()
+        return {**{name: fields[name] for name in fields if name in kinds}, missing[0]: beside}
+
+    def _names_in(self, schema: Mapping[str, Any]) -> set[str]:
+        """The fields of an object, or of those that it is one of; none for other values."""
+        schema = self.resolve(schema)
+        kinds = [self.resolve(kind) for kind in schema.get("anyOf", [schema])]
+        if any(kind.get("type") != "object" for kind in kinds):
+            return set()
+        return {fold(name) for kind in kinds for name in kind.get("properties", {})}
 
     def _fields(self, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of an object under the names that `schema` gives them."""

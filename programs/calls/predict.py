@@ -7,15 +7,19 @@ asked for once more where that cannot be; both are counted. A call that was made
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import dspy
+from dspy.clients.base_lm import record_history
 
 from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
+from ragc.programs.calls.chosen_lm import hint_for, lm_of, named_lm
 from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.prompt import TypedPrompt
@@ -36,6 +40,10 @@ from ragc.targets.openai_wire import is_context_error
 
 _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
+HINT = "hint_"
+HINT_ABOUT = "Advice from an earlier attempt."
+"""The input that Refine adds to a call, by the name that DSPy gives it."""
+
 
 @dataclass(slots=True)
 class _Invocation:
@@ -51,6 +59,8 @@ class _Invocation:
 class RagPredict(TypedPrompt):
     """A typed call with the role, sampling and layout of its program."""
 
+    _stands_for: RagPredict | None = None
+
     @property
     def _memo(self) -> ReplayCache:
         return replay_cache_of(self.runtime.gateway.store)
@@ -60,7 +70,7 @@ class RagPredict(TypedPrompt):
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
-        wording, target = self.template.wording, runtime.target(self.role)
+        wording, target = self.template.wording, self.target
         return call_key(
             prompt_digest(self.cached_fingerprint, wording, sampling, self.logprobs, target), sample, inputs
         )
@@ -73,7 +83,7 @@ class RagPredict(TypedPrompt):
             size = self.size(**inputs)
             if key:
                 self._memo.put_size(key, size)
-        return size <= self.runtime.target(self.role).context_tokens
+        return size <= self.target.context_tokens
 
     async def try_call(self, **inputs: Any) -> Any:
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
@@ -97,6 +107,8 @@ class RagPredict(TypedPrompt):
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
+        if kwargs.get("lm") is not None or hint_for(self) is not None:
+            return event_loop.run(self.aforward(**kwargs))
         if event_loop.is_on_loop():
             return event_loop.run(self.aforward(**kwargs))
         invocation = self._prepare(kwargs)
@@ -105,9 +117,21 @@ class RagPredict(TypedPrompt):
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
         """One typed call. Raises ParseFailure when the second reply cannot be read either."""
+        if (lm := kwargs.pop("lm", None)) is not None:
+            with named_lm(self, lm):
+                return await self.aforward(**kwargs)
+        if self._stands_for is None and (hint := hint_for(self)) is not None:
+            return await self._with_hint().aforward(**kwargs, **{HINT: hint})
         invocation = self._prepare(kwargs)
         known = self._answer_from_memory(invocation)
         return await self._answer(invocation) if known is None else known
+
+    def _with_hint(self) -> RagPredict:
+        """The same call with one more input, the advice of DSPy's Refine; its trace names this one."""
+        twin = copy.deepcopy(self)
+        twin.signature = self.signature.append(HINT, dspy.InputField(desc=HINT_ABOUT))
+        twin._stands_for = self
+        return twin
 
     def _prepare(self, kwargs: dict[str, Any]) -> _Invocation:
         spot = trace.allocate_position()
@@ -161,7 +185,7 @@ class RagPredict(TypedPrompt):
 
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
         """What comes of `request`, asked for once more when the first reply cannot be read."""
-        gateway, target = self.runtime.gateway, self.runtime.target(self.role)
+        gateway, target = self.runtime.gateway, self.target
         answers = [await gateway.ask(target, request)]
         reading, error = self.parse_reply(answers[0].reply)
         failure = error
@@ -177,7 +201,7 @@ class RagPredict(TypedPrompt):
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
         """The answer to `request`, which shows a reply again; None where that does not fit the context."""
-        target = self.runtime.target(self.role)
+        target = self.target
         size = sum(target.count_tokens(message.content) for message in request.messages)
         if size + request.sampling.max_tokens > target.context_tokens:
             return None
@@ -243,6 +267,39 @@ class RagPredict(TypedPrompt):
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
+    def _note(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
+        """Tell DSPy's history what was sent, or replayed, and what came back; read by `inspect_history`."""
+        if dspy.settings.disable_history or not answers:
+            return
+        target, twin, shown = self.target, copy.deepcopy(self), dict(inputs)
+        usage = [answer.reply.usage for answer in answers]
+        entry = {
+            "prompt": None,
+            "kwargs": {},
+            "response": None,
+            "outputs": [answers[-1].reply.text],
+            "usage": {
+                "prompt_tokens": sum(one.prompt for one in usage),
+                "completion_tokens": sum(one.completion for one in usage),
+            },
+            "cost": sum(answer.reply.usd for answer in answers),
+            "timestamp": datetime.now(UTC).isoformat(),
+            "uuid": answers[-1].key,
+            "model": target.model,
+            "response_model": target.model,
+            "model_type": "chat",
+        }
+
+        def render() -> list[dict[str, str]]:
+            return [{"role": m.role, "content": m.content} for m in twin.messages(**shown)]
+
+        callers = dspy.settings.caller_modules or []
+        call, held = self._stands_for or self, _Messages(entry, render)
+        record_history(lm_of(self) or getattr(target, "lm", None) or _Nobody(), held)
+        if all(caller is not call for caller in callers) and dspy.settings.max_history_size:
+            del call.history[: len(call.history) + 1 - dspy.settings.max_history_size]
+            call.history.append(held)
+
     def _record(
         self,
         invocation: _Invocation,
@@ -259,6 +316,8 @@ class RagPredict(TypedPrompt):
         truncated = bool(answers) and answers[-1].reply.finish == "length"
         if truncated:
             prediction["truncated"] = True
+        entry = (self._stands_for or self, dict(inputs), prediction)
+        self._note(inputs, answers)
         if invocation.spot is not None:
             event = trace.Call(
                 self.name,
@@ -272,12 +331,33 @@ class RagPredict(TypedPrompt):
                 at=invocation.spot[1],
                 mended=mended,
             )
-            invocation.spot[0].add(invocation.spot[1], event, (self, dict(inputs), prediction))
+            invocation.spot[0].add(invocation.spot[1], event, entry)
         elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:
             if len(entries) >= dspy.settings.max_trace_size:  # as DSPy does, the oldest goes
                 del entries[0]
-            entries.append((self, dict(inputs), prediction))
+            entries.append(entry)
         return prediction
+
+
+class _Nobody:
+    """A client without a history."""
+
+    def __init__(self) -> None:
+        self.history: list[Any] = []
+
+
+class _Messages(dict[str, Any]):
+    """An entry of DSPy's history whose messages are rendered when somebody looks."""
+
+    def __init__(self, entry: dict[str, Any], render: Callable[[], list[dict[str, str]]]) -> None:
+        super().__init__(entry)
+        self._render = render
+
+    def __missing__(self, name: str) -> Any:
+        if name != "messages":
+            raise KeyError(name)
+        self[name] = self._render()
+        return self[name]
 
 
 def _is_watched(call: RagPredict) -> bool:

@@ -15,11 +15,12 @@ import dspy
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.demos import FrozenDemos, nearest_first, plain
+from ragc.programs.calls.chosen_lm import OwnLM, rollout_of, target_for
+from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
 from ragc.programs.runtime import Runtime
-from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling
+from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ _AGAIN = (
 class TypedPrompt(dspy.Predict):
     """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
 
-    Demonstrations are frozen: assign a new list to change them. `max_demos` bounds how many are
+    Demonstrations are frozen: `demos.append` and its kin assign a new list. `max_demos` bounds how many are
     shown, in order. With `nearest` above 0 a call shows so many of them at most, those nearest to its
     question, the nearest last. A subclass that shows its inputs in another way says so in its
     `fingerprint`, which may depend on what is rendered and on what never changes.
@@ -114,8 +115,8 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def demos(self) -> Any:
-        """The demonstrations, a list that refuses changes."""
-        return self._demos
+        """The demonstrations; what changes this list assigns a new one."""
+        return OwnedDemos(self._demos, self)
 
     @demos.setter
     def demos(self, value: Any) -> None:
@@ -171,6 +172,11 @@ class TypedPrompt(dspy.Predict):
             self._printed = (rendered, self.fingerprint)
         return self._printed[1]
 
+    @property
+    def target(self) -> Target:
+        """What answers: the LM that DSPy was told to use, else the target of the role."""
+        return target_for(self)
+
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
         if self._nearest:
@@ -200,7 +206,16 @@ class TypedPrompt(dspy.Predict):
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
         """DSPy's state, and `nearest` where the question decides what is shown."""
-        return {**super().dump_state(*args, **more), **({"nearest": self._nearest} if self._nearest else {})}
+        state = super().dump_state(*args, **more) if self.lm is None else self._dump_with_lm(*args, **more)
+        return {**state, **({"nearest": self._nearest} if self._nearest else {})}
+
+    def _dump_with_lm(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """DSPy's state; an LM that stands for the program's own targets is left out, as they are."""
+        plain_call = copy.copy(self)
+        if isinstance(self.lm, OwnLM):
+            plain_call.lm = None
+        state: dict[str, Any] = dspy.Predict.dump_state(plain_call, *args, **more)
+        return state
 
     def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
         """Take over `state`."""
@@ -213,7 +228,7 @@ class TypedPrompt(dspy.Predict):
 
     def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
         """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
-        chosen = {**self.config, **(config or {})}
+        chosen = {**rollout_of(self), **self.config, **(config or {})}
         if not chosen:
             return self.sampling, 0
         sample = int(chosen.pop("rollout_id", None) or 0)
@@ -222,7 +237,7 @@ class TypedPrompt(dspy.Predict):
 
     def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
         """As `request`, with its messages, sampling and draw known."""
-        enforced = self.layout in JSON_LAYOUTS and "schema" in self.runtime.target(self.role).capabilities
+        enforced = self.layout in JSON_LAYOUTS and "schema" in self.target.capabilities
         return ChatRequest(
             messages=messages,
             schema=reply_schema(self._signature) if enforced else None,
@@ -233,21 +248,21 @@ class TypedPrompt(dspy.Predict):
 
     def size(self, **inputs: Any) -> int:
         """About how many tokens a call with `inputs` takes, its longest reply included."""
-        target = self.runtime.target(self.role)
+        target = self.target
         text = "\n".join(m.content for m in self.messages(**inputs))
         return target.count_tokens(text) + self.sampling.max_tokens
 
     def surely_fits(self, messages: Sequence[Message]) -> bool:
         """Whether `messages` fit the context of the target: no tokenizer makes more tokens than bytes."""
         most = sum(len(message.content.encode()) + _AROUND for message in messages)
-        return most + self.sampling.max_tokens <= self.runtime.target(self.role).context_tokens
+        return most + self.sampling.max_tokens <= self.target.context_tokens
 
     def repair_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
         """The request for a reply that can be read."""
         fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
         again = Message("user", _AGAIN.format(error=error, fields=fields))
         messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
-        able = "schema" in self.runtime.target(self.role).capabilities
+        able = "schema" in self.target.capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 import json_repair
 import pydantic
@@ -49,40 +48,9 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
         )
         plain.metadata = list(info.metadata)
         fields[name] = (info.annotation, plain)
-    validators: Any = {"gather": pydantic.model_validator(mode="before")(_gather(signature))}
     return pydantic.create_model(
-        "Reply",
-        __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False),
-        __validators__=validators,
-        **fields,
+        "Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields
     )
-
-
-def _gather(signature: Any) -> Any:
-    """What puts the fields of an object output that are one level too high in their place.
-
-    Only where one such output is missing, and what is there beside the outputs has a field of it.
-    """
-    inner = {name: _object_fields(info.annotation) for name, info in signature.output_fields.items()}
-
-    def gather(cls: Any, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        missing = [name for name, names in inner.items() if names and name not in value]
-        if len(missing) != 1:
-            return value
-        beside = {name: held for name, held in value.items() if name not in inner}
-        return {**value, missing[0]: beside} if beside.keys() & inner[missing[0]] else value
-
-    return gather
-
-
-def _object_fields(annotation: Any) -> frozenset[str]:
-    """The fields of the objects that an annotation allows; none where it allows anything else."""
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    if not all(isinstance(kind, type) and issubclass(kind, pydantic.BaseModel) for kind in kinds):
-        return frozenset()
-    return frozenset(name for kind in kinds for name in kind.model_fields)
 
 
 @lru_cache(maxsize=512)

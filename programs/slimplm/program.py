@@ -20,7 +20,7 @@ shows as many right ones as wrong ones; claims are judged without.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -92,11 +92,19 @@ def balanced(labels: Sequence[Label], most: int) -> tuple[Label, ...]:
     return tuple(label for pair in pairs for label in pair)
 
 
-def demonstration(label: Label, judge_by: str) -> dict[str, Any]:
-    """`label` as an example of a judgement, with a confidence where judgements state one."""
+_REASONS = {
+    "yes": "The first answer names what was asked for, and it is right.",
+    "no": "What the first answer says is wrong, or leaves out what was asked for.",
+}
+"""Why a draft is labelled as it is, where a judgement gives its reason."""
+
+
+def demonstration(label: Label, outputs: Container[str]) -> dict[str, Any]:
+    """`label` as an example of a judgement that has `outputs`."""
     question, draft, known = label
-    judged = {"confidence": 100 if known == "yes" else 0} if judge_by == "confidence" else {"known": known}
-    return {"question": question, "heuristic_answer": draft, **judged}
+    judged = {"reason": _REASONS[known], "known": known, "confidence": 100 if known == "yes" else 0}
+    values = {name: value for name, value in judged.items() if name in outputs}
+    return {"question": question, "heuristic_answer": draft, **values}
 
 
 PROXY_WEIGHT = 0.1
@@ -179,7 +187,8 @@ class SlimPLM(RagProgram):
         self._labels = tuple(checked)
         if checked and self.knobs.judge_demos:
             shown = checked[: self.knobs.judge_demos]
-            self.judge.demos = [demonstration(label, self.knobs.judge_by) for label in shown]
+            outputs = self.judge.signature.output_fields
+            self.judge.demos = [demonstration(label, outputs) for label in shown]
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -301,18 +310,18 @@ class SlimPLM(RagProgram):
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
     async def _select_references(
-        self, spent: _Spent, question: str, found: references.Found
+        self, spent: _Spent, question: str, results: references.Results
     ) -> tuple[Passage, ...]:
         """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
         knobs = self.knobs
-        every = [paragraph for page in found.pages for paragraph in page]
+        every = [paragraph for page in results.pages for paragraph in page]
         if every:
-            what = f"{len(every)} paragraphs of {len(found.pages)} pages"
+            what = f"{len(every)} paragraphs of {len(results.pages)} pages"
             record(Note("reranking", f"{what}, {self.likeness.name}"))
         spent.ranked = 0 if self.likeness.embeds else len(every)
         values = iter(await self.likeness.scores(question, every))
-        scores = [[next(values) for _ in page] for page in found.pages]
-        dealt = references.deal(found, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
+        scores = [[next(values) for _ in page] for page in results.pages]
+        dealt = references.deal(results, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
         chosen = dealt[: knobs.refs_max]
 
         def tokens(passages: references.Page) -> int:

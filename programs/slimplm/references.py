@@ -26,7 +26,7 @@ _LINE = re.compile(r"\s*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Results:
     """The `pages` that all queries found, in the order first found, and which of them each query found.
 
     `by_query` has numbers of pages, for each query in the order of its hits.
@@ -36,7 +36,7 @@ class Found:
     by_query: tuple[tuple[int, ...], ...]
 
 
-def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Found:
+def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Results:
     """What all queries found, as pages of paragraphs in reading order.
 
     A page found twice counts once; one without paragraphs is left out.
@@ -51,7 +51,7 @@ def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Found:
         parents.append(tuple(dict.fromkeys(hit.passage.parent for hit in hits)))
     numbers = {parent: at for at, parent in enumerate(parent for parent, page in parts.items() if page)}
     pages = tuple(tuple(page[start] for start in sorted(page)) for page in parts.values() if page)
-    return Found(pages, tuple(tuple(numbers[p] for p in names if p in numbers) for names in parents))
+    return Results(pages, tuple(tuple(numbers[p] for p in names if p in numbers) for names in parents))
 
 
 def paragraphs(passage: Passage) -> Iterator[Passage]:
@@ -85,7 +85,7 @@ Scores = Sequence[Sequence[float]]
 """How well each paragraph of each page fits the question."""
 
 
-def deal(found: Found, scores: Scores, *, by: str, shortest: bool) -> Page:
+def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
     """All paragraphs in the order in which they are shown, the best of each page first.
 
     `by` "page" takes every page's first, then every page's second, and so on, in the order in which pages
@@ -95,7 +95,7 @@ def deal(found: Found, scores: Scores, *, by: str, shortest: bool) -> Page:
     """
     scored = [
         sorted(zip(values, page, strict=True), key=lambda pair: -pair[0])
-        for values, page in zip(scores, found.pages, strict=True)
+        for values, page in zip(scores, results.pages, strict=True)
     ]
     if by == "score":
         every = (pair for page in scored for pair in page)
@@ -104,7 +104,7 @@ def deal(found: Found, scores: Scores, *, by: str, shortest: bool) -> Page:
     turns = _to_shortest if shortest else _in_turn
     if by == "page":
         return turns(ranked)
-    hands = [iter(turns([ranked[at] for at in numbers])) for numbers in found.by_query]
+    hands = [iter(turns([ranked[at] for at in numbers])) for numbers in results.by_query]
     dealt: dict[str, Passage] = {}
     while hands:
         for hand in tuple(hands):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import optuna
+    from dspy import BaseLM
 
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -364,6 +365,10 @@ def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
     their declared defaults. Targets are opened at the first question, in any number of threads. Replies come
     from the call store of this user, and go there; with `store=False` they are held in memory only.
 
+    A target may also be a `dspy.LM`, where `lm` is short for `main`, and a source a function that takes the
+    query (and `k`, if it names it) and returns a list of texts, mappings with `text`, or passages. Without a
+    target the LM of `dspy.configure` answers.
+
     A call takes the question as text and what its row says beside it, such as `context_ids`. It gives a
     `dspy.Prediction` with `answer` (str), `passages` (tuple of Passage, as shown to the last call), `trace`
     (tuple of events) and `counters` (amounts by name; `latency` in seconds).
@@ -382,9 +387,10 @@ def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
     return build_program(name, parts, store=store)
 
 
-def target(kind: str, /, *, model: str = "", base_url: str = "", **options: Any) -> Target:
+def target(kind: str | BaseLM, /, *, model: str = "", base_url: str = "", **options: Any) -> Target:
     """A language-model endpoint of that kind (`ragc list targets`), for `ragc.program`; nothing is sent yet.
 
+    `kind` may also be a `dspy.LM`; its options are `context_tokens` (32768 by default) and `concurrency`.
     `embedded` runs the GGUF file `model` in this process, SmolLM2-135M-Instruct by default, which is fetched
     once (93 MB) at the first question. `vllm` asks the server at `base_url`, which ends in `/v1`, or starts
     one with `serve=True`. `hosted` takes any LiteLLM id. `options` are those of `[targets.ROLE.options]` in a
@@ -402,7 +408,7 @@ def target(kind: str, /, *, model: str = "", base_url: str = "", **options: Any)
 
 
 def source(
-    kind: str,
+    kind: str | Callable[..., Any],
     /,
     corpus: str | Path | Iterable[Passage | Mapping[str, Any] | str] | None = None,
     *,
@@ -412,6 +418,8 @@ def source(
     **options: Any,
 ) -> Source:
     """Something to search (`ragc list sources`), for `ragc.program`; nothing is sent or indexed yet.
+
+    `kind` may also be a function that takes the query, or a retriever of DSPy.
 
     `corpus` is the path of a file (JSON lines with `id`, `title` and `text`; CSV, Parquet and others with
     `fields` that say where those stand), an address `hf:`, or passages in memory: `ragc.Passage`, mappings

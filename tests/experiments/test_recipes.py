@@ -25,7 +25,7 @@ SHOWN = {"slimplm": 10, "vanilla": 20, "flare": 5, "self_eval": 20, "iter_retgen
 SAYS = {
     "heuristic_answer": "The Seine flows through Paris.", "known": "no", "claims": [], "questions": [],
     "need": True, "kind": "answer", "text": "Seine", "answer": "Seine", "reasoning": "It does.",
-    "sentence": "The Seine flows through Paris.",
+    "sentence": "The Seine flows through Paris.", "reason": "It may be wrong.",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt, Input
 from ragc.records import Hit, Passage
@@ -58,10 +58,11 @@ def build_program(entry: Method, reply: Any = None, *, source: Any = None, **kno
 
 
 def programs() -> Iterator[RagProgram]:
-    """Every method under every layout."""
+    """Every method under every layout, in both wordings."""
     for entry in METHODS:
         for layout in LAYOUTS:
-            yield build_program(entry, layout=layout)
+            for wording in WORDINGS:
+                yield build_program(entry, layout=layout, wording=wording)
 
 
 def built(entry: Method, knobs: Mapping[str, Any], reply: Any = None) -> RagProgram | None:

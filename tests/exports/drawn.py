@@ -15,7 +15,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
 from ragc.programs.flow import graph_of
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from tests.exports.common import build_program, capture_messages, inputs_for, with_demos
 from tests.prompts.test_render import typed
@@ -44,7 +44,8 @@ def consumer(name: str) -> Any:
 def agree(format: str, read: Reader, data: Any, ids: Sequence[str] = IDS) -> None:
     """Draw a program, demonstrations, one prompt of it and inputs; `read` must give what is sent."""
     entry = method(data.draw(st.sampled_from(ids)))
-    program = with_demos(build_program(entry, layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=3), data)
+    layout, wording = data.draw(st.sampled_from(LAYOUTS)), data.draw(st.sampled_from(WORDINGS))
+    program = with_demos(build_program(entry, layout=layout, wording=wording, icl_n=3), data)
     out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts), "prompt")
     inputs = data.draw(inputs_for(prompt))

@@ -15,7 +15,7 @@ from ragc.exports.derive import derive_export, models, prompt_of, runtime, table
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
 from ragc.targets.openai_wire import request_body
@@ -48,9 +48,13 @@ def compiled(entry: Method, recipe: str = "", **knobs: Any) -> CompiledProgram:
 
 
 @every
+@pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_compiled_program_and_the_program_itself_give_the_same(entry: Method, layout: str) -> None:
-    assert derive_export(compiled(entry, layout=layout)) == derive_export(build_program(entry, layout=layout))
+def test_a_compiled_program_and_the_program_itself_give_the_same(
+    entry: Method, layout: str, wording: str
+) -> None:
+    knobs = {"layout": layout, "wording": wording}
+    assert derive_export(compiled(entry, **knobs)) == derive_export(build_program(entry, **knobs))
 
 
 @every

@@ -116,7 +116,9 @@ def macro_f1_of(
 
     def f1(right: float, avoided: float, absent: float) -> float:
         total = (1 - avoided) + (1 - absent)
-        return min(1.0, 2 * right / total) if total > 0 else 0.0
+        if right <= 0:
+            return 0.0
+        return min(1.0, 2 * right / total) if total > 0 else 1.0
 
     return (f1(yes_right, yes_avoided, gold_no) + f1(no_right, no_avoided, gold_yes)) / 2
 

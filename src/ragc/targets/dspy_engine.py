@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 from dspy import lm15
@@ -125,7 +125,12 @@ def cause(error: BaseException) -> RagcError | None:
 
 
 class RagLM(dspy.LM):
-    """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it."""
+    """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it.
+
+    One that `answers_programs` takes the place of a program's target in `dspy.context(lm=...)`.
+    """
+
+    answers_programs: ClassVar[bool] = True
 
     def _get_initial_kwargs(self, *, temperature: Any, max_tokens: Any, **kwargs: Any) -> dict[str, Any]:
         # DSPy refuses these two for model names that look like OpenAI's reasoning models; whether a

@@ -79,6 +79,12 @@ def test_a_study_draws_no_pool_that_is_too_small(names: tuple[str, ...], fixed: 
     assert {values["rerank"] for values in drawn} == {True, False}
 
 
+def test_where_no_knob_is_free_the_pool_grows() -> None:
+    values = {**RagXKnobs().to_json(), "rerank": True, "top_n": 12}
+    assert RagXKnobs.settle(values, ()) == {**values, "pool": 20}
+    assert RagXKnobs.settle(values, ("top_n",)) == {**values, "top_n": 10}
+
+
 def test_a_pool_can_be_every_chunk_and_be_ordered_by_the_reranker_of_the_source() -> None:
     class Backwards:
         """Scores later passages higher."""

@@ -394,7 +394,7 @@ def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -
 
 def test_dealing_and_capping_are_pure_functions() -> None:
     a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
-    uneven = references.Found(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
+    uneven = references.Results(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
     level = [[3.0, 2.0, 1.0], [5.0], [4.0, 6.0]]
 
     def deal(by: str, *, shortest: bool = False) -> str:
@@ -403,7 +403,7 @@ def test_dealing_and_capping_are_pure_functions() -> None:
     assert (deal("page"), deal("page", shortest=True)) == ("adfbec", "adf")
     assert (deal("query"), deal("query", shortest=True)) == ("afdebc", "afdeb")
     assert (deal("score"), deal("score", shortest=True)) == ("fdeabc", "fdeabc")
-    nothing = references.Found((), ((), ()))
+    nothing = references.Results((), ((), ()))
     assert [references.deal(nothing, [], by=by, shortest=False) for by in ("query", "page", "score")] == [
         ()
     ] * 3
@@ -414,9 +414,11 @@ def test_dealing_and_capping_are_pure_functions() -> None:
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
     late, early = Passage("p#1", "P", "second part", 20), Passage("p#0", "P", "first part")
     other = Passage("q", "Q", "alone")
-    found = references.found_pages([(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0)), ()])
-    assert found.pages == ((early, late), (other,))
-    assert found.by_query == ((0, 1), (0,), ())
+    results = references.found_pages(
+        [(Hit(late, 2.0), Hit(other, 1.0)), (Hit(early, 2.0), Hit(late, 1.0)), ()]
+    )
+    assert results.pages == ((early, late), (other,))
+    assert results.by_query == ((0, 1), (0,), ())
 
 
 class ByQuery(ListSource):
@@ -526,12 +528,12 @@ def test_the_judge_is_shown_drafts_of_train_questions_with_what_their_gold_answe
     program = fitted()
     labels = [(question.split()[-1], known) for question, _, known in program.labels]
     assert labels == [("Paris?", "yes"), ("carmen", "no"), ("australia", "yes"), ("watch", "no")]
-    assert [list(demo) for demo in program.judge.demos] == [["question", "heuristic_answer", "known"]] * 4
+    assert all(set(demo) == set(program.judge.signature.fields) for demo in program.judge.demos)
     prediction = program(question="who built the eiffel tower")
     judged = program.judge.messages(question="who built the eiffel tower", heuristic_answer=DRAFT)
-    assert [m.content for m in judged if m.role == "assistant"] == [
-        json.dumps({"known": word}) for word in ("yes", "no", "yes", "no")
-    ]
+    shown = [json.loads(m.content) for m in judged if m.role == "assistant"]
+    assert [reply["known"] for reply in shown] == ["yes", "no", "yes", "no"]
+    assert len({reply.get("reason") for reply in shown}) == 2
     assert "Canberra" in judged[5].content
     assert not program.claim_judge.demos
     assert prediction.answer == "Seine"

@@ -1,0 +1,195 @@
+"""A `dspy.LM` as a target: requests of ours go out through the language model that a user configured.
+
+The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache stays out of the way, since its keys leave out
+the address; its retries stay on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import uuid
+from typing import Any
+
+import dspy
+from dspy import lm15
+from dspy.utils.exceptions import is_retryable_lm_error
+
+from ragc.core.digest import digest
+from ragc.core.display import describe
+from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
+from ragc.targets.dspy_engine import RagEngine, cause
+
+CONTEXT_TOKENS = 32_768
+"""Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
+
+_UNNAMED = frozenset({
+    "api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n", "top_p", "stop",
+    "seed",
+})  # fmt: skip
+"""Settings of a language model that each request sets, or that say nothing of what answers."""
+
+_MARK = "_ragc_identity"
+
+
+class DspyTarget:
+    """The target that `lm` is. How a reply is drawn is decided by requests, not by the settings of `lm`.
+
+    Replies are kept under the model, the address and the other settings of `lm`, never its key. An `lm` with
+    an engine or a `forward` of its own is known by itself alone: what it says is not replayed in another
+    process. Raises UsageError for what is no language model, or has no name of a model.
+    """
+
+    def __init__(self, lm: Any, *, context_tokens: int = CONTEXT_TOKENS, concurrency: int = 8) -> None:
+        if not isinstance(lm, dspy.BaseLM):
+            raise UsageError(
+                f"A language model of DSPy is needed, such as dspy.LM('openai/gpt-4o-mini'), found "
+                f"{type(lm).__name__}; pass lm=dspy.LM(...)."
+            )
+        model: Any = getattr(lm, "model", None)
+        if not isinstance(model, str) or not model.strip():
+            raise UsageError(
+                f"A language model needs the name of its model, and this {type(lm).__name__} has {model!r}; "
+                "name one, as in dspy.LM('openai/gpt-4o-mini')."
+            )
+        for name, size in (("context_tokens", context_tokens), ("concurrency", concurrency)):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
+        self.lm, self.model, self.name = lm, model, f"dspy {model}"
+        self.context_tokens, self.concurrency = context_tokens, concurrency
+
+    def __deepcopy__(self, memo: object) -> DspyTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, repr(self.model))
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What DSPy knows that the model can do; whoever overrides `forward` gets text alone."""
+        if not _is_managed(self.lm):
+            return frozenset()
+        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
+        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
+
+    @property
+    def identity(self) -> str:
+        """What answers: class, model, address and settings; a mark of its own for an engine of the user's."""
+        lm = self.lm
+        settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
+        own = "" if _is_plain(lm) else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
+        kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
+        return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Nothing to make ready: DSPy reaches the model at the first request."""
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """One reply. Raises TargetUnavailable where DSPy holds the failure to pass, else TargetError."""
+        lm = self.lm
+        # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or replayed.
+        with dspy.context(disable_history=True, usage_tracker=None, send_stream=None):
+            try:
+                return await (self._send(request) if _is_managed(lm) else self._send_legacy(request))
+            except Exception as error:
+                if (own := cause(error)) is not None:
+                    raise own from error
+                kind = TargetUnavailable if is_retryable_lm_error(error) else TargetError
+                raise kind(f"{self.name} failed: {type(error).__name__}: {str(error)[:500]}") from error
+
+    async def _send(self, request: ChatRequest) -> Reply:
+        """The reply of a language model that DSPy drives with canonical requests."""
+        sampling, able = request.sampling, self.capabilities
+        if request.logprobs and "logprobs" not in able:
+            raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
+        reasons = "max_completion_tokens" in self.lm.kwargs  # such a model takes no temperature of ours
+        longest = self.lm.kwargs.get("max_completion_tokens") if reasons else sampling.max_tokens
+        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        turns = [m for m in request.messages if m.role != "system"]
+        makers = {"user": lm15.Message.user, "assistant": lm15.Message.assistant}
+        schema = {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}
+        canonical = lm15.Request(
+            model=self.lm.model,
+            system=system or None,
+            messages=tuple(makers[m.role](m.content) for m in turns),
+            config=lm15.Config(
+                max_tokens=longest,
+                temperature=None if reasons else sampling.temperature,
+                top_p=None if reasons or sampling.top_p == 1 else sampling.top_p,
+                top_k=sampling.top_k,
+                stop=sampling.stop,
+                seed=sampling.seed,
+                response_format=schema if request.schema is not None and "schema" in able else None,
+                logprobs=0 if request.logprobs else None,
+            ),
+        )
+        rollout = {"rollout_id": request.sample} if request.sample else {}
+        engine = vars(self.lm).get("_engine_spec", "auto")
+        if not isinstance(engine, str) and vars(self.lm).get("_async_engine_spec") is None:
+            response: Any = await asyncio.to_thread(self.lm, canonical, cache=False, **rollout)
+        else:
+            response = await self.lm.acall(canonical, cache=False, **rollout)
+        usage = response.usage
+        return Reply(
+            response.text or "",
+            finish="length" if response.finish_reason == "length" else "stop",
+            usage=Usage(usage.input_tokens or 0, usage.output_tokens or 0, usage.cache_read_tokens or 0),
+            logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
+        )
+
+    async def _send_legacy(self, request: ChatRequest) -> Reply:
+        """The reply of a class with a `forward` of its own, which takes messages as dictionaries."""
+        sampling = request.sampling
+        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        settings: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
+        if sampling.top_p < 1:
+            settings["top_p"] = sampling.top_p
+        if request.sample:
+            settings["rollout_id"] = request.sample
+        outputs = await asyncio.to_thread(self.lm, messages=messages, **settings)
+        first = outputs[0] if isinstance(outputs, list) and outputs else None
+        text = first.get("text") if isinstance(first, dict) else first
+        if not isinstance(text, str):
+            raise TargetError(f"{self.name} gave {type(first).__name__} in the place of a text.")
+        spent = sum(self.count_tokens(m.content) for m in request.messages)
+        return Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
+
+    def count_tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
+        return (len(text) + 3) // 4
+
+    async def aclose(self) -> None:
+        """Nothing to free: the language model is the caller's."""
+
+
+def _is_managed(lm: Any) -> bool:
+    """Whether DSPy itself drives `lm`, so that canonical requests reach its engine."""
+    if not hasattr(lm, "_engine_spec"):
+        return False
+    dummy = importlib.import_module("dspy.utils.dummies").DummyLM
+    base = dummy if isinstance(lm, dummy) else dspy.LM
+    return isinstance(lm, base) and type(lm).forward is base.forward and "forward" not in vars(lm)
+
+
+def _is_plain(lm: Any) -> bool:
+    """Whether model, address and settings say all that answers."""
+    return type(lm) is dspy.LM and isinstance(lm._engine_spec, str)
+
+
+_OWN = "_ragc_target"
+
+
+def target_of(lm: Any) -> Any:
+    """The target behind `lm`, the same for every call: our own one where `lm` was made of it.
+
+    Raises UsageError as `DspyTarget` does.
+    """
+    engine = getattr(lm, "_engine_spec", None)
+    if isinstance(engine, RagEngine):
+        return engine.target
+    held = vars(lm).get(_OWN) if isinstance(lm, dspy.BaseLM) else None
+    if not isinstance(held, DspyTarget) or held.lm is not lm:  # a copy of `lm` copies this too
+        held = DspyTarget(lm)
+        setattr(lm, _OWN, held)
+    return held
