@@ -94,7 +94,7 @@ def value(option: Any, indent: str = "") -> str:
 
 
 def text(content: str) -> str:
-    """A quoted string. BAML reads a backslash before the last quote as its escape: such a one is raw."""
+    """A quoted string. A final backslash would escape the closing quote in BAML, so such a text is raw."""
     if content.endswith("\\"):
         if content != content.strip() or "\n" in content or '"#' in content:
             raise NotExpressible(f"The text {content!r}", "BAML cannot quote it", OTHERS)
