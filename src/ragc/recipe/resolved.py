@@ -177,8 +177,7 @@ class Recipe:
     def target_specs(self) -> dict[str, TargetSpec]:
         """The targets by name, ready to be built.
 
-        The weights of embedded ones, and folders that vLLM loads, are relative to the working directory, not
-        to `base`.
+        Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
         """
         return {
             name: replace(spec, model=str(self.path(spec.model)))
